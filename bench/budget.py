@@ -37,7 +37,7 @@ from bench.measures.end_to_end import CHARGE_TOLD_TWICE, TRANSFER_TOLD
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.doors.api.site import Site
-from pixconnect.doors.worker.leases import Poller, Rest, SlotLeases
+from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.webhooks.rules.delivery import WebhookExchange
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
@@ -95,11 +95,8 @@ class Receivers(FakeReceivers):
 class Leases(EverySlot):
     """All slots, as the only worker holds them."""
 
-    held: Final = dict.fromkeys(_SLOTS, 0)
+    held = dict.fromkeys(_SLOTS, 0)
     workers_count = 1
-
-    def add(self, member: object) -> None:
-        """Nothing wakes it but ``Lives``."""
 
     def may_start(self, slot: int, epoch: int) -> bool:
         return True
@@ -113,11 +110,11 @@ def _choose(costs: Sequence[Cost]) -> Cost:
     return min((cost for cost in costs if len(cost.statements) == usual), key=lambda cost: cost.calls_count)
 
 
-class NoPolls(Rest):
+class UnpolledWorker(DeliveryWorker):
     """It works when it is woken, and at no other time."""
 
-    def after(self, now_s: float, *, has_found: bool) -> float:
-        return 3600.0
+    async def rest(self, news: asyncio.Event, rest_s: float, *, has_found: bool) -> None:
+        await super().rest(news, 3600.0, has_found=has_found)
 
 
 class Lives:
@@ -236,8 +233,7 @@ async def open_lives(database: Addresses) -> AsyncGenerator[Lives]:
         # As the keyring of a process keeps it, which reads the revision each second.
         context.directory.note_revision(1, service.clock.monotonic_s() + 3600)
         leases = cast("SlotLeases", Leases())
-        worker = DeliveryWorker(context, leases, QueueLimits(), AttemptLog(context.clock, is_on=False))
-        worker._rest = NoPolls(1.0, 1.0, Poller.DELIVERIES)  # noqa: SLF001
+        worker = UnpolledWorker(context, leases, QueueLimits(), AttemptLog(context.clock, is_on=False))
         lives = Lives(service, _open_api(service, HolderVerifier({"good": caller})), worker, owner)
         running = asyncio.create_task(worker.run())
         try:

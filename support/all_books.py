@@ -23,9 +23,9 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.movements.service import receive_blocks, receive_movement
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
-from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.features.proof.service.verify import chain_audit
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
@@ -121,7 +121,7 @@ async def open_all_books(database: Addresses, clock: FakeClock | None = None) ->
         await _at_account(books)
         await _act(books)
         live.clock.advance(days=1)
-        await received_store.count_hours(live.context.pool, books.seller.holder_id, live.clock.now())
+        await pix_store.count_hours(live.context.pool, books.seller.holder_id, live.clock.now())
         await give_positions(live.context)
         while await chain_audit(live.context):
             pass

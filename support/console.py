@@ -19,7 +19,8 @@ from pixconnect.doors.console.application import Console
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.visit import Assets, ConsoleParts
 from pixconnect.features.identity.service import access, console_session
-from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.features.identity.service.console_session import NewSession, OperatorSignIn, SignIn
+from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
 from pixconnect.kernel.flows.context import Context, Operator
@@ -154,7 +155,7 @@ async def issue_client(console: InProcess, holder_id: int, *scopes: Any) -> Issu
 
 
 async def sign_in_as(console: InProcess, issued: IssuedClient) -> NewSession:
-    asked = ClientSignIn(client_id=issued.client.client_id, client_secret=issued.client_secret, address="192.0.2.1")
+    asked = TokenRequest(client_id=issued.client.client_id, client_secret=issued.client_secret, address="192.0.2.1")
     return await console.parts.of_features[SignIn].client(asked)
 
 

@@ -45,20 +45,13 @@ def a_transfer(**changes: Any) -> Transfer:
         "end_to_end_id": "E99999003202607011500abcdefghijk",
         "correlation_id": CORRELATION_ID,
         "txid": None,
-        "charge_id": None,
         "amount_cents": 1000,
         "status": "PROCESSING",
         "own_key": None,
         "counterparty": Party(
             account_number="1", account_type="CHECKING", branch="1", ispb="99999004", name="Joana", tax_id="12345678909"
         ),
-        "outcome_code": None,
-        "outcome_reason": None,
-        "returned_cents": 0,
-        "returning_cents": 0,
         "slot": 1,
-        "handed_at": None,
-        "settled_at": None,
         "created_at": NOW,
         "modified_at": NOW,
     }
@@ -81,11 +74,7 @@ def a_refund(**changes: Any) -> Refund:
         "status": "PROCESSING",
         "reason": "MD06",
         "description": None,
-        "outcome_code": None,
-        "outcome_reason": None,
         "slot": 1,
-        "handed_at": None,
-        "settled_at": None,
         "created_at": NOW,
         "modified_at": NOW,
     }

@@ -386,6 +386,12 @@ async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1
 class EverySlot:
     """As a worker with every slot."""
 
+    held: Mapping[int, int] = dict.fromkeys(range(256), 1)
+    members: tuple[Any, ...] = ()
+
+    def add(self, member: Any) -> None:
+        self.members = (*self.members, member)
+
     def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
         return {}
 

@@ -3,13 +3,13 @@
 from collections import defaultdict
 from datetime import date, timedelta
 
-from pixconnect.kernel.register.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
+from pixconnect.kernel.register.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention
 
 _ENDS = {
-    RetentionEnd.WORKER: "a worker empties it",
-    RetentionEnd.PARTITION: "a worker drops its partition",
-    RetentionEnd.VERB: "a verb or the API deletes it",
-    RetentionEnd.NEVER: "nothing yet: it stays as long as the database",
+    "worker": "a worker empties it",
+    "partition": "a worker drops its partition",
+    "verb": "a verb or the API deletes it",
+    "never": "nothing yet: it stays as long as the database",
 }
 
 

@@ -2,16 +2,16 @@
 
 from datetime import date
 
-from pixconnect.kernel.register.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit
+from pixconnect.kernel.register.register import ARRANGEMENT, ArrangementRule
 from pixconnect.kernel.rules.money import show_reais
 
 _HEADINGS = {
-    RuleParty.HOLDER: "Rules for holders, which the service applies",
-    RuleParty.PAYERS_INSTITUTION: "Rules for the payer's institution",
-    RuleParty.RECEIVERS_INSTITUTION: "Rules for the receiver's institution",
-    RuleParty.NOBODY_HERE: "Rules without effect here yet",
+    "holder": "Rules for holders, which the service applies",
+    "payer's institution": "Rules for the payer's institution",
+    "receiver's institution": "Rules for the receiver's institution",
+    "nobody here": "Rules without effect here yet",
 }
-_STRICTER = {RuleChange.LESS: "to less", RuleChange.MORE: "to more", RuleChange.NONE: "no"}
+_STRICTER = {"less": "to less", "more": "to more", "none": "no"}
 
 
 def write_page() -> str:
@@ -51,13 +51,13 @@ def _write_row(rule: ArrangementRule) -> str:
 
 def _write_value(rule: ArrangementRule) -> str:
     match rule.unit:
-        case Unit.DUTY:
+        case "duty":
             return "must be"
-        case Unit.LIFTED:
+        case "lifted":
             return "lifted"
-        case Unit.CENTS:
+        case "cents":
             return show_reais(rule.read_value())
-        case Unit.HOUR_OF_DAY:
+        case "hour of day":
             return f"{rule.read_value()}:00"
         case unit:
             return f"{rule.read_value():,} {unit}"

@@ -40,7 +40,7 @@ async def test_a_resumed_endpoint_is_kept(database: postgres.Addresses, monkeypa
         parts: Any = SimpleNamespace(context=service.context)
         leases: Any = SimpleNamespace(add=lambda _: None, held={0: 1})
         (resumption,) = RESUMPTIONS
-        async with running_beside(keep_house(service.context), resumption.make(parts, leases, 9).run):
+        async with running_beside(keep_house(service.context), resumption.make(parts, leases).run):
             await eventually(is_done)
         assert await _waiting_since_before(service, resumed.modified_at) == 0
         page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())

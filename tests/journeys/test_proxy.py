@@ -20,7 +20,7 @@ from pixconnect.doors.api.decoding import BODY_MAX
 from pixconnect.doors.console.forms import DOOR_SIZE_MAX
 from pixconnect.features.identity.api import TOKEN_PATH
 from pixconnect.features.lots.api import BODY_MAX as LOT_MAX
-from pixconnect.features.webhooks.rules.feed import WAIT_MAX_S
+from pixconnect.features.webhooks.service.feed import WAIT_MAX_S
 from pixconnect.kernel.rules.access import FAILURES_MAX
 from pixconnect.platform.http import open_connections as limits
 from pixconnect.platform.local import tls_files

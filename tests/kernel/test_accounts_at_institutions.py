@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from inspect import isfunction
 
 import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.features.institutions.credit import AccountSource
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.succession import move_holder
+from pixconnect.features.institutions.source import InstitutionSource
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.credit_source import CreditSource
+from pixconnect.kernel.flows.source import Source
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
@@ -22,6 +27,13 @@ from support.operators import as_operator
 from support.postgres import Addresses, as_owner, make_live
 from support.records import own_key
 from support.service import open_service
+
+
+@pytest.mark.parametrize(("own", "account"), [(Source, InstitutionSource), (CreditSource, AccountSource)])
+def test_an_account_decides_everything_itself(own: type, account: type) -> None:
+    decisions = {name for name, value in vars(own).items() if isfunction(value) and not name.startswith("_")}
+    assert {"find_payee", "find_credited"} & decisions
+    assert decisions <= vars(account).keys()
 
 
 @pytest.fixture

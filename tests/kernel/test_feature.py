@@ -12,10 +12,8 @@ from pixconnect.doors.api.extension import ApiExtensionRow
 from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
-from pixconnect.doors.worker.chore import Chore
-from pixconnect.doors.worker.meter import Meter
 from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
-from pixconnect.doors.worker.problem import HealthCheck, Problem
+from pixconnect.doors.worker.rows import Chore, HealthCheck, Meter, Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule, RulePart
 from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes, list_features

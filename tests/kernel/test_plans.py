@@ -25,11 +25,9 @@ from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.features.monitoring.tables import figures as figures_store
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
-from pixconnect.features.pix_api.tables import location as location_store
-from pixconnect.features.pix_api.tables import received as received_store
-from pixconnect.features.pix_api.tables.charge_search import search as search_charges
-from pixconnect.features.pix_api.tables.location import LOCATIONS
+from pixconnect.features.pix_api.tables import LOCATIONS, search_charges
 from pixconnect.features.webhooks.rules.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -41,7 +39,6 @@ from pixconnect.kernel.rules.location import list_statuses
 from pixconnect.kernel.rules.refund import RefundStatus
 from pixconnect.kernel.rules.transfer import TransferStatus
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import order as order_store
@@ -49,9 +46,7 @@ from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables import transfer_search as transfer_search_store
-from pixconnect.kernel.tables.charge import CHARGE, CHARGES
-from pixconnect.kernel.tables.charge_revision import REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.charge import CHARGE, CHARGES, REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.changes import Changes
@@ -186,7 +181,7 @@ def listing(read: Callable[["Pool", Span], Awaitable[object]], span: Span) -> St
 
 
 def searching(search: TransferSearch, span: Span) -> Statement:
-    read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+    read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
     return listing(lambda pool, span: read(pool, HOT, search, span), span)
 
 
@@ -194,7 +189,7 @@ def too_many(search: TransferSearch) -> Statement:
     async def read(pool: "Pool", span: Span) -> None:
         # Where the tables are small, it is no refusal but an answer.
         with suppress(errors.BadRequest):
-            await transfer_search_store.read_filtered_page(pool, HOT, search, span)
+            await transfer_store.filter_page(pool, HOT, search, span)
 
     return listing(read, Span())
 
@@ -263,7 +258,7 @@ async def revise_all(connection: "Connection") -> None:
             charge_id=charge.id, holder_id=HOT, revision=0, contents=read_contents(charge), next_digest=bytes(32)
         )
         changes.put(REVISIONS, before)
-    for location in (await location_store.lock(connection, PAIRS)).values():
+    for location in (await pix_store.lock_locations(connection, PAIRS)).values():
         changes.move(LOCATIONS, location, location)
     await changes.write_all(connection)
 
@@ -431,16 +426,16 @@ STATEMENTS: Final[dict[str, Statement]] = {
         a_pool(c), 1, STARTED_AT + timedelta(seconds=ROWS_COUNT - 30), tells_fees_later=True
     ),
     "strays of an account": lambda c: alarm_store.count_strays(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
-    "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
-    "locations locked": lambda c: location_store.lock(c, PAIRS),
-    "a location": lambda c: location_store.find_by_id(a_pool(c), HOT, 5_000),
+    "locations of charges": lambda c: pix_store.find_locations_of_charges(c, PAIRS),
+    "locations locked": lambda c: pix_store.lock_locations(c, PAIRS),
+    "a location": lambda c: pix_store.find_location(a_pool(c), HOT, 5_000),
     "locations listed": listing(
-        lambda pool, span: location_store.read_page(pool, HOT, list_statuses(None, is_bound=None), span), PAGE
+        lambda pool, span: pix_store.read_locations(pool, HOT, list_statuses(None, is_bound=None), span), PAGE
     ),
     "locations listed, far down": listing(
-        lambda pool, span: location_store.read_page(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
+        lambda pool, span: pix_store.read_locations(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
     ),
-    "a revision of a charge": lambda c: revision_store.find(a_pool(c), HOT, 5_000, 7),
+    "a revision of a charge": lambda c: charge_store.find_revision(a_pool(c), HOT, 5_000, 7),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
@@ -507,21 +502,21 @@ STATEMENTS: Final[dict[str, Statement]] = {
         TransferSearch(amount_cents=7, tax_id="52998224725", end_to_end_id_part="zz"), SPAN
     ),
     "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
-    "received Pix listed": listing(lambda pool, span: received_store.read_page(pool, HOT, span), PAGE),
+    "received Pix listed": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), PAGE),
     "received Pix listed, far down": listing(
-        lambda pool, span: received_store.read_page(pool, HOT, span), DEEP_RECEIVED
+        lambda pool, span: pix_store.read_received_page(pool, HOT, span), DEEP_RECEIVED
     ),
-    "received Pix listed, of a span": listing(lambda pool, span: received_store.read_page(pool, HOT, span), SPAN),
+    "received Pix listed, of a span": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), SPAN),
     "received Pix looked for, of a span": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
     ),
     "received Pix of a charge's txid": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid=f"T{5001:031}"), span), PAGE
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(txid=f"T{5001:031}"), span), PAGE
     ),
     "received Pix of a txid that nothing has": listing(
-        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid="PEDIDO1"), span), PAGE
+        lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(txid="PEDIDO1"), span), PAGE
     ),
-    "hours counted that are known": lambda c: received_store.count_hours(a_pool(c), HOT, STARTED_AT),
+    "hours counted that are known": lambda c: pix_store.count_hours(a_pool(c), HOT, STARTED_AT),
     "refunds of Pix": lambda c: refund_store.find_of_transfers(a_pool(c), PAIRS),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
@@ -720,7 +715,7 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
         await fill(owner, 1, 9_000, HOT)
         pool = cast("Pool", OneConnection(owner))
         for search, is_wanted in searches:
-            read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+            read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
             for initial_s, final_s in ((0, 99_999), (1_799, 5_401), (40, 250), (50, 40)):
                 initial_at = STARTED_AT + timedelta(seconds=initial_s)
                 final_at = STARTED_AT + timedelta(seconds=final_s)
@@ -761,7 +756,7 @@ async def test_what_was_received_has_its_totals_and_pages(new_database: Addresse
                 final_at=STARTED_AT + timedelta(seconds=final_s),
             )
             wanted = [n for n in range(min(final_s, 9_000), max(initial_s, 1) - 1, -1) if n % 2 == 1]
-            found = await received_store.read_page(cast("Pool", OneConnection(owner)), HOT, span)
+            found = await pix_store.read_received_page(cast("Pool", OneConnection(owner)), HOT, span)
             assert found.total_count == len(wanted)
             assert [item.id for item in found.items] == wanted[:7]
 

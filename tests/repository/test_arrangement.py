@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pixconnect.kernel.baseline import read_service_steps
-from pixconnect.kernel.register.register import ARRANGEMENT, RuleParty, Unit
+from pixconnect.kernel.register.register import ARRANGEMENT
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
 
@@ -15,7 +15,7 @@ def test_what_binds_holders_is_read_from_the_register() -> None:
     enforced = {
         name
         for name, rows in ARRANGEMENT.rows.items()
-        if rows[-1].binds == RuleParty.HOLDER and rows[-1].unit not in (Unit.DUTY, Unit.LIFTED)
+        if rows[-1].binds == "holder" and rows[-1].unit not in ("duty", "lifted")
     }
     assert enforced <= set(texts)
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.chore import Chore
-from pixconnect.doors.worker.leases import Poller, Rest
+from pixconnect.doors.worker.leases import Poller, until_beat
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL
@@ -53,16 +53,18 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
     Args:
         retention_days: Of events.
     """
-    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Poller.CHORES)
+    rest_s = FOLD_EVERY_S
 
     async def fold() -> float:
+        nonlocal rest_s
         has_found = False
         # A full batch means that there are more.
         while notes_count := await partition_usecases.fold_tallies(context):
             has_found = True
             if notes_count < partition_usecases.NOTES_MAX:
                 break
-        return folding.after(context.clock.monotonic_s(), has_found=has_found)
+        rest_s = FOLD_EVERY_S if has_found else min(2 * rest_s, FOLD_EVERY_MAX_S)
+        return until_beat(rest_s, Poller.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(context)

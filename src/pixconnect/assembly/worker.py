@@ -19,10 +19,9 @@ from pixconnect.assembly.base import (
     running_beside,
 )
 from pixconnect.assembly.housekeeping import run_housekeeping
-from pixconnect.doors.worker.due_look import DueLook
-from pixconnect.doors.worker.leases import Poller, SlotLeases
+from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
-from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
+from pixconnect.doors.worker.parts import DueLook, WorkerExtension, WorkerParts
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.worker import AccountRails
@@ -94,7 +93,7 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     expiry = Expiry(context, leases)
-    members = {row.name: row.make(parts, leases, place) for place, row in enumerate(MEMBERS, len(Poller))}
+    members = {row.name: row.make(parts, leases) for row in MEMBERS}
     figures = WorkerFigures(
         leases=leases, deliveries=deliveries, sequencer=sequencer, rail=rail_figures, calls=parts.calls, members=members
     )

@@ -93,17 +93,17 @@ class Feature(NamedTuple):
     members: Places = ()
     """Parts of a worker: ``doors.worker.parts.MemberRow``."""
     checks: Places = ()
-    """Checks of health: ``doors.worker.problem.HealthCheck``."""
+    """Checks of health: ``doors.worker.rows.HealthCheck``."""
     problems: Places = ()
-    """The problems that health checks report: ``doors.worker.problem.Problem``."""
+    """The problems that health checks report: ``doors.worker.rows.Problem``."""
     meters: Places = ()
-    """Values that workers measure in the database: ``doors.worker.meter.Meter``."""
+    """Values that workers measure in the database: ``doors.worker.rows.Meter``."""
     rules: Places = ()
     """Rules of the proof: ``features.proof.rules.Rule``."""
     rule_parts: Places = ()
     """What a feature's rows add to other rules of the proof: ``features.proof.rules.RulePart``."""
     chores: Places = ()
-    """Periodic tasks of a worker: ``doors.worker.chore.Chore``."""
+    """Periodic tasks of a worker: ``doors.worker.rows.Chore``."""
     sections: Places = ()
     """Sections of our own API: ``doors.api.operation.Section``."""
     doors: Places = ()

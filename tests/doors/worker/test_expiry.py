@@ -11,16 +11,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import ChargeRequest
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import FakeClock, Service, credit_report, open_holder, open_service
-
-
-class AllSlots:
-    """As a worker that has every slot."""
-
-    held = dict.fromkeys(range(256), 1)
-
-    def add(self, member: object) -> None:
-        pass
+from support.service import EverySlot, FakeClock, Service, credit_report, open_holder, open_service
 
 
 async def open_charge(service: Service) -> tuple[Caller, Any]:
@@ -39,7 +30,7 @@ async def test_what_was_reported_in_time_and_is_still_in_hand_is_paid(database: 
         report = credit_report(service, amount_cents=1000, txid=charge.txid)
         service.rail.oldest_waits_since = report.reported_at  # a worker that was killed has it
         service.clock.advance(days=1, seconds=3)
-        expiring = Expiry(service.context, AllSlots())  # type: ignore[arg-type]
+        expiring = Expiry(service.context, EverySlot())  # type: ignore[arg-type]
         assert await expiring.expire(service.clock.now()) == orders.ASK_AGAIN_AFTER_S
         assert await status_of(service, caller, charge) == "PENDING"
         assert (await receive_credit(service.context, report)).refusal_code is None
@@ -53,7 +44,7 @@ async def test_a_report_of_later_keeps_nothing_from_expiring(database: Addresses
         caller, charge = await open_charge(service)
         service.clock.advance(days=1, seconds=3)
         service.rail.oldest_waits_since = service.clock.now() - timedelta(seconds=1)
-        await Expiry(service.context, AllSlots()).expire(service.clock.now())  # type: ignore[arg-type]
+        await Expiry(service.context, EverySlot()).expire(service.clock.now())  # type: ignore[arg-type]
         assert await status_of(service, caller, charge) == "EXPIRED"
 
 
@@ -63,7 +54,7 @@ async def test_a_rail_that_is_away_is_waited_for_a_minute(database: Addresses) -
         caller, charge = await open_charge(service)
         service.clock.advance(days=1)
         service.rail.is_reachable = False
-        expiring = Expiry(service.context, AllSlots())  # type: ignore[arg-type]
+        expiring = Expiry(service.context, EverySlot())  # type: ignore[arg-type]
         for passed_s, status in ((0.0, "PENDING"), (59.0, "PENDING"), (1.0, "EXPIRED")):
             clock.advance(seconds=passed_s)
             await expiring.expire(service.clock.now())

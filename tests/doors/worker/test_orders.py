@@ -15,21 +15,16 @@ from pixconnect.kernel.rules.rail import RailUnavailable, Report, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import order as order_store
 from support.books import check_books
-from support.service import STARTED_AT, Service, send_out
+from support.service import STARTED_AT, EverySlot, Service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.doors.worker.leases import SlotLeases
 
 
-class AllSlots:
-    """Leases of every slot, as long as the test allows."""
+class AllSlots(EverySlot):
+    """As long as the test allows."""
 
-    def __init__(self) -> None:
-        self.held = dict.fromkeys(range(256), 1)
-        self.is_lost = False
-
-    def add(self, member: object) -> None:
-        """There is one worker."""
+    is_lost = False
 
     def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
         if self.is_lost:

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.doors.worker.problem import check_problems
+from pixconnect.doors.worker.rows import check_problems
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.service import PROBLEMS, decide_transfer, list_waiting_transfers
 from pixconnect.features.monitoring.tables import account_figures as order_figures_store

@@ -20,12 +20,6 @@ from support.postgres import Addresses
 from support.sandbox import Sandbox, next_reports, order, outside_transfer, refund_order, reports_of
 
 
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
-
-
 def rule(
     effect: str, *, times: int | None = None, probability: float | None = None, **match: object
 ) -> commands.FaultRule:

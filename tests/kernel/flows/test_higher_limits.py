@@ -71,7 +71,7 @@ async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(
     await holder_usecases.act_on_due_limits(live)
     assert await read_limits(live, holder_id) == higher
     assert await holder_usecases.find_waiting_limits(live, holder_id) is None
-    (entry,) = await audit.list_newest(as_operator(live), 1)
+    (entry,) = await audit.list_entries(as_operator(live), count_max=1)
     assert (entry.operator, entry.verb) == (ANA, "holder set")
 
 
@@ -118,7 +118,7 @@ async def test_another_operator_lets_it_act_at_once_and_whoever_wanted_it_does_n
             await confirm_proposal(as_operator(live, operator), live, await read_code(live, holder_id))
     await confirm_proposal(as_operator(live, BIA), live, await read_code(live, holder_id))
     assert (await read_limits(live, holder_id)).day_cents is None
-    (entry,) = await audit.list_newest(as_operator(live), 1)
+    (entry,) = await audit.list_entries(as_operator(live), count_max=1)
     assert (entry.operator, entry.verb, entry.subject) == (BIA, "proposal confirm", f"holder {holder_id}")
     with pytest.raises(errors.NotFound, match="no proposal with the code any waits"):
         await confirm_proposal(as_operator(live, BIA), live, "any")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
+from pixconnect.kernel.rules.proposal import Proposal, check_confirmation, names_another_door
 from pixconnect.platform.base import errors
 
 MORNING = datetime(2026, 11, 10, 12, tzinfo=UTC)
@@ -58,3 +58,29 @@ def test_a_proposal_lapses_after_thirty_days() -> None:
 )
 def test_another_proposal_has_another_code(other: dict[str, Any]) -> None:
     assert structs.replace(PROPOSAL, **other).code != PROPOSAL.code
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "console maria",
+        "Client x",
+        "  console",
+        "c\u00adonsole maria",
+        "\uff43onsole\u2003maria",
+        "console\tmaria",
+        "console-ana",
+        "console_ana",
+        "(console) ana",
+        "c\u00f4nsole.ana",
+        "client-7",
+        "clients/7",
+    ],
+)
+def test_a_name_of_the_command_line_reads_as_none_of_another_door(name: str) -> None:
+    assert names_another_door(name)
+
+
+@pytest.mark.parametrize("name", ["", "ana", "root@host", "ana console", "conso-ana"])
+def test_other_names_are_taken(name: str) -> None:
+    assert not names_another_door(name)

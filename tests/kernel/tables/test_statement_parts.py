@@ -9,27 +9,27 @@ import pytest
 from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.event import Event
 from pixconnect.kernel.tables import event as event_store
-from pixconnect.kernel.tables.table import AlikeColumns
+from pixconnect.kernel.tables.table import numbered, of_columns
 from support.postgres import Addresses
 from support.records import NOW, make_event
 
 EVENTS = [make_event(number, number, 7, "qrcode.pending", NOW) for number in (1, 2, 3)]
-ONCE = ("name", "created_at")
-
-
-def fill(rows: str, count: int) -> str:
-    return rows.format(*(f"${number}" for number in range(1, count + 1)))
+PART = of_columns(
+    EVENT,
+    name="rows",
+    sql=f"select {EVENT.names} from ({{rows}}) as new ({{names}})",
+    once=["name, created_at"],
+)
 
 
 async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> None:
-    alike = AlikeColumns(EVENT, ONCE)
-    arguments = alike.fit(EVENT.arrays(EVENTS))
-    assert arguments is not None
+    once, arguments = PART.fit(EVENTS)
+    assert once == PART.alike[0].sql
     connection = await asyncpg.connect(database.owner_url)
     try:
-        each = f"select {EVENT.names} from ({fill(EVENT.rows, len(EVENT.types))}) as new ({EVENT.names})"
-        once = f"select {EVENT.names} from ({fill(alike.rows, len(arguments))}) as new ({alike.names})"
-        assert await connection.fetch(once, *arguments) == await connection.fetch(each, *EVENT.arrays(EVENTS))
+        each = numbered(PART.sql, len(EVENT.types))
+        alike = numbered(once, len(arguments))
+        assert await connection.fetch(alike, *arguments) == await connection.fetch(each, *EVENT.arrays(EVENTS))
     finally:
         await connection.close()
 
@@ -37,7 +37,7 @@ async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> Non
 @pytest.mark.parametrize("change", [{"name": "qrcode.expired"}, {"created_at": NOW.replace(microsecond=1)}])
 def test_rows_that_differ_where_they_mostly_do_not_are_not_alike(change: dict[str, Any]) -> None:
     events: list[Event] = [*EVENTS, msgspec.structs.replace(EVENTS[0], **change)]
-    assert AlikeColumns(EVENT, ONCE).fit(EVENT.arrays(events)) is None
+    assert PART.fit(events) == (PART.sql, EVENT.arrays(events))
     assert event_store.APPEND.fit(events) == (event_store.APPEND.sql, EVENT.arrays(events))
 
 

@@ -12,10 +12,10 @@ for wake-ups of other processes. Leases keep real time: the sandbox clock does n
 All workers share the slots evenly. A worker with more than its share releases the rest once no work in them is in progress; a
 worker with less takes free ones.
 
-A part of the worker waits for notifications only so long (``Rest``): a wake-up may be lost, and time passes. Parts at rest
-share one query a second (``due_look.py``), which wakes those with due work. The remaining pollers share one beat of the
-machine's clock, each shortly after the one before: a poller that wakes alone finds its code and data gone from the caches,
-which costs more than its query; all at the same time would need a connection each.
+A part of the worker waits for notifications only so long: a wake-up may be lost, and time passes. Parts at rest share one
+query a second (``parts.DueLook``), which wakes those with due work. The remaining pollers share one beat of the machine's
+clock, each shortly after the one before: a poller that wakes alone finds its code and data gone from the caches, which costs
+more than its query; all at the same time would need a connection each.
 """
 
 from __future__ import annotations
@@ -49,38 +49,17 @@ EARLY_S: Final = 0.01
 
 
 class Poller(IntEnum):
-    """The worker's own pollers, in the order in which they wake; members of features follow."""
+    """In the order in which they wake."""
 
     DUE = 0
-    DELIVERIES = 1
-    ORDERS = 2
-    EXPIRY = 3
-    POSITIONS = 4
-    LEASES = 5
-    CHORES = 6
+    POSITIONS = 1
+    LEASES = 2
+    CHORES = 3
 
 
-def until_beat(every_s: float, looker: int, now_s: float) -> float:
+def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
     """Return seconds until a poller's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
     return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
-
-
-class Rest:
-    """Increases the poll interval while nothing is found, so that an idle service hardly wakes up."""
-
-    def __init__(self, shortest_s: float, longest_s: float, looker: int) -> None:
-        self._shortest_s = shortest_s
-        self._longest_s = longest_s
-        self._next_s = shortest_s
-        self._looker = looker
-
-    def after(self, now_s: float, *, has_found: bool) -> float:
-        """Return seconds to wait after a poll; ``now_s`` is monotonic."""
-        if has_found:
-            self._next_s = self._shortest_s
-            return self._shortest_s
-        rest_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
-        return until_beat(rest_s, self._looker, now_s)
 
 
 LEASE_S = lease_store.LEASE.total_seconds()

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import LeaseLost, Member, Poller, Rest, SlotLeases, TimedMember, until_beat
+from pixconnect.doors.worker.leases import LeaseLost, Member, SlotLeases, TimedMember
 from pixconnect.kernel.flows.charge import expire_charges
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import move_due
@@ -27,8 +27,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
 LOOK_AFTER_S: Final = 0.25
-LOOK_AFTER_MAX_S: Final = 1.0
-"""The interval of reads without a wake-up, at first and once nothing was found for some time."""
+"""When it reads again after it found something, without a wake-up."""
 GATHER_S: Final = 0.004
 GATHER_BUSY_S: Final = 0.025
 BUSY_FROM: Final = 8
@@ -73,7 +72,6 @@ class OrderMover(Member):
         self._leases = leases
         self._has_news = asyncio.Event()
         self._cursor: _Cursor | None = None
-        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Poller.ORDERS)
         leases.add(self)
 
     async def run(self) -> None:
@@ -87,8 +85,7 @@ class OrderMover(Member):
                 continue
             if due_count < self._batch_max:
                 ended_s = self._context.clock.monotonic_s()
-                has_found = due_count > 0
-                await self.rest(self._has_news, self._rest.after(ended_s, has_found=has_found), has_found=has_found)
+                await self.rest(self._has_news, LOOK_AFTER_S, has_found=due_count > 0)
                 # The pause is over if the wake-up came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:
@@ -182,9 +179,7 @@ class Expiry(TimedMember):
                 pause_s = await self.expire(self._context.clock.now())
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("expiry waits", reason=type(error).__name__)
-            now_s = self._context.clock.monotonic_s()
-            rest_s = min(pause_s, until_beat(EXPIRY_EVERY_S, Poller.EXPIRY, now_s))
-            await self.rest(self.is_due, rest_s, has_found=pause_s < EXPIRY_EVERY_S)
+            await self.rest(self.is_due, pause_s, has_found=pause_s < EXPIRY_EVERY_S)
 
     async def expire(self, now: datetime) -> float:
         """Expire charges due by an instant, as far as reports are recorded; return seconds until the next check."""

@@ -1,16 +1,22 @@
-"""A worker's dependencies, and the members that features add to it."""
+"""A worker's dependencies, the members that features add to it, and the look that wakes them.
+
+``DueLook`` asks once a second, in one query, which resting parts of the worker have due work, and wakes those. Parts that are
+busy look by themselves. A part without a wake-up for ``REST_MAX_S`` looks by itself too, so a wrong condition costs time and no
+work.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Final, LiteralString, Protocol
+from typing import Any, Final, LiteralString, Protocol, cast
 
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.leases import Connect, SlotLeases, TimedMember, until_beat
-from pixconnect.doors.worker.meter import Gauge
+from pixconnect.doors.worker.leases import Connect, Member, Poller, SlotLeases, TimedMember, until_beat
+from pixconnect.doors.worker.rows import Gauge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.feature_parts import FeatureParts
@@ -43,8 +49,7 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     """A part of a worker that a feature adds."""
 
     name: str
-    make: Callable[[WorkerParts, SlotLeases, int], Runner]
-    """The last argument is its place in the beat of pollers (``Poller``)."""
+    make: Callable[[WorkerParts, SlotLeases], Runner]
     gauges: Sequence[Gauge[Any]] = ()
     """Read from the result."""
 
@@ -57,22 +62,19 @@ class WorkerExtension(Struct, frozen=True, kw_only=True):
 
 BATCH_MAX: Final = 64
 LOOK_AFTER_S: Final = 1.0
+DUE_LOOK_EVERY_S: Final = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
 class SlotPoller(TimedMember):
-    """Does what is due in this worker's slots, and looks for more every second.
-
-    ``due_if`` is the condition of ``Member``.
-    """
+    """Does what is due in this worker's slots."""
 
     def __init__(
         self,
         name: str,
         context: Context,
         leases: SlotLeases,
-        place: int,
         do_due: Callable[[Context, Sequence[int], int], Awaitable[int]],
         due_if: LiteralString,
     ) -> None:
@@ -80,7 +82,6 @@ class SlotPoller(TimedMember):
         self._name = name
         self._context = context
         self._leases = leases
-        self._place = place
         self._do_due = do_due
         self.due_if = due_if
         leases.add(self)
@@ -95,6 +96,50 @@ class SlotPoller(TimedMember):
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("due work waits", member=self._name, reason=type(error).__name__)
             if done_count < BATCH_MAX:
-                now_s = self._context.clock.monotonic_s()
-                rest_s = min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, self._place, now_s))
-                await self.rest(self.is_due, rest_s, has_found=done_count > 0)
+                await self.rest(self.is_due, LOOK_AFTER_S, has_found=done_count > 0)
+
+
+def poll_slots(
+    name: str, do_due: Callable[[Context, Sequence[int], int], Awaitable[int]], due_if: LiteralString
+) -> MemberRow:
+    """Make a part that does what is due in the worker's slots; ``due_if`` is the condition of ``Member``."""
+    return MemberRow(name=name, make=lambda parts, leases: SlotPoller(name, parts.context, leases, do_due, due_if))
+
+
+class DueLook:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
+        self._context = context
+        self._leases = leases
+        self._members = [member for member in leases.members if member.due_if]
+        for member in self._members:
+            member.is_looked_after = True
+        # PostgreSQL evaluates no condition of a part that is busy.
+        asked: list[LiteralString] = [
+            f"case when ($3::boolean[])[{cast('LiteralString', str(place))}] then {member.due_if} else false end"
+            for place, member in enumerate(self._members, 1)
+        ]
+        self._query: LiteralString = "select " + ", ".join(asked)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(until_beat(DUE_LOOK_EVERY_S, Poller.DUE, self._context.clock.monotonic_s()))
+            try:
+                await self.look()
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("due work waits", reason=type(error).__name__)
+
+    async def look(self) -> list[Member]:
+        """Wake the resting parts that have due work, and return them."""
+        resting = [member.is_resting for member in self._members]
+        slots = sorted(self._leases.held)
+        if not slots or not any(resting):
+            return []
+        found = await self._context.pool.fetchrow(self._query, slots, self._context.clock.now(), resting)
+        due: list[Member] = []
+        for member, was_resting, is_due in zip(self._members, resting, found or (), strict=True):
+            if was_resting:
+                member.looked(is_due=is_due)
+            if is_due:
+                due.append(member)
+        return due

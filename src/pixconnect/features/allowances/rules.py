@@ -32,7 +32,6 @@ class Allowance(Struct, frozen=True, kw_only=True):
     refunds_day_cents: int
     """The maximum of refunds in a day of Sao Paulo; 0 is nothing."""
     allowed_by: str | None = None
-    """The operator that set it last."""
     transfer_cents: int = 0
     """The maximum of one transfer; 0 is nothing."""
     transfers_day_cents: int = 0
@@ -111,12 +110,7 @@ def check_transfer_allowance(
 ) -> None:
     """Refuse a transfer that may not leave over its account, in this order: its amount, the day's sum, the payee.
 
-    Args:
-        amount_cents: Of the transfer.
-        initiation_type: How the payee was named.
-        payee: As far as it is known.
-        left: The account's remaining allowance.
-        is_known: Whether the payee was paid over the account before.
+    ``is_known`` is whether the payee was paid over the account before.
     """
     there = "over this holder's account at its institution"
     if amount_cents > left.transfer_cents:

@@ -35,14 +35,14 @@ class Approvals(OrderRule):
             # A book transfer only moves money to another holder here, where it can be recovered.
             if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
                 continue
-            is_known = not rule.new_payees or await self._was_paid(new)
+            by, payee = new.request.initiation_type, new.payee.party
+            is_known = (
+                not rule.new_payees
+                or await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
+            )
             reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
             if reason is not None:
                 self._reasons[new.transfer_id] = reason
-
-    async def _was_paid(self, new: NewTransfer) -> bool:
-        by, payee = new.request.initiation_type, new.payee.party
-        return await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
 
     def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
         reason = self._reasons.get(transfer.id)

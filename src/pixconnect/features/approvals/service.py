@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.meter import Gauge, Meter, age_s
-from pixconnect.doors.worker.problem import counted
+from pixconnect.doors.worker.rows import Gauge, Meter, age_s, counted
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.tables import ApprovalAnswer, PendingApproval
 from pixconnect.features.institutions.tables import account as account_store
@@ -32,7 +31,6 @@ COUNTED_MAX: Final = 100_000
 WAITS_MAX: Final = timedelta(hours=1)
 """A waiting transfer is given up some hours later: an operator should check it before."""
 PAID_COUNTED_MAX: Final = 100
-"""Maximum to which earlier payments of a payee are counted."""
 
 
 class WaitingTransfer(Struct, frozen=True, kw_only=True):

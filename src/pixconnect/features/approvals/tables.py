@@ -91,10 +91,14 @@ async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOr
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 
 
+# Matches the index `open_order_awaiting`.
+_LIST_AWAITED: Final[LiteralString] = """
+    where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2
+"""
+
+
 async def list_awaited(pool: Pool, holder_id: int | None, count_max: int) -> list[OpenOrder]:
-    # Matches the index `open_order_awaiting`.
-    which = "where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2"
-    return await ORDER.find_all(pool, which, holder_id, count_max)
+    return await ORDER.find_all(pool, _LIST_AWAITED, holder_id, count_max)
 
 
 async def find_all(pool: Pool, order_names: Sequence[str]) -> dict[str, PendingApproval]:

@@ -86,14 +86,6 @@ class CaseNote(Struct, frozen=True, kw_only=True):
     note: str
 
 
-class OpenCases(Struct, frozen=True, kw_only=True):
-    """The number of open cases of a kind, and the age of the oldest."""
-
-    kind: CaseKind
-    count: int
-    oldest_at: datetime
-
-
 EndingClaim = Literal["settled", "never"]
 """The Pix reached its payee; or it never left, and never will."""
 EVIDENCE_SIZE_MAX: Final = 1024 * 1024
@@ -233,14 +225,7 @@ def parse_kind(text: str) -> AdjustmentKind:
 
 
 def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, direction: Side) -> None:
-    """Refuse an adjustment beyond a case's amount or sign.
-
-    Args:
-        case_cents: The institution's amount less the books'.
-        adjusted_cents: Adjusted so far.
-        amount_cents: The new adjustment.
-        direction: The new adjustment's.
-    """
+    """Refuse an adjustment beyond a case's amount or sign; ``case_cents`` is the institution's amount less the books'."""
     # By the resulting sum, so that entries of both directions count together.
     after_cents = adjusted_cents + (amount_cents if direction == "IN" else -amount_cents)
     if amount_cents < 1 or not min(case_cents, 0) <= after_cents <= max(case_cents, 0):

@@ -15,7 +15,6 @@ from pixconnect.features.cases.rules import (
     CaseKind,
     CaseNote,
     Difference,
-    OpenCases,
     SilentOrder,
 )
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
@@ -148,8 +147,9 @@ async def find(connection: Connection | Pool, case_id: int) -> Case | None:
 
 
 async def find_named(connection: Connection, kind: CaseKind, institution_id: int, name: str) -> Case | None:
-    which = "where kind = $1 and institution_id = $2 and name = $3"
-    return await CASE.find(connection, which, kind, institution_id, name)
+    return await CASE.find(
+        connection, "where kind = $1 and institution_id = $2 and name = $3", kind, institution_id, name
+    )
 
 
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:
@@ -192,8 +192,9 @@ _COUNT: Final[LiteralString] = """
 """
 
 
-async def count_open(pool: Pool) -> dict[CaseKind, OpenCases]:
-    return {row["kind"]: OpenCases(**row) for row in await pool.fetch(_COUNT)}
+async def count_open(pool: Pool) -> dict[CaseKind, tuple[int, datetime]]:
+    """Count open cases by kind; return since when the oldest of each is open, too."""
+    return {kind: (count, oldest_at) for kind, count, oldest_at in await pool.fetch(_COUNT)}
 
 
 # Orders without an answer to queries, and the table of two operators' decisions on their end.
@@ -257,10 +258,14 @@ async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) 
     return await CASE_ENDING.find_all(connection, "where case_id = any($1) order by order_name", case_ids)
 
 
+_NEVER: Final[LiteralString] = """
+    where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name
+"""
+
+
 async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
     """Orders of an account, with one of these amounts, that two operators closed as never sent."""
-    which = "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name"
-    return await CASE_ENDING.find_all(connection, which, institution_id, amounts)
+    return await CASE_ENDING.find_all(connection, _NEVER, institution_id, amounts)
 
 
 _NAMES: Final[LiteralString] = """

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.doors.worker.parts import MemberRow, SlotPoller
+from pixconnect.doors.worker.parts import poll_slots
 from pixconnect.features.contests.service.defence import do_due
 from pixconnect.features.contests.tables.infraction import IS_ANY_DUE
 
-MEMBERS: Final = (
-    MemberRow(
-        name="defences",
-        make=lambda parts, leases, place: SlotPoller("defences", parts.context, leases, place, do_due, IS_ANY_DUE),
-    ),
-)
+MEMBERS: Final = (poll_slots("defences", do_due, IS_ANY_DUE),)

@@ -246,7 +246,6 @@ class ParametrosCobV(ParametrosCob, frozen=True, kw_only=True, omit_defaults=Tru
     """O que foi pedido, e a página."""
 
     lote: _Lote | None = field(default=None, name="loteCobVId")
-    """Como foi pedido."""
 
 
 class CobsVConsultadas(Struct, frozen=True, kw_only=True):

@@ -6,16 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from pixconnect.features.due_charges.rules.day_amount import (
-    LAST_DAY_MAX,
-    RefusedTerm,
-    ShownAmount,
-    TermMember,
-    TermReason,
-    list_parts,
-    list_refused_terms,
-    show_amount,
-)
+from msgspec import structs
+
+from pixconnect.features.due_charges.rules import day_amount
 from pixconnect.features.due_charges.tables import PAID_AMOUNTS
 from pixconnect.features.pix_api.rules import Violation
 from pixconnect.kernel.flows.charge import PaidParts
@@ -27,7 +20,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
 
-_PLACES: Final[Mapping[TermMember, str]] = dict[TermMember, str](
+_PLACES: Final[Mapping[day_amount.TermMember, str]] = dict[day_amount.TermMember, str](
     (
         ("due_on", "calendario.dataDeVencimento"),
         ("valid_days", "calendario.validadeAposVencimento"),
@@ -36,10 +29,10 @@ _PLACES: Final[Mapping[TermMember, str]] = dict[TermMember, str](
         ("discount.dated", "valor.desconto.descontoDataFixa"),
     )
 )
-_REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
+_REASONS: Final[Mapping[day_amount.TermReason, str]] = dict[day_amount.TermReason, str](
     (
         ("before_today", "não pode ser anterior a hoje, em São Paulo"),
-        ("too_late", f"não pode ser posterior a {LAST_DAY_MAX.isoformat()}"),
+        ("too_late", f"não pode ser posterior a {day_amount.LAST_DAY_MAX.isoformat()}"),
         ("negative", "não pode ser menor que zero"),
         ("not_below_original", "deve ser menor que valor.original"),
         ("not_below_all", "deve ser menor que 100.00"),
@@ -63,7 +56,9 @@ def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: da
         return ()
     keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
     today = None if keeps_date else to_day(now)
-    return [_show(terms, refused) for refused in list_refused_terms(terms, contents.amount_cents, today=today)]
+    return [
+        _show(terms, refused) for refused in day_amount.list_refused_terms(terms, contents.amount_cents, today=today)
+    ]
 
 
 _ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
@@ -79,7 +74,7 @@ def _find_place(row: Violation) -> int:
     return _ORDER.index(member[0]) if member and member[0] in _ORDER else len(_ORDER)
 
 
-def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:
+def _show(terms: DueTerms, refused: day_amount.RefusedTerm) -> Violation:
     place = _PLACES[refused.member]
     if refused.place is not None:
         is_of_date = refused.reason in ("after_due_date", "date_again")
@@ -89,7 +84,7 @@ def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:
     )
 
 
-def _find_value(terms: DueTerms, refused: RefusedTerm) -> str | None:
+def _find_value(terms: DueTerms, refused: day_amount.RefusedTerm) -> str | None:
     match refused.member:
         case "due_on":
             return terms.due_on.isoformat()
@@ -109,14 +104,21 @@ def _find_value(terms: DueTerms, refused: RefusedTerm) -> str | None:
 
 
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount) -> None:
-    work.put(PAID_AMOUNTS, list_parts(parts, transfer.id, transfer.holder_id, charge.id))
+    paid = day_amount.PaidAmount(
+        transfer_id=transfer.id,
+        holder_id=transfer.holder_id,
+        charge_id=charge.id,
+        amount_cents=parts.total_cents,
+        **structs.asdict(parts),
+    )
+    work.put(PAID_AMOUNTS, paid)
 
 
 PAID_PARTS: Final = (PaidParts(keep_parts),)
 
 
-def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
+def show_due(charge: Charge, now: datetime) -> day_amount.ShownAmount | None:
     """Today's amount of one with a due date, and its parts; ``None`` for others, and for one that can no longer be paid."""
     if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
         return None
-    return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
+    return day_amount.show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))

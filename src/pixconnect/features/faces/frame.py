@@ -50,7 +50,7 @@ from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import READER, Asked, Body, Query, StandardOperation, read_interval
 from pixconnect.features.pix_api.api.operations import SPOKEN
 from pixconnect.features.pix_api.api.violations import Parameters, Violations, show_value
-from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.rules import Shown, Violated, Violation
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
@@ -137,13 +137,8 @@ class Face(Struct, frozen=True, kw_only=True):
         return self.profile.choose(services.context.policy.face_answers, choice)
 
 
-Shown = Mapping[str, object]
-"""The members of a body, answered with 200."""
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | Shown]]
-
-
-def without_none(members: Shown) -> Shown:
-    return {name: value for name, value in members.items() if value is not None}
+"""``Shown`` are the members of a body, answered with 200."""
 
 
 async def read_own(services: Services, caller: Caller) -> Party:

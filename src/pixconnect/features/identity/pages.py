@@ -20,7 +20,8 @@ from pixconnect.doors.console.visit import (
     is_own_address,
 )
 from pixconnect.features.identity.service import console_session
-from pixconnect.features.identity.service.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.features.identity.service.console_session import NewSession, OperatorSignIn, SignIn
+from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.platform.base import errors
 
 _PREFERENCE_S: Final = 365 * 86_400
@@ -47,7 +48,7 @@ async def sign_in(visit: Visit) -> Response:
             )
         else:
             session = await visit.parts.of_features[SignIn].client(
-                ClientSignIn(
+                TokenRequest(
                     client_id=_text(form, "client_id"),
                     client_secret=_text(form, "client_secret"),
                     address=visit.address,

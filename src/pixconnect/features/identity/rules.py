@@ -26,8 +26,6 @@ CERTIFICATE_RENEWAL = timedelta(days=30)
 
 
 class SigningKey(Struct, frozen=True, kw_only=True):
-    """An ES256 key pair."""
-
     kid: str
     """The RFC 7638 thumbprint."""
     public_jwk: bytes

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from msgspec import Struct
-
 from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.returned_line import GiveBack
 from pixconnect.features.institutions.tables import charge_opening as opening_store
 from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit_source import Credited
+from pixconnect.kernel.flows.credit_source import Credited, CreditSource
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import find_holder_at
@@ -31,21 +29,15 @@ async def find_named_charge(pool: Pool, account_id: int, name: str) -> Charge | 
     return None if holder is None or holder.institution_id != account_id else charge
 
 
-class AccountSource(Struct, frozen=True):
+class AccountSource(CreditSource, frozen=True, kw_only=True):
     account: InstitutionAccount
-    is_final = True
 
-    @property
-    def account_id(self) -> int:
-        return self.account.id
-
-    @property
-    def house_id(self) -> int:
-        return self.account.house_id
-
-    @property
-    def gives_back(self) -> bool:
-        return give_back.gives_back(self.account)
+    @classmethod
+    def of(cls, account: InstitutionAccount) -> AccountSource:
+        gives_back = give_back.gives_back(account)
+        return cls(
+            account=account, account_id=account.id, house_id=account.house_id, is_final=True, gives_back=gives_back
+        )
 
     async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
         # It goes back once a reading has shown that it was not returned yet (``service/give_back.py``).

@@ -91,8 +91,7 @@ _Call = Callable[[RailStep, float], Awaitable[_Answer]]
 class RecordingRail(NoRail):
     """The rail of an account that is only read and recorded."""
 
-    def __init__(self) -> None:
-        super().__init__("nothing is sent over accounts at institutions yet")
+    reason = "nothing is sent over accounts at institutions yet"
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """No-op: institutions expect no acknowledgement."""

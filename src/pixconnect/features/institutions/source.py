@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, is_lost
 from pixconnect.features.institutions.credit import find_named_charge
@@ -43,10 +43,10 @@ _LATER: Final = "funds and limits allow it"
 _FOUND_OUT: Final = "an operator has found out at the institution that it is not"
 
 
-class InstitutionSource(Struct, frozen=True):
+class InstitutionSource(Source, frozen=True, kw_only=True):
     account_id: int
-    sends_in_turn = True
-    may_name_payee_at_end = True
+    sends_in_turn: bool = True
+    may_name_payee_at_end: bool = True
 
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
@@ -191,7 +191,7 @@ async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) 
 
 class InstitutionAccounts(ForgottenRefunds):
     def find_source(self, account_id: int) -> Source:
-        return InstitutionSource(account_id)
+        return InstitutionSource(account_id=account_id)
 
     async def admit_renamed(self, context: Context, payer: OwnAccount, request: TransferRequest) -> None:
         """Raise ``OutcomeUnknown`` if an account may have paid the request under a name unknown to the payer's institution.
@@ -204,7 +204,7 @@ class InstitutionAccounts(ForgottenRefunds):
         lost_since = context.clock.now() - REPEATED_FOR
         for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
             await _check_read(context, account_id, request, lost_since)
-            await InstitutionSource(account_id).admit_forgotten(context, request, _FOUND_OUT)
+            await InstitutionSource(account_id=account_id).admit_forgotten(context, request, _FOUND_OUT)
 
 
 ACCOUNTS: Final = (InstitutionAccounts(),)

@@ -19,8 +19,8 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
-from pixconnect.doors.worker.meter import Gauge
 from pixconnect.doors.worker.parts import MemberRow
+from pixconnect.doors.worker.rows import Gauge
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import InstitutionAccount
@@ -375,7 +375,7 @@ _BALANCE: Final = Gauge[AccountReaders]("pixconnect_institution_balance_cents", 
 MEMBERS: Final = (
     MemberRow(
         name="accounts",
-        make=lambda parts, leases, _place: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
+        make=lambda parts, leases: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
         gauges=(_BALANCE,),
     ),
 )

@@ -9,24 +9,17 @@ import asyncio
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 from pixconnect.doors.api.operation import Nothing, Reply, Services
 from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
+from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import service as lot_usecases
-from pixconnect.features.lots.rules import (
-    DESCRIPTION_LENGTH_MAX,
-    ITEMS_MAX,
-    NUMBER_MAX,
-    ItemStatus,
-    Refusal,
-    ShownItem,
-    WantedItem,
-)
 from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
 from pixconnect.features.pix_api.api import charge_body, frame
 from pixconnect.features.pix_api.api.charge_body import ChargePatch, ChargePut
@@ -45,8 +38,9 @@ from pixconnect.platform.json_members import list_names, refuse_repeated
 BODY_MAX: Final = 4 * 1024 * 1024
 """In bytes: a thousand charges with the maximum contents."""
 
+AskedT = TypeVar("AskedT", ChargePut, ChargePatch)
 ItemStatusShown = Literal["EM_PROCESSAMENTO", "CRIADA", "NEGADA"]
-_Descricao = Annotated[str, Meta(min_length=1, max_length=DESCRIPTION_LENGTH_MAX)]
+_Descricao = Annotated[str, Meta(min_length=1, max_length=lot_rules.DESCRIPTION_LENGTH_MAX)]
 
 
 class CobVDoLote(CobVSolicitada, frozen=True, kw_only=True, rename="camel"):
@@ -68,7 +62,7 @@ class LoteCobVSolicitado(Struct, frozen=True, kw_only=True):
 
     descricao: _Descricao
     """Um nome para o lote."""
-    cobsv: Annotated[Sequence[CobVDoLote], Meta(min_length=1, max_length=ITEMS_MAX)]
+    cobsv: Annotated[Sequence[CobVDoLote], Meta(min_length=1, max_length=lot_rules.ITEMS_MAX)]
     """As cobranças; de um lote que existe, exatamente as mesmas."""
 
 
@@ -77,7 +71,7 @@ class LoteCobVRevisado(Struct, frozen=True, kw_only=True):
 
     descricao: _Descricao | None = None
     """Um nome para o lote."""
-    cobsv: Annotated[Sequence[CobVRevisadaDoLote], Meta(min_length=1, max_length=ITEMS_MAX)] | None = None
+    cobsv: Annotated[Sequence[CobVRevisadaDoLote], Meta(min_length=1, max_length=lot_rules.ITEMS_MAX)] | None = None
     """Cobranças do lote."""
 
 
@@ -97,7 +91,7 @@ class ItemDoLote(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class LoteCobVConsultado(Struct, frozen=True, kw_only=True):
     """Um lote de cobranças com vencimento."""
 
-    numero: Annotated[int, Meta(ge=1, le=NUMBER_MAX)] = field(name="id")
+    numero: Annotated[int, Meta(ge=1, le=lot_rules.NUMBER_MAX)] = field(name="id")
     """O identificador do lote."""
     descricao: str
     """O nome do lote."""
@@ -124,8 +118,8 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _YIELD_AFTER: Final = 25
 """Charges per step: the process's other requests do not wait for a thousand."""
 _TRIES_MAX: Final = 3
-_SHOWN: Final[Mapping[ItemStatus, ItemStatusShown]] = dict(
-    zip(get_args(ItemStatus), get_args(ItemStatusShown), strict=True)
+_SHOWN: Final[Mapping[lot_rules.ItemStatus, ItemStatusShown]] = dict(
+    zip(get_args(lot_rules.ItemStatus), get_args(ItemStatusShown), strict=True)
 )
 """Both list them in the same order."""
 _MERGED: Final = ("calendario", "valor")
@@ -216,8 +210,8 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
     if "cobsv" not in members and not is_required:
         return ()
     sent = members.get("cobsv")
-    if not isinstance(sent, list) or not 1 <= len(cast("list[object]", sent)) <= ITEMS_MAX:
-        violations.add(ITEMS, f"deve ser uma lista de 1 a {ITEMS_MAX} cobranças", cast("object", sent))
+    if not isinstance(sent, list) or not 1 <= len(cast("list[object]", sent)) <= lot_rules.ITEMS_MAX:
+        violations.add(ITEMS, f"deve ser uma lista de 1 a {lot_rules.ITEMS_MAX} cobranças", cast("object", sent))
         return ()
     found: dict[str, _Sent] = {}
     for place, item in enumerate(cast("list[object]", sent)):
@@ -270,17 +264,18 @@ async def _yield_loop(done: Sequence[object]) -> None:
         await asyncio.sleep(0)
 
 
-def _read_put(members: Mapping[str, object]) -> WantedItem:
-    put = _read_contents(members)
+def _read_put(members: Mapping[str, object]) -> lot_rules.WantedItem:
+    put = _judge(charge_body.read_due_put, members)
     if isinstance(put, ChargePut):
-        return WantedItem(contents=put.contents, location_id=put.location_id)
-    return WantedItem(contents_refusal=put)
+        return lot_rules.WantedItem(contents=put.contents, location_id=put.location_id)
+    return lot_rules.WantedItem(contents_refusal=put)
 
 
-def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> WantedItem:
+def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> lot_rules.WantedItem:
     """Read a patch both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
-    put, patch = _read_contents(merged), _read_change(members)
-    return WantedItem(
+    put = _judge(charge_body.read_due_put, merged)
+    patch = _judge(partial(charge_body.read_patch, WITH_DUE_DATE), members)
+    return lot_rules.WantedItem(
         contents=put.contents if isinstance(put, ChargePut) else None,
         contents_refusal=() if isinstance(put, ChargePut) else put,
         change=patch.change if isinstance(patch, ChargePatch) else None,
@@ -292,16 +287,9 @@ def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> 
     )
 
 
-def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
+def _judge(read: Callable[[Mapping[str, object]], AskedT], members: Mapping[str, object]) -> AskedT | lot_rules.Refusal:
     try:
-        return charge_body.read_due_put(members)
-    except Violated as violated:
-        return tuple(violated.rows)
-
-
-def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
-    try:
-        return charge_body.read_patch(WITH_DUE_DATE, members)
+        return read(members)
     except Violated as violated:
         return tuple(violated.rows)
 
@@ -350,7 +338,7 @@ async def _show(shown: ShownLot) -> LoteCobVConsultado:
     )
 
 
-def _show_item(item: ShownItem) -> ItemDoLote:
+def _show_item(item: lot_rules.ShownItem) -> ItemDoLote:
     is_made = item.status == "CREATED" and item.made_at is not None
     return ItemDoLote(
         criacao=format_milliseconds(item.made_at) if is_made and item.made_at else None,

@@ -27,8 +27,6 @@ NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
 
 
 class ItemWrite(Struct, frozen=True, kw_only=True):
-    """The item's request that a write executes."""
-
     key: ItemKey
     number: int
     is_first: bool
@@ -38,8 +36,6 @@ class ItemWrite(Struct, frozen=True, kw_only=True):
 
 
 class BatchItems(Struct):
-    """The writes of a batch that lots permit, and the results for their items."""
-
     locked: Mapping[ItemKey, LockedItem]
     held: set[tuple[str, int]]
     """Txids, with their holders, that only requests of their lot may make or change now."""
@@ -69,7 +65,6 @@ class BatchItems(Struct):
         )
 
     def note(self, item: ItemWrite | None, outcome: Charge | errors.PixConnectError) -> None:
-        """Record a write's result."""
         if item is None or not self.is_open(item):
             return
         locked = self.locked[item.key]
@@ -113,7 +108,6 @@ async def lock_batch_items(
 
 
 async def finish_batch_items(connection: Connection, items: BatchItems) -> None:
-    """Write the items' results, in the transaction that has written their charges."""
     if items.done:
         await lot_store.finish(connection, items.done)
 
@@ -123,7 +117,6 @@ def _refuse(write: ChargeWrite, reason: str) -> Violated:
 
 
 def list_reasons(refusal: errors.PixConnectError) -> Refusal:
-    """List the reasons of a charge's refusal for its item."""
     if isinstance(refusal, Violated) and refusal.rows:
         return tuple(refusal.rows)
     if isinstance(refusal, errors.NotFound):

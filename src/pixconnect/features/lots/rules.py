@@ -57,8 +57,6 @@ class LotItem(Struct, frozen=True, kw_only=True):
 
 
 class ShownItem(Struct, frozen=True, kw_only=True):
-    """The public part of an item."""
-
     txid: str
     status: ItemStatus
     refusal: Refusal | None
@@ -87,8 +85,6 @@ class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LotRequest(Struct, frozen=True, kw_only=True):
-    """A pending request for workers."""
-
     holder_id: int
     lot_number: int
     place: int

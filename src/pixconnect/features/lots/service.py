@@ -15,20 +15,9 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.pending_call import decode_caller, encode_caller, strip_rights
+from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.item import NOTED, ItemWrite, list_reasons
-from pixconnect.features.lots.rules import (
-    WAITING_MAX,
-    ChargeLot,
-    LotItem,
-    LotRequest,
-    Refusal,
-    ShownItem,
-    WantedItem,
-    decode_asked,
-    encode_asked,
-    slot_of,
-)
 from pixconnect.features.lots.tables import DueItem, ItemKey
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge import NO_ADDRESS, make_write
@@ -52,8 +41,6 @@ _TRIES_MAX: Final = 5
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):
-    """Limits of one page of lots."""
-
     charges_max: int = 100_000
     """A hundred lots, the default of a page, may have so many."""
     refused_octets_max: int = 12 * 1024 * 1024
@@ -66,22 +53,20 @@ PAGE_BOUNDS: Final = PageBounds()
 
 
 class NewItem(Struct, frozen=True, kw_only=True):
-    """A request for one charge."""
-
     txid: str
-    asked: WantedItem
+    asked: lot_rules.WantedItem
     wanted: str
     """As sent, merged with earlier requests for a charge that is not made yet; as JSON."""
 
 
 class FoundLot(Struct, frozen=True, kw_only=True):
-    lot: ChargeLot
-    items: Sequence[LotItem]
+    lot: lot_rules.ChargeLot
+    items: Sequence[lot_rules.LotItem]
 
 
 class ShownLot(Struct, frozen=True, kw_only=True):
-    lot: ChargeLot
-    items: Sequence[ShownItem]
+    lot: lot_rules.ChargeLot
+    items: Sequence[lot_rules.ShownItem]
 
 
 async def put_lot(context: Context, caller: Caller, number: int, description: str, items: Sequence[NewItem]) -> None:
@@ -140,13 +125,11 @@ async def patch_lot(
 
 
 async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
-    """Find a lot with all its requests, for a patch; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
-    """Read a lot, and the state of each of its charges; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     items = await lot_store.read_shown(context.pool, caller.holder_id, [number])
     return ShownLot(lot=lot, items=items[number])
@@ -165,14 +148,13 @@ async def list_lots(context: Context, caller: Caller, span: Span, bounds: PageBo
             reason = "os lotes desta página têm cobranças demais, ou violações demais: peça menos lotes por página"
             wanted = Violation(property="paginacao.itensPorPagina", reason=reason, value=str(span.page_size))
             raise Violated(ENTITY, [wanted])
-    items: dict[int, list[ShownItem]] = {}
+    items: dict[int, list[lot_rules.ShownItem]] = {}
     for some in _split(page.items, bounds.read_at_once):
         items |= await lot_store.read_shown(context.pool, caller.holder_id, some)
     return page.with_items([ShownLot(lot=lot, items=items[lot.number]) for lot in page.items])
 
 
-def _split(lots: Sequence[ChargeLot], charges_max: int) -> Iterator[Sequence[int]]:
-    """Split the numbers into parts with at most the charges of one step."""
+def _split(lots: Sequence[lot_rules.ChargeLot], charges_max: int) -> Iterator[Sequence[int]]:
     part: list[int] = []
     count = 0
     for lot in lots:
@@ -186,7 +168,7 @@ def _split(lots: Sequence[ChargeLot], charges_max: int) -> Iterator[Sequence[int
 
 async def _find_or_judge(
     connection: Connection, caller: Caller, number: int, asked: Sequence[NewItem]
-) -> ChargeLot | None:
+) -> lot_rules.ChargeLot | None:
     """Lock and return the lot; if there is none, raise any reason against a new one of these charges."""
     lot = await lot_store.find(connection, caller.holder_id, number, locks=True)
     if lot is not None:
@@ -207,17 +189,17 @@ async def _find_or_judge(
 async def _open(
     context: Context, connection: Connection, caller: Caller, number: int, description: str, asked: Sequence[NewItem]
 ) -> None:
-    lot = ChargeLot(
+    lot = lot_rules.ChargeLot(
         holder_id=caller.holder_id,
         number=number,
-        slot=slot_of(number),
+        slot=lot_rules.slot_of(number),
         description=description,
         item_count=len(asked),
         asked_count=1,
         created_at=await service_now_to_write(context.clock, connection),
     )
     items = [
-        LotItem(
+        lot_rules.LotItem(
             holder_id=lot.holder_id,
             lot_number=number,
             place=place,
@@ -236,17 +218,17 @@ async def _open(
 async def _ask_again(
     connection: Connection,
     caller: Caller,
-    before: ChargeLot,
+    before: lot_rules.ChargeLot,
     description: str,
     asked: Sequence[NewItem],
-    places: Mapping[str, LotItem],
+    places: Mapping[str, lot_rules.LotItem],
 ) -> None:
     """Add a request for each of these charges, except where the same one is the last pending one."""
     waiting = await lot_store.read_requests_ahead(connection, before)
     lot = structs.replace(before, description=description, asked_count=before.asked_count + 1)
     by = encode_caller(strip_rights(caller)).decode()
-    items: list[LotItem] = []
-    requests: list[LotRequest] = []
+    items: list[lot_rules.LotItem] = []
+    requests: list[lot_rules.LotRequest] = []
     full: list[Violation] = []
     for each in asked:
         item = places[each.txid]
@@ -256,7 +238,7 @@ async def _ask_again(
         if last == request.asked:
             continue
         # Collected, so that one answer names all of them; nothing is stored then.
-        if waiting_count >= WAITING_MAX:
+        if waiting_count >= lot_rules.WAITING_MAX:
             reason = "esta cobrança ainda está EM_PROCESSAMENTO, com mudanças demais à espera"
             full.append(Violation(property=ITEMS, reason=reason, value=each.txid))
         items.append(structs.replace(item, wanted=each.wanted))
@@ -268,19 +250,21 @@ async def _ask_again(
         await lot_store.ask_again(connection, lot, items, requests)
 
 
-def _make_request(lot: ChargeLot, item: LotItem, each: NewItem, asked_by: str) -> LotRequest:
-    return LotRequest(
+def _make_request(
+    lot: lot_rules.ChargeLot, item: lot_rules.LotItem, each: NewItem, asked_by: str
+) -> lot_rules.LotRequest:
+    return lot_rules.LotRequest(
         holder_id=lot.holder_id,
         lot_number=lot.number,
         place=item.place,
         number=lot.asked_count,
         slot=lot.slot,
-        asked=encode_asked(each.asked),
+        asked=lot_rules.encode_asked(each.asked),
         asked_by=asked_by,
     )
 
 
-def _check_same_set(places: Mapping[str, LotItem], asked: Sequence[NewItem]) -> None:
+def _check_same_set(places: Mapping[str, lot_rules.LotItem], asked: Sequence[NewItem]) -> None:
     _check_known(places, asked)
     missing = places.keys() - {each.txid for each in asked}
     if missing:
@@ -290,7 +274,7 @@ def _check_same_set(places: Mapping[str, LotItem], asked: Sequence[NewItem]) -> 
         )
 
 
-def _check_known(places: Mapping[str, LotItem], asked: Sequence[NewItem]) -> None:
+def _check_known(places: Mapping[str, lot_rules.LotItem], asked: Sequence[NewItem]) -> None:
     reason = "o lote não tem esta cobrança: a um lote não se acrescenta nenhuma"
     unknown = [Violation(property=ITEMS, reason=reason, value=each.txid) for each in asked if each.txid not in places]
     if unknown:
@@ -330,7 +314,7 @@ async def do_due_items(
 
 
 async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
-    request, asked = due.request, decode_asked(due.request.asked)
+    request, asked = due.request, lot_rules.decode_asked(due.request.asked)
     is_first = due.charge_id is None
     is_change = asked.is_change and not is_first
     key = asked.change.key if is_change and asked.change else asked.contents.key if asked.contents else None
@@ -353,7 +337,7 @@ async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
     return write
 
 
-def _find_refusal(context: Context, asked: WantedItem, *, is_first: bool) -> Refusal:
+def _find_refusal(context: Context, asked: lot_rules.WantedItem, *, is_first: bool) -> lot_rules.Refusal:
     if not is_first and asked.is_change:
         return asked.change_refusal
     try:

@@ -56,8 +56,6 @@ class ItemKey(Struct, frozen=True):
 
 
 class DueItem(Struct, frozen=True, kw_only=True):
-    """The next request of one charge, and its results so far."""
-
     request: LotRequest
     txid: str
     charge_id: int | None
@@ -292,7 +290,6 @@ _FINISH: Final[LiteralString] = """
 
 
 async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) -> None:
-    """Record locked items' results, and remove the request of each by its number."""
     items = [item for item, _ in done]
     await connection.execute(
         _FINISH,

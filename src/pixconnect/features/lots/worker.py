@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.leases import Member, Rest, SlotLeases
+from pixconnect.doors.worker.leases import Member, SlotLeases
 from pixconnect.doors.worker.parts import MemberRow
 from pixconnect.features.lots.service import do_due_items
 from pixconnect.features.lots.tables import IS_ANY_DUE, ItemKey
@@ -18,8 +18,7 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 BATCH_MAX: Final = 256
 """Charges per batch."""
 LOOK_AFTER_S: Final = 0.25
-LOOK_AFTER_MAX_S: Final = 1.0
-"""The poll interval, at first and once nothing was found for some time."""
+"""When it polls again after it found something."""
 PAUSE_S: Final = 0.5
 """The pause after the database gave no answer."""
 TRY_AGAIN_AFTER_S: Final = 5.0
@@ -31,15 +30,12 @@ _log = structlog.get_logger(__name__)
 
 
 class LotWorker(Member):
-    """Executes the requests for each charge of a lot."""
-
     due_if = IS_ANY_DUE
 
-    def __init__(self, context: Context, leases: SlotLeases, place: int) -> None:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
-        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, place)
         # In memory alone: after a takeover the next worker tries at once, which is harmless.
         self._resting_until_s: dict[ItemKey, float] = {}
         leases.add(self)
@@ -56,9 +52,7 @@ class LotWorker(Member):
                 continue
             # A full batch may have left something, so it polls again at once.
             if done_count < BATCH_MAX:
-                has_found = done_count > 0
-                rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=has_found)
-                await self.rest(self._has_news, rest_s, has_found=has_found)
+                await self.rest(self._has_news, LOOK_AFTER_S, has_found=done_count > 0)
 
     async def work_once(self) -> int:
         """Execute due requests, at most one batch; return the number of charges."""
@@ -76,4 +70,4 @@ class LotWorker(Member):
             self._has_news.set()
 
 
-MEMBERS: Final = (MemberRow(name="lots", make=lambda parts, leases, place: LotWorker(parts.context, leases, place)),)
+MEMBERS: Final = (MemberRow(name="lots", make=lambda parts, leases: LotWorker(parts.context, leases)),)

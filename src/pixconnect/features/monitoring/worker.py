@@ -13,8 +13,8 @@ from typing import Any, Final, cast, get_args
 from msgspec import Struct, field
 
 from pixconnect.doors.worker.leases import SlotLeases
-from pixconnect.doors.worker.meter import Gauge, Meter, age_s
 from pixconnect.doors.worker.parts import MemberRow, Runner
+from pixconnect.doors.worker.rows import Gauge, Meter, age_s
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.institutions.rules.account import WARNED_AT
 from pixconnect.features.monitoring.process_metrics import SHARED, measure_shared

@@ -216,11 +216,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
 
     Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees
     what the other does. Call it where no item of the account becomes a movement meanwhile.
-
-    Args:
-        context: The account's.
-        institution_id: The account.
-        days: Of the transfers and refunds, the first and the last, in Sao Paulo.
+    ``days`` are the first and the last of the transfers and refunds, in Sao Paulo.
     """
     proved: list[OrderItem] = []
     async with context.pool.acquire() as connection:

@@ -6,7 +6,7 @@ deletes no row: the books, their chain and every recorded head stay.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
@@ -22,7 +22,7 @@ from pixconnect.kernel.register.register import RETENTIONS, Retention
 from pixconnect.kernel.rules.tax_id import check_tax_id, mask_tax_id, unmask_tax_id
 from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.kernel.tables import partition as partition_store
-from pixconnect.kernel.tables.partition import Erased, RetentionPeriods
+from pixconnect.kernel.tables.partition import RetentionPeriods
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
@@ -34,8 +34,6 @@ ErasedKind = Literal["transfer", "refund", "charge", "infraction"]
 
 
 class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record about the person, as exported."""
-
     kind: str
     id: int
     holder_id: int | None
@@ -70,8 +68,6 @@ class ErasedRow(Struct, frozen=True, kw_only=True):
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    """The result of a request."""
-
     erased: dict[str, int]
     """Rows with an emptied text, by kind."""
     stays: list[KeptPart]
@@ -220,7 +216,7 @@ async def _erase(
     batch_max: int = ERASED_AT_ONCE,
 ) -> dict[str, int]:
     counts: dict[str, int] = dict.fromkeys(partition_store.SWEPT, 0)
-    for kind, erase in _ERASERS.items():
+    for kind in partition_store.SWEPT:
         of_kind = [one for one in notes if one.kind == kind]
         for start in range(0, len(of_kind), batch_max):
             batch = of_kind[start : start + batch_max]
@@ -228,7 +224,7 @@ async def _erase(
             # and erasing them by it later is harmless. The other way round a restored backup would bring them back unnoticed.
             note(batch)
             async with write_alone(context.pool) as connection:
-                gone = await erase(connection, [(one.id, one.holder_id) for one in batch], ages)
+                gone = await partition_store.erase(connection, kind, [(one.id, one.holder_id) for one in batch], ages)
                 # A batch without effect leaves no audit row.
                 if gone:
                     await audit.record(context, connection, verb, subject, after={kind: len(gone)})
@@ -335,11 +331,3 @@ _NAMES: Final = frozenset({"end_to_end_id", "return_id"})
 _ACTS_MAX: Final = 1_000
 _NAMED_MAX: Final = 5
 _UNDER_WAY: Final = "it has not ended"
-_ERASERS: Final[
-    dict[str, Callable[[Connection, Sequence[tuple[int, int]], RetentionPeriods], Awaitable[list[Erased]]]]
-] = {
-    "transfer": partition_store.erase_transfers,
-    "refund": partition_store.erase_refunds,
-    "charge": partition_store.erase_charges,
-    "infraction": partition_store.erase_infractions,
-}

@@ -21,8 +21,6 @@ _SLICE_ROWS: Final = 20_000
 
 
 class PersonRow(Struct, frozen=True, kw_only=True):
-    """A row with data about the person."""
-
     kind: str
     id: int
     holder_id: int
@@ -146,7 +144,6 @@ _CHARGES: Final[LiteralString] = """
 async def read_charges_of_person(
     connection: Connection, tax_id: str, count_max: int = _SLICE_ROWS
 ) -> AsyncGenerator[list[PersonRow]]:
-    """Charges that name the person as debtor."""
     after_id = 0
     # The walk advances by id, and the key is id and holder: the statement reads ties to their end, so that none is skipped.
     while found := _read(await connection.fetch(_CHARGES, tax_id, after_id, count_max)):
@@ -185,8 +182,6 @@ async def read_others(connection: Connection, tax_id: str) -> list[PersonRow]:
 
 
 class PersonEndpoint(Struct, frozen=True, kw_only=True):
-    """A receiver of data about the person."""
-
     holder_id: int
     endpoint_id: int
     url: str | None
@@ -228,7 +223,6 @@ _EVENTS: Final[LiteralString] = """
 
 
 async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> list[str]:
-    """List the kept bodies of events of these rows."""
     async with connection.transaction():
         # As in ``list_receivers``: the holders' events are read once, however long that takes.
         await connection.execute("set local statement_timeout = 0")

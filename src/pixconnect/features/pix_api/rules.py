@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -12,6 +12,13 @@ from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 100_000
 """The maximum scanned, for conditions without an index."""
+
+Shown = Mapping[str, object]
+"""The members of a record in an institution's form."""
+
+
+def without_none(members: Shown) -> Shown:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 class ReceivedSearch(Struct, frozen=True, kw_only=True):

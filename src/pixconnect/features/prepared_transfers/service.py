@@ -115,7 +115,6 @@ async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> In
 
 
 find_initiated: Final = of_caller(prepared_store.find_initiated)
-"""The caller's initiated transfer of this name."""
 
 
 async def confirm_transfer(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final, LiteralString
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -61,14 +61,11 @@ _PAGE: Final[LiteralString] = """
 _COUNT: Final[LiteralString] = """
     select count(*) from prepared_transfer where holder_id = $1 and created_at between $2 and $3
 """
-# Inside the range of dates, so that no time zone leaves it.
-_EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
-_LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTransfer]:
     """Read a page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
-    between = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST)
+    between = (holder_id, *listing_store.bounds(span.initial_at, span.final_at))
     found = await PREPARED_TRANSFER.find_all(pool, _PAGE, *between, span.position, span.page_size)
     return Page(items=found, total_count=(await fetch_row(pool, _COUNT, *between))["count"])
 

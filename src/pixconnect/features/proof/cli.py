@@ -144,11 +144,13 @@ def verify(
     request = ProofRequest(
         extent="whole" if whole or rule else "changes", rules=rule, again_after_s=again_after_s, heads=read_heads(heads)
     )
+
+    def tell(holders_count: int, found_count: int) -> None:
+        terminal.notice(f"{holders_count} holders looked at, {found_count} to be looked at again")
+
     try:
         with complaining_of_home(settings):
-            found = asyncio.run(
-                _read(settings, lambda reader: verify_usecases.verify(reader, request, _print_progress))
-            )
+            found = asyncio.run(_read(settings, lambda reader: verify_usecases.verify(reader, request, tell)))
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -165,10 +167,6 @@ def verify(
         raise CommandError(f"{len(found.findings)} findings", status=ExitStatus.BROKEN)
     if found.unreadable_count:
         raise CommandError(f"{found.unreadable_count} rules could not be asked", status=ExitStatus.UNAVAILABLE)
-
-
-def _print_progress(holders_count: int, found_count: int) -> None:
-    terminal.notice(f"{holders_count} holders looked at, {found_count} to be looked at again")
 
 
 def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:

@@ -64,9 +64,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     gone. ``{parts}`` are the rows that features add.
     """
     meaning: str
-    """The possible meaning of a violation."""
     todo: str
-    """The remedy."""
     of: Subject = "holders"
     why_not: str | None = None
     """Selects why the rule cannot be checked here, if so."""
@@ -106,7 +104,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
     account: str | None = None
     """The account at an institution, if the rule is judged per account."""
     reason: str | None = None
-    """Why it is not checked."""
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -216,11 +213,7 @@ def format_heads(heads: Sequence[ChainHead]) -> bytes:
 
 
 def parse_heads(lines: Iterable[bytes]) -> list[ChainHead]:
-    """Read a file of heads, or a log of JSON lines, skipping lines without heads.
-
-    Raises:
-        BadRequest: A line is neither.
-    """
+    """Read a file of heads, or a log of JSON lines, skipping its lines without heads; raises ``BadRequest`` for others."""
     heads = list[ChainHead]()
     for number, line in enumerate(lines, 1):
         try:

@@ -14,25 +14,10 @@ from pixconnect.doors.api.routing import ID
 from pixconnect.features.receipts import rules as receipts
 from pixconnect.features.receipts import service as receipt_usecases
 from pixconnect.features.receipts.pdf import write_receipt_pdf
-from pixconnect.features.receipts.rules import CodeKind, ReceiptKind
+from pixconnect.features.receipts.rules import CodeKind, ReceiptKind, ReceiptParty
 from pixconnect.features.receipts.service import TransferParties, get_transfer_parties
 from pixconnect.kernel.rules.access import Caller, Viewer
 from pixconnect.platform.base.clock import format_instant
-
-
-class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One side, as far as it is known."""
-
-    name: Annotated[str, Meta(examples=["Maria Silva"])] | None = None
-    """The account's owner."""
-    tax_id: Annotated[str, Meta(examples=["***.982.247-**"])] | None = None
-    """The owner's CPF without its first three and last two digits, or CNPJ."""
-    institution: str | None = None
-    """The institution's name."""
-    ispb: Annotated[str, Meta(examples=["99999004"])] | None = None
-    """The institution's identifier, with which its CNPJ begins."""
-    key: str | None = None
-    """The payee's Pix key; a CPF is masked here too."""
 
 
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,8 +97,8 @@ def _show(found: receipts.Receipt) -> Receipt:
         direction=found.direction,
         amount=found.amount_cents,
         settled_at=format_instant(found.settled_at),
-        payer=_show_party(found.payer),
-        payee=_show_party(found.payee),
+        payer=found.payer,
+        payee=found.payee,
         end_to_end_id=found.end_to_end_id,
         return_identification=found.return_id,
         transaction_identification=found.txid,
@@ -122,12 +107,6 @@ def _show(found: receipts.Receipt) -> Receipt:
         message=found.message,
         is_book=found.is_book,
         is_test=found.is_test,
-    )
-
-
-def _show_party(party: receipts.ReceiptParty) -> ReceiptParty:
-    return ReceiptParty(
-        name=party.name, tax_id=party.tax_id, institution=party.institution, ispb=party.ispb, key=party.key
     )
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from pixconnect.kernel.rules.holder import Party, judge_member
 from pixconnect.kernel.rules.money import show_reais
@@ -36,15 +36,19 @@ _CODES: Final = dict[str, str](
 )
 
 
-class ReceiptParty(Struct, frozen=True, kw_only=True):
+class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One side, as far as it is known."""
 
-    name: str | None
-    tax_id: str | None
-    """A CPF is masked; an institution's mask is kept."""
-    institution: str | None
-    ispb: str | None
-    key: str | None
+    name: Annotated[str, Meta(examples=["Maria Silva"])] | None = None
+    """The account's owner."""
+    # An institution's mask is kept.
+    tax_id: Annotated[str, Meta(examples=["***.982.247-**"])] | None = None
+    """The owner's CPF without its first three and last two digits, or CNPJ."""
+    institution: str | None = None
+    """The institution's name."""
+    ispb: Annotated[str, Meta(examples=["99999004"])] | None = None
+    """The institution's identifier, with which its CNPJ begins."""
+    key: str | None = None
     """The payee's Pix key; a CPF is masked here too."""
 
 
@@ -81,8 +85,6 @@ class ReceiptSection(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptSheet(Struct, frozen=True, kw_only=True):
-    """A receipt for people."""
-
     title: str
     notice: str
     """Empty, or a notice to be shown first."""
@@ -100,7 +102,6 @@ def find_code_kind(transfer: Transfer) -> CodeKind:
 
 
 def show_receipt_party(party: Party, *, is_payee: bool) -> ReceiptParty:
-    """Return a party as a receipt shows it."""
     return ReceiptParty(
         name=_known(party, "name"),
         tax_id=mask_tax_id(_known(party, "tax_id")),
@@ -187,6 +188,5 @@ def _section(heading: str, lines: Sequence[tuple[str, str | None]]) -> ReceiptSe
 
 
 def name_file(receipt: Receipt) -> str:
-    """Return the file name of its PDF."""
     # A person with many of them searches for the id that the payer names.
     return f"comprovante_{receipt.end_to_end_id or f'{receipt.kind}_{receipt.id}'}.pdf"

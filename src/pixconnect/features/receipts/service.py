@@ -75,7 +75,6 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
 
 
 def is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:
-    """Whether only we know the shown end-to-end id."""
     if transfer.is_book or transfer.status == "CANCELLED":
         return True
     if transfer.direction == "IN" or transfer.network_id is not None:

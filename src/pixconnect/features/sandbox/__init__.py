@@ -5,27 +5,17 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
-    verbs=(
-        Verb(*("integrator", "trigger", "features.sandbox.cli:trigger"), "Sandbox: make any event happen, for real."),
-        Verb(
-            *("integrator", "pay", "features.sandbox.cli:pay"),
-            "Sandbox: pay a charge of yours from another institution.",
-        ),
-        Verb(
-            *("integrator", "receive", "features.sandbox.cli:receive"),
-            "Sandbox: send yourself money from another institution.",
-        ),
-        Verb(
-            *("integrator", "return", "features.sandbox.cli:give_back"), "Sandbox: return a transfer as its receiver."
-        ),
-        Verb(
-            *("integrator", "deposit", "features.sandbox.cli:deposit"), "Sandbox: deposit play money into your account."
-        ),
-        Verb(
-            *("integrator", "move", "features.sandbox.cli:move"),
-            "Sandbox: make your institution move money: a fee, a wire.",
-        ),
-        Verb(*("integrator", "clock", "features.sandbox.cli:clock_app"), "Sandbox: the time."),
-        Verb(*("integrator", "faults", "features.sandbox.cli:faults_app"), "Sandbox: make the network misbehave."),
-    )
+    verbs=tuple(
+        Verb("integrator", name, f"features.sandbox.cli:{place}", f"Sandbox: {text}")
+        for name, place, text in (
+            ("trigger", "trigger", "make any event happen, for real."),
+            ("pay", "pay", "pay a charge of yours from another institution."),
+            ("receive", "receive", "send yourself money from another institution."),
+            ("return", "give_back", "return a transfer as its receiver."),
+            ("deposit", "deposit", "deposit play money into your account."),
+            ("move", "move", "make your institution move money: a fee, a wire."),
+            ("clock", "clock_app", "the time."),
+            ("faults", "faults_app", "make the network misbehave."),
+        )
+    ),
 )

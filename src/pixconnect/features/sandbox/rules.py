@@ -115,7 +115,6 @@ class OutsideInfraction(Struct, frozen=True, kw_only=True):
 
     end_to_end_id: str
     party: Party
-    """The holder's account."""
     amount_cents: AmountCents | None
     """``None`` is all of it."""
     funds_cents: int

@@ -98,16 +98,20 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     @property
     def closed_at(self) -> datetime:
-        """The instant of the closing balance."""
         # A span may end in the future, a balance cannot. The last line may be dated after made_at: instants are advanced so
         # that they rise, and processes differ.
         return min(self.final_at, max(self.made_at, self.extent.last_at or self.made_at))
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
+    """The other side of a statement's line."""
+
     name: str
+    """The account's owner."""
     tax_id: str
+    """CPF or CNPJ."""
     ispb: str
+    """The institution."""
 
 
 class MovedItem(Struct, frozen=True, kw_only=True):

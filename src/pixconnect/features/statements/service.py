@@ -39,7 +39,6 @@ async def open_statement(
 async def read_lines(
     context: Context, statement: Statement, first_number: int, last_number: int
 ) -> Sequence[StatementLine]:
-    """Read the existing lines with these numbers, oldest first."""
     first, last = max(first_number, statement.extent.first_number), min(last_number, statement.extent.last_number)
     if last < first:
         return []
@@ -49,7 +48,6 @@ async def read_lines(
 async def read_parts(
     context: Context, statement: Statement, lines_a_part: int = LINES_A_PART
 ) -> AsyncIterator[Sequence[StatementLine]]:
-    """The lines, oldest first, part by part."""
     extent = statement.extent
     # Each part takes its own connection from the pool: a slow reader holds none between two parts.
     for first_number in range(extent.first_number, extent.last_number + 1, lines_a_part):

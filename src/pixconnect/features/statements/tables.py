@@ -9,7 +9,6 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import structs
 
-from pixconnect.features.movements.rules import Movement
 from pixconnect.features.movements.tables import MOVEMENT
 from pixconnect.features.statements.rules import Counterparty, MovedItem, NumberRange, StatementLine
 from pixconnect.kernel.tables.table import fetch_row
@@ -85,22 +84,20 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
     others = [line.id for line in lines if line.end_to_end_id is None]
     if not others:
         return lines
-    moved = {row["entry_id"]: MOVEMENT.read(row) for row in await pool.fetch(_FIND_MOVED, holder_id, others)}
-    repaid = {row["id"] for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
-    adjusted = {row["entry_id"]: row["kind"] for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)}
-    suspect = {row["id"] for row in await pool.fetch(_FIND_SUSPECT, holder_id, others)}
-    return [
-        _moved_line(line, moved[line.id])
-        if line.id in moved
-        else structs.replace(line, adjustment=adjusted[line.id])
-        if line.id in adjusted
-        else structs.replace(line, is_repayment=True)
-        if line.id in repaid
-        else structs.replace(line, is_suspect=True)
-        if line.id in suspect
-        else line
-        for line in lines
-    ]
+    facts: dict[int, dict[str, object]] = {
+        row["id"]: dict(is_suspect=True) for row in await pool.fetch(_FIND_SUSPECT, holder_id, others)
+    }
+    facts |= {row["id"]: dict(is_repayment=True) for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
+    facts |= {
+        row["entry_id"]: dict(adjustment=row["kind"]) for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)
+    }
+    for row in await pool.fetch(_FIND_MOVED, holder_id, others):
+        movement = MOVEMENT.read(row)
+        item = MovedItem(kind=movement.kind, item_id=movement.item_id, end_to_end_id=movement.end_to_end_id)
+        facts[row["entry_id"]] = dict(
+            movement=item, description=movement.description, network_settled_at=movement.network_settled_at
+        )
+    return [structs.replace(line, **facts[line.id]) if line.id in facts else line for line in lines]
 
 
 _FIND_MOVED: Final[LiteralString] = f"select {MOVEMENT.select} from movement where holder_id = $1 and id = any($2)"
@@ -112,13 +109,6 @@ _FIND_SUSPECT: Final[LiteralString] = "select id from block_step where holder_id
 _FIND_ADJUSTED: Final[LiteralString] = (
     "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
 )
-
-
-def _moved_line(line: StatementLine, movement: Movement) -> StatementLine:
-    item = MovedItem(kind=movement.kind, item_id=movement.item_id, end_to_end_id=movement.end_to_end_id)
-    return structs.replace(
-        line, movement=item, description=movement.description, network_settled_at=movement.network_settled_at
-    )
 
 
 def _line(row: asyncpg.Record) -> StatementLine:

@@ -74,11 +74,6 @@ async def list_entries(
         return await audit_store.list_before(connection, before_id, subjects, count_max)
 
 
-async def list_newest(context: Operator, count_max: int) -> list[AuditEntry]:
-    async with context.pool.acquire() as connection:
-        return await audit_store.list_newest(connection, count_max)
-
-
 async def _append(
     connection: Connection, operator: str, verb: str, subject: str, before: State | None, after: State | None
 ) -> None:

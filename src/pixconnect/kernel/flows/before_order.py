@@ -199,7 +199,6 @@ class Funds(OrderRule):
 
 
 ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (HolderLimits, Flags, Originals, Funds)
-"""The kernel's own."""
 BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
 """Rules whose refusals precede those that concern the payee."""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from pixconnect.kernel.feature import gather
-from pixconnect.kernel.flows.context import Context, of_caller
+from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
 from pixconnect.kernel.flows.source import CHARGE_IDEMPOTENCY, source_of
 from pixconnect.kernel.rules import ability, holder, money, tax_id
 from pixconnect.kernel.rules.access import Caller
@@ -34,8 +34,7 @@ from pixconnect.kernel.rules.event import Divergence
 from pixconnect.kernel.rules.transfer import Transfer, return_part
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.charge import CHARGES
-from pixconnect.kernel.tables.charge_revision import REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.charge import CHARGES, REVISIONS, ChargeRevision
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
@@ -60,19 +59,10 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
     return await source_of(account).create_charge(context, caller, account, request, key)
 
 
-async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
-    return _found(await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
-
-
-async def read_charge_by_external_id(context: Context, caller: Caller, external_id: str) -> Charge:
-    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return _found(charge, "externalId")
-
-
-async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Charge:
-    return _found(await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
-
-
+_MISSING: Final = "there is no such charge"
+read_charge_by_id: Final = found_of_caller(charge_store.find_by_id, f"id: {_MISSING}")
+read_charge_by_external_id: Final = found_of_caller(charge_store.find_by_external_id, f"externalId: {_MISSING}")
+read_charge_by_txid: Final = found_of_caller(charge_store.find_by_txid, f"txid: {_MISSING}")
 read_charges: Final = of_caller(charge_store.find_by_ids)
 """Read the caller's charges by id; missing ones are left out."""
 
@@ -85,9 +75,7 @@ async def read_paying_transfer(context: Context, caller: Caller, charge_id: int)
         raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
     # Written together with the charge's status, so it exists by now.
     transfer = await transfer_store.find_paying(context.pool, charge.holder_id, charge_id)
-    if transfer is None:
-        raise errors.InvariantBroken("a paid charge has its transfer")
-    return transfer
+    return errors.require(transfer, "a paid charge has its transfer")
 
 
 list_charges: Final = of_caller(charge_store.read_page)
@@ -133,13 +121,6 @@ async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> st
         tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
     ability.check_issues_codes(context.policy.abilities)
     return key
-
-
-def _found(charge: Charge | None, parameter: str) -> Charge:
-    # Another holder's charge must look like an absent one.
-    if charge is None:
-        raise errors.NotFound(f"{parameter}: there is no such charge")
-    return charge
 
 
 def finish_payment(

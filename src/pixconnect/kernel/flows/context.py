@@ -7,8 +7,9 @@
 ``FailedReports`` counts how often this process failed to record a report. A forgotten count costs only time, because the rail
 repeats a report that is not acknowledged.
 
-``UnderWay`` caches the transfers and refunds that this process handed to the rail. While an order is open, its transfer or
-refund changes only in its network id, which the order has too, so its end needs no second read. On a miss we read the database.
+``Context.under_way`` caches the transfers and refunds that this process handed to the rail. While an order is open, its
+transfer or refund changes only in its network id, which the order has too, so its end needs no second read. On a miss we read
+the database.
 
 A batch resolves a lost COMMIT by running again with the same ids. The rare writes here have no such ids: if a COMMIT was lost,
 or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
@@ -18,7 +19,7 @@ or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNK
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -33,7 +34,6 @@ from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.location import Locations
-from pixconnect.kernel.rules.order import name_of
 from pixconnect.kernel.rules.rail import Abilities, Rail
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
@@ -71,26 +71,8 @@ class Port(Generic[Opened]):
         self.name, self.default = name, default
 
 
-REMEMBERED_MAX: Final = 4096
+UNDER_WAY_MAX: Final = 4096
 """About 8 MiB; the oldest handover is evicted first."""
-
-
-class UnderWay:
-    def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:
-        self._by_name = BoundedCache[str, Transfer | Refund](remembered_max)
-
-    def remember(self, handed: Iterable[Transfer | Refund]) -> None:
-        for ordered in handed:
-            self._by_name.keep(name_of(ordered), ordered)
-
-    def recall(self, names: Sequence[str]) -> dict[str, Transfer | Refund]:
-        return {name: self._by_name[name] for name in names if name in self._by_name}
-
-    def forget(self, name: str) -> None:
-        self._by_name.pop(name, None)
-
-    def forget_all(self) -> None:
-        self._by_name.clear()
 
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
@@ -205,7 +187,8 @@ class Context(Writer, frozen=True, kw_only=True):
     locations: Locations
     wake_workers: WakeWorkers
     """Returns at once. Nothing depends on it: workers also look from time to time."""
-    under_way: UnderWay = field(default_factory=UnderWay)
+    under_way: BoundedCache[str, Transfer | Refund] = field(default_factory=lambda: BoundedCache(UNDER_WAY_MAX))
+    """By name."""
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)
     server: ServerWatch = field(default_factory=ServerWatch)
@@ -214,7 +197,7 @@ class Context(Writer, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.server.on_start(
-            self.ids.forget, self.directory.forget_all, self.under_way.forget_all, self.failed_reports.forget_all
+            self.ids.forget, self.directory.forget_all, self.under_way.clear, self.failed_reports.forget_all
         )
 
     def port(self, port: Port[Opened]) -> Opened:
@@ -224,7 +207,6 @@ class Context(Writer, frozen=True, kw_only=True):
         return opened
 
     def with_port(self, port: Port[Opened], opened: Opened) -> Context:
-        """The same with another part."""
         return replace(self, ports={**self.ports, port: opened})
 
 
@@ -303,8 +285,15 @@ def of_caller(
     read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read]],
 ) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
     """Make a use case from a store function that takes the pool and the holder first."""
+    return lambda context, caller, *args, **more: read(context.pool, caller.holder_id, *args, **more)
 
-    def read_of_caller(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Awaitable[Read]:
-        return read(context.pool, caller.holder_id, *args, **more)
 
-    return read_of_caller
+def found_of_caller(
+    read: Callable[Concatenate[Pool, int, Asked], Awaitable[Read | None]], missing: str
+) -> Callable[Concatenate[Context, Caller, Asked], Awaitable[Read]]:
+    """Likewise, with ``NotFound`` for what is missing, or another holder's: both must look alike."""
+
+    async def find(context: Context, caller: Caller, /, *args: Asked.args, **more: Asked.kwargs) -> Read:
+        return errors.found(await read(context.pool, caller.holder_id, *args, **more), missing)
+
+    return find

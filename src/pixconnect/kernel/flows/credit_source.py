@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,8 +19,6 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 
 
 class Credited(Struct, frozen=True, kw_only=True):
-    """The holder that a payment is credited to."""
-
     holder_id: int | None
     charge_txid: str | None
     """The charge that it names: by its own txid, or by the reference of a charge's static code."""
@@ -37,51 +35,20 @@ class AutomaticRefund(Struct, frozen=True, kw_only=True):
     return_id: str
 
 
-class CreditSource(Protocol):
-    @property
-    def account_id(self) -> int | None:
-        """The account; ``None`` of the installation's own rail."""
-        ...
+class CreditSource(Struct, frozen=True, kw_only=True):
+    """The installation's own rail. An account at an institution has its own method in place of each."""
 
-    @property
-    def is_final(self) -> bool:
-        """Whether payments have settled before we read them: they are listed, and credited for any purpose."""
-        ...
-
-    @property
-    def house_id(self) -> int | None:
-        """The holder credited with payments that cannot be recorded for their own, and with facts of the whole account."""
-        ...
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether the account automatically returns payments that pay no charge."""
-        ...
+    account_id: int | None = None
+    """The account; ``None`` of the installation's own rail."""
+    house_id: int | None = None
+    """The holder credited with payments that cannot be recorded for their own, and with facts of the whole account."""
+    is_final: bool = False
+    """Whether payments have settled before we read them: they are listed, and credited for any purpose."""
+    gives_back: bool = False
+    """Whether the account automatically returns payments that pay no charge."""
 
     async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
         """Record that a credited payment is to be given back, where ``gives_back``."""
-        ...
-
-    async def find_credited(self, context: Context, report: CreditReport) -> Credited: ...
-
-    async def plan_refund(self, context: Context) -> AutomaticRefund | None:
-        """Generate the ids of a payment's refund; ``None`` if the rail permits refusals, or accepts every payment."""
-        ...
-
-    def find_instant(self, report: CreditReport) -> datetime:
-        """Find the instant that decides whether a charge is paid in time."""
-        ...
-
-    def find_parts(self, report: CreditReport, charge: Charge) -> DayAmount | None:
-        """Find the parts of a payment for a charge with a due date."""
-        ...
-
-
-class OwnRail:
-    account_id = None
-    is_final = False
-    house_id = None
-    gives_back = False
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited:
         party = report.credit_party
@@ -100,10 +67,8 @@ class OwnRail:
         former = await holder_store.find_former_owner(context.pool, party.key)
         return Credited(holder_id=former, charge_txid=report.txid, key_was_removed=former is not None)
 
-    async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
-        """Nothing: it refunds what it cannot accept (``plan_refund``)."""
-
     async def plan_refund(self, context: Context) -> AutomaticRefund | None:
+        """Generate the ids of a payment's refund; ``None`` if the rail permits refusals, or accepts every payment."""
         if context.policy.abilities.refuses_credits:
             return None
         return AutomaticRefund(
@@ -112,9 +77,11 @@ class OwnRail:
         )
 
     def find_instant(self, report: CreditReport) -> datetime:
+        """Find the instant that decides whether a charge is paid in time."""
         return report.reported_at
 
     def find_parts(self, report: CreditReport, charge: Charge) -> DayAmount | None:
+        """Find the parts of a payment for a charge with a due date."""
         return compose_amount(charge, report.reported_at)
 
 
@@ -127,9 +94,8 @@ async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> b
     return (account.branch, account.account_number) == (named.branch, named.account_number)
 
 
-CREDIT_SOURCE: Final = Port[CreditSource]("source of credits", OwnRail())
+CREDIT_SOURCE: Final = Port[CreditSource]("source of credits", CreditSource())
 
 
 def find_source(context: Context) -> CreditSource:
-    """That of a context's rail."""
     return context.port(CREDIT_SOURCE)

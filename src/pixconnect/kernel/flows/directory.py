@@ -100,7 +100,6 @@ class HolderDirectory:
         return [charges.get(path) for path in paths]
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
-        """Find our account with this number."""
         holder = await holder_store.find_by_account(self._pool, branch, account_number)
         return None if holder is None else self._open(holder)
 

@@ -6,9 +6,9 @@ A worker calls this for the slots that it leases. No transaction is open during 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import structlog
 from msgspec import structs
@@ -64,14 +64,8 @@ HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
 """How long an order that may not leave now waits for the next check."""
 
 
-class Preparation(Protocol):
-    async def look_up(self, names: Sequence[str]) -> None:
-        """Find what the sending of these orders needs; raises nothing."""
-        ...
-
-
-PREPARATION: Final = Port[Preparation | None]("preparation of orders", None)
-
+PREPARATION: Final = Port[Callable[[Sequence[str]], Awaitable[None]] | None]("preparation of orders", None)
+"""Finds what the sending of these orders needs; raises nothing."""
 SaidTo = Literal["first", "again", "query"]
 """The request that the rail answered: an order's first sending, a resend under the same id, or a query."""
 
@@ -126,7 +120,7 @@ async def give_up_unsent(context: Context, institution_id: int, until: datetime,
 async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
     if (preparation := context.port(PREPARATION)) is not None:
         # Here, since nothing may wait between a mark and the sending.
-        await preparation.look_up([order.name for order in due])
+        await preparation([order.name for order in due])
     # Without a rail none was ever sent, even if facts were lost.
     policy = context.policy
     first_ids = context.server.first_ids if policy.has_rail else FirstIds()
@@ -264,7 +258,8 @@ async def _send(
     leaving = {order.name for order in orders if order.may_leave}
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING" and name in leaving}
     # Before the sending: the report of its end may arrive before the answer.
-    context.under_way.remember(under_way.values())
+    for name, each in under_way.items():
+        context.under_way.keep(name, each)
     sent = [order for order in orders if order.name in under_way]
     in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # in due order; refunds after transfers
     transfers = [(each, order) for order in in_turn if isinstance(each := under_way[order.name], Transfer)]

@@ -112,10 +112,6 @@ async def make_holder(context: Operator, connection: Connection, new: NewHolder)
         branch=new.branch,
         account_number=new.account_number,
         account_type=new.account_type,
-        may_deposit=True,
-        may_withdraw=True,
-        may_lend=False,
-        disabled_at=None,
         created_at=now,
         transfer_limit_cents=limits["transfer_limit_cents"],
         day_limit_cents=limits["day_limit_cents"],
@@ -143,7 +139,6 @@ async def read_holder_with_funds(context: Operator, holder_id: int) -> tuple[Hol
 
 
 async def list_holders(context: Operator, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
-    """List holders by id."""
     return await holder_store.list_with_funds(context.pool, after_id, count_max)
 
 
@@ -196,12 +191,10 @@ async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) ->
 
 
 async def find_waiting_limits(context: Core, holder_id: int) -> Proposal | None:
-    """Find the holder's pending higher limits."""
     return next(iter(await proposal_store.list_waiting(context.pool, holder_id=holder_id)), None)
 
 
 async def act_on_due_limits(context: Context) -> None:
-    """Activate pending limits whose waiting time is over."""
     async with write_alone(context.pool) as connection:
         await proposal_store.act_on_due_limits(connection)
 
@@ -256,7 +249,6 @@ async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey
 
 
 async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
-    """List a holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_pix_keys(connection, holder_id)
 

@@ -14,43 +14,19 @@ commit was lost runs again with the same ids and finds its own rows. So each try
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, NewCharge
 from pixconnect.kernel.rules.identifiers import was_made_by
-from pixconnect.kernel.rules.refund import RefundRequest
-from pixconnect.kernel.rules.transfer import TransferRequest
+from pixconnect.kernel.rules.refund import NewRefund, Refund, RefundRequest
+from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, TransferRequest
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
 Request = ChargeRequest | TransferRequest | RefundRequest
-
-
-class Made(Protocol):
-    """The result of a request. Credits from the rail have no fingerprint."""
-
-    @property
-    def fingerprint(self) -> bytes | None: ...
-
-
-class New(Protocol):
-    """A request's new rows; all ids are generated before the first try."""
-
-    may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
-
-    @property
-    def holder_id(self) -> int: ...
-
-    @property
-    def external_id(self) -> str: ...
-
-    @property
-    def request(self) -> Request: ...
-
-
-MadeT = TypeVar("MadeT", bound=Made)
+New = NewCharge | NewTransfer | NewRefund
+MadeT = TypeVar("MadeT", bound=Charge | Transfer | Refund)
 NewT = TypeVar("NewT", bound=New)
 
 
@@ -76,9 +52,7 @@ class Idempotency(Generic[MadeT]):
         if request.external_id is None:
             return None
         made = await self._find(pool, caller.holder_id, request.external_id)
-        if made is None:
-            return None
-        outcome = self._answer(made, request)
+        outcome = made and self._answer(made, request)
         if isinstance(outcome, errors.PixConnectError):
             raise outcome
         return outcome

@@ -208,7 +208,6 @@ REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 
 async def forget_refusals(context: Context) -> None:
-    """Delete old refusals."""
     while (
         await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX)
         == REFUSALS_FORGOTTEN_MAX
@@ -232,8 +231,6 @@ RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
 class Recorded(Protocol):
-    """What a report has become."""
-
     @property
     def status(self) -> str: ...
 

@@ -102,7 +102,6 @@ async def count_open(pool: Pool) -> Mapping[str, int]:
 
 
 async def list_kept(context: Operator, *, with_closed: bool) -> list[KeptReport]:
-    """List open or all reports, newest first."""
     return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
 
 

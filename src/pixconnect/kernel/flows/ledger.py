@@ -42,7 +42,6 @@ class Deficit(Claim):
 
 
 CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
-"""The kernel's own."""
 
 
 @cache
@@ -62,9 +61,7 @@ async def lock_balances(
 
 async def read_balance(context: Context, caller: Caller) -> Balance:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is None:
-        raise errors.NotFound("there is no such holder")
-    return balance
+    return errors.found(balance, "there is no such holder")
 
 
 list_transactions: Final = of_caller(ledger_store.read_page)

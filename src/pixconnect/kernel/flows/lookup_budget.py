@@ -16,7 +16,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -79,9 +79,6 @@ class _Budget:
     def adopt(self, kept: KeptBudget) -> None:
         self._tokens, self._read_at, self.settled_until = kept.tokens, kept.read_at, kept.settled_until
 
-    def count_left(self, now: datetime) -> int:
-        return max(0, int(self.read(now)))
-
     def wake_next(self) -> None:
         """Wake the longest-waiting look-up, to check whether its turn has come."""
         while self.waiting:
@@ -104,9 +101,10 @@ class _Budget:
 class LookupBudgets:
     def __init__(self) -> None:
         self._budgets = BoundedCache[int, _Budget](_HOLDERS_MAX)
-        self._semaphore = FairSemaphore(
+        self.directory_queries = FairSemaphore(
             DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory"
         )
+        """Limits concurrent queries, in turn by holder."""
 
     @asynccontextmanager
     async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
@@ -155,7 +153,7 @@ class LookupBudgets:
     async def read_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int]:
         """Read how many look-ups of how many the holder has left."""
         budget = await self._find(context, holder_id)
-        return budget.allowance.policy, budget.count_left(context.clock.real_now())
+        return budget.allowance.policy, max(0, int(budget.read(context.clock.real_now())))
 
     def recall_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int, int] | None:
         """Return the policy, the last known remainder, and seconds until all is back; ``None`` if nothing was spent."""
@@ -181,10 +179,6 @@ class LookupBudgets:
             # In a separate task: a caller that hangs up is charged all the same.
             reporting = self._report_spending(context, holder_id, budget, made_at=context.clock.now())
             budget.reporting = asyncio.get_running_loop().create_task(reporting, context=contextvars.Context())
-
-    def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
-        """Limit the concurrent queries, in turn by holder; raises ServiceUnavailable if too many wait already."""
-        return self._semaphore.hold(holder_id)
 
     async def _find(self, context: Context, holder_id: int) -> _Budget:
         now_s = context.clock.monotonic_s()
@@ -214,13 +208,7 @@ class LookupBudgets:
             while budget.untold:
                 cost = budget.untold
                 kept = await lookup_store.spend_budget(
-                    context.pool,
-                    holder_id,
-                    cost,
-                    now=context.clock.real_now(),
-                    tokens_max=policy.tokens_max,
-                    refill_per_s=policy.refill_per_s,
-                    made_at=made_at,
+                    context.pool, holder_id, policy, cost, now=context.clock.real_now(), made_at=made_at
                 )
                 budget.untold -= cost
                 budget.adopt(kept)
@@ -241,16 +229,10 @@ class LookupBudgets:
         )
         if until is None:
             return
-        policy = budget.allowance.policy
+        policy, tokens = budget.allowance.policy, count * budget.allowance.paid_tokens
+        now = context.clock.real_now()
         kept = await lookup_store.put_back_budget(
-            context.pool,
-            holder_id,
-            count * budget.allowance.paid_tokens,
-            now=context.clock.real_now(),
-            tokens_max=policy.tokens_max,
-            refill_per_s=policy.refill_per_s,
-            settled_from=settled_from,
-            settled_until=until,
+            context.pool, holder_id, policy, tokens, now=now, settled_from=settled_from, settled_until=until
         )
         kept = kept or await lookup_store.find_budget(context.pool, holder_id)
         if kept is not None:

@@ -8,6 +8,7 @@ adapter marked, this one reports that it cannot know.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
+from typing import ClassVar
 
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
 from pixconnect.kernel.rules.rail import (
@@ -27,14 +28,12 @@ from pixconnect.kernel.rules.rail import (
 
 
 class NoRail:
+    reason: ClassVar = "no rail is set for live mode"
     # We refuse nothing here: a later adapter may be able to do all of it.
     abilities = Abilities()
 
-    def __init__(self, reason: str = "no rail is set for live mode") -> None:
-        self._reason = reason
-
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         return [NotTaken() for _ in orders]
@@ -43,7 +42,7 @@ class NoRail:
         return [NotTaken() for _ in orders]
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         return [DefenceUnknown() for _ in defences]
@@ -56,14 +55,14 @@ class NoRail:
         return None
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)
 
     async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)
         yield []  # makes it an iterator, as the port has it
 
     async def position(self) -> Position:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)
 
     async def check(self) -> None:
-        raise RailUnavailable(self._reason)
+        raise RailUnavailable(self.reason)

@@ -100,13 +100,6 @@ LOOKED_AT_MAX: Final = 5_000
 """Rows per step, in one transaction."""
 
 
-def routine_periods(now: datetime) -> RetentionPeriods:
-    """How long the register keeps texts without a request for erasure."""
-    return RetentionPeriods(
-        unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
-    )
-
-
 def _find_end(data: str, now: datetime) -> timedelta:
     at_most = RETENTIONS.find(data, now).at_most
     if at_most is None:
@@ -116,7 +109,10 @@ def _find_end(data: str, now: datetime) -> timedelta:
 
 async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:
     """Run one step over each kind; return the number of rows checked, 0 once the day's pass is complete."""
-    ages, looked_count = routine_periods(context.clock.real_now()), 0
+    now, looked_count = context.clock.real_now(), 0
+    ages = RetentionPeriods(
+        unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
+    )
     for kind in SWEPT:
         # Belongs to no holder, so it takes its turn beside all holders.
         with on_behalf_of_all():

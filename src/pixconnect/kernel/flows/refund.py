@@ -17,7 +17,7 @@ from msgspec import structs
 
 from pixconnect.kernel.flows.before_order import OrderRule, begin_rules
 from pixconnect.kernel.flows.charge import count_returned
-from pixconnect.kernel.flows.context import Context, of_caller
+from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
 from pixconnect.kernel.flows.credit_source import AutomaticRefund
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.ledger import lock_balances
@@ -120,7 +120,11 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 
     def accept(new: NewRefund) -> Refund:
         made = forgotten.get(new.refund_id)
-        return _accept(work, new, rules) if made is None else _repeat_forgotten(new, made)
+        if made is None:
+            return _accept(work, new, rules)
+        if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
+            raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+        return structs.replace(made, external_id=new.external_id)
 
     outcomes = _IDEMPOTENCY.decide_each(batch, known, accept)
     await work.write()
@@ -132,31 +136,21 @@ START_REFUNDS: Final = WriteOperation(
 )
 
 
-def _repeat_forgotten(new: NewRefund, made: Refund) -> Refund:
-    if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
-        raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
-    return structs.replace(made, external_id=new.external_id)
-
-
 def _holders_of(new: NewRefund) -> tuple[int, ...]:
     return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
 
-async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) -> Refund:
-    return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
+_MISSING: Final = "there is no such refund"
+read_refund_by_id: Final = found_of_caller(refund_store.find_by_id, f"id: {_MISSING}")
+# The refund of a book transfer has two sides under one id: this is the holder's own.
+read_refund_by_return_id: Final = found_of_caller(refund_store.find_by_return_id, f"returnIdentification: {_MISSING}")
 
 
 async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     if refund is None:
         refund = await find_accounts().find_forgotten_by_external_id(context, caller, external_id)
-    return _found(refund, "externalId")
-
-
-async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
-    # The refund of a book transfer has two sides under one id: this is the holder's own.
-    refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
-    return _found(refund, "returnIdentification")
+    return errors.found(refund, f"externalId: {_MISSING}")
 
 
 list_refunds: Final = of_caller(refund_store.read_page)
@@ -229,12 +223,6 @@ async def _check_may_withdraw(context: Context, caller: Caller) -> None:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
         check_may_withdraw(balance)
-
-
-def _found(refund: Refund | None, parameter: str) -> Refund:
-    if refund is None:
-        raise errors.NotFound(f"{parameter}: there is no such refund")
-    return refund
 
 
 def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:

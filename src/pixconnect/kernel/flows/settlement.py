@@ -135,7 +135,6 @@ class ToldPayees(EndRule):
 
 
 END_RULES: Final[tuple[type[EndRule], ...]] = (ToldPayees,)
-"""The kernel's own."""
 
 
 @cache
@@ -174,7 +173,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
     """
     # Read before the balances are locked, so that no other transaction waits for this.
     names = [name for name, _ in endings]
-    ordered = context.under_way.recall(names)
+    ordered = {name: context.under_way[name] for name in names if name in context.under_way}
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
     outcomes = await _note_names(context, endings, ordered)
     under_way: list[int] = []
@@ -191,7 +190,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
     ]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
-        context.under_way.forget(name_of(ordered[endings[index][0]]))
+        context.under_way.pop(name_of(ordered[endings[index][0]]), None)
         if isinstance(was_open, errors.PixConnectError):
             outcomes[index] = was_open
         # Another report has ended it meanwhile, so this one is a repetition and must agree with the recorded one.

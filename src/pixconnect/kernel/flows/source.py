@@ -36,8 +36,6 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class Way(Struct, frozen=True, kw_only=True):
-    """How a transfer leaves."""
-
     payer: Party
     payee: Payee
     terms: SendingTerms
@@ -49,27 +47,37 @@ class Way(Struct, frozen=True, kw_only=True):
     """Whether a missing key costs the account a look-up at its institution; paying a key returns more than this."""
 
 
-class Source(Protocol):
-    @property
-    def account_id(self) -> int | None:
-        """The account; ``None`` of the installation's own rail."""
-        ...
+CHARGE_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
-    @property
-    def sends_in_turn(self) -> bool:
-        """Whether one order waits for another to be sent."""
-        ...
 
-    @property
-    def may_name_payee_at_end(self) -> bool:
-        """Whether the payee of a transfer may be reported only with its end."""
-        ...
+class Source(Struct, frozen=True, kw_only=True):
+    """The installation's own rail. An account at an institution has its own method in place of each."""
+
+    account_id: int | None
+    """The account; ``None`` of the installation's own rail."""
+    sends_in_turn: bool = False
+    """Whether one order waits for another to be sent."""
+    may_name_payee_at_end: bool = False
+    """Whether the payee of a transfer may be reported only with its end."""
 
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
     ) -> Payee | None:
         """Find the payee of a key that no holder here has; ``None`` if a required system cannot be reached."""
-        ...
+        # A refusal here reveals that the key is not ours, as a miss in the directory does.
+        lookup.found = "nobody"
+        ability.check_resolves_keys(context.policy.abilities)
+        lookup.found = None
+        # The directory requires the asking holder and the transfer.
+        try:
+            async with context.lookups.directory_queries.hold(payer.holder_id):
+                entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+        except RailUnavailable:
+            return None
+        lookup.found = "somebody" if entry is not None else "nobody"
+        if entry is None:
+            raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
+        return Payee(party=entry.party, holder_id=None)
 
     async def choose_way(
         self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
@@ -81,33 +89,54 @@ class Source(Protocol):
             ServiceUnavailable: Nothing can be sent now; nothing was done.
             OutcomeUnknown: The database was restored, and the request may have been paid before.
         """
-        ...
+        del context, request
+        return Way(payer=payer.party, payee=payee, terms=terms)
 
     async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
-        """Raise ``OutcomeUnknown`` if a refused request may have been paid before the database was restored."""
-        ...
+        """Raise ``OutcomeUnknown`` if a refused request may have been paid before the database was restored.
 
-    def find_abilities(self, context: Context) -> Abilities: ...
+        Over the own rail none may: it uses our own names.
+        """
+
+    def find_abilities(self, context: Context) -> Abilities:
+        return context.policy.abilities
 
     async def check_sends(self, context: Context) -> None:
-        """Raise ``ServiceUnavailable`` while orders are not handed over."""
-        ...
+        """Raise ``ServiceUnavailable`` while orders are not handed over.
+
+        Over the own rail never: an order that it does not accept is given up in time.
+        """
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        """Find the charge that a payment names by its txid, over a rail or by book.
-
-        Args:
-            pool: The database.
-            owner: The holder of the paid key.
-            name: The payment's txid.
-        """
-        ...
+        """Find the charge that a payment names by its txid, over a rail or by book; ``owner`` has the paid key."""
+        # A shorter name is the reference of a static code, and no charge here has one.
+        if owner is None or len(name) < TXID_LENGTH_MIN:
+            return None
+        charge = await charge_store.find_by_txid(pool, owner, name)
+        # A charge of the owner's predecessor or successor is paid on that holder's account.
+        return charge if charge is not None and charge.holder_id == owner else None
 
     async def create_charge(
         self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
     ) -> Charge:
         """Create the charge of a checked request; ``key`` is normalised."""
-        ...
+        # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
+        txid = identifiers.make_txid(context.clock.now(), context.entropy)
+        location = context.policy.location_prefix + txid
+        new = NewCharge(
+            holder_id=caller.holder_id,
+            caller=caller,
+            external_id=request.external_id or context.entropy.uuid7(),
+            fingerprint=fingerprint(request),
+            request=request,
+            charge_id=await context.ids.charge_id(),
+            txid=txid,
+            key=key,
+            br_code=br_code.format_dynamic_br_code(location, account.party.name, account.city),
+            lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
+            may_exist=request.external_id is not None,
+        )
+        return await context.writes.submit(CREATE_CHARGES, new)
 
 
 def is_key_alone(payee: Payee) -> bool:
@@ -141,77 +170,6 @@ def find_accounts() -> Accounts:
     return gather_one("accounts", Accounts)
 
 
-CHARGE_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
-
-
-class RailSource(Struct, frozen=True):
-    account_id = None
-    sends_in_turn = False
-    may_name_payee_at_end = False
-
-    async def find_payee(
-        self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup
-    ) -> Payee | None:
-        # A refusal here reveals that the key is not ours, as a miss in the directory does.
-        lookup.found = "nobody"
-        ability.check_resolves_keys(context.policy.abilities)
-        lookup.found = None
-        # The directory requires the asking holder and the transfer.
-        try:
-            async with context.lookups.asking_directory(payer.holder_id):
-                entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
-        except RailUnavailable:
-            return None
-        lookup.found = "somebody" if entry is not None else "nobody"
-        if entry is None:
-            raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
-        return Payee(party=entry.party, holder_id=None)
-
-    async def choose_way(
-        self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
-    ) -> Way:
-        del context, request
-        return Way(payer=payer.party, payee=payee, terms=terms)
-
-    async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
-        """Do nothing: the rail uses our own names."""
-
-    def find_abilities(self, context: Context) -> Abilities:
-        return context.policy.abilities
-
-    async def check_sends(self, context: Context) -> None:
-        """Do nothing: an order that the rail does not accept is given up in time."""
-
-    async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:
-        # A shorter name is the reference of a static code, and no charge here has one.
-        if owner is None or len(name) < TXID_LENGTH_MIN:
-            return None
-        charge = await charge_store.find_by_txid(pool, owner, name)
-        # A charge of the owner's predecessor or successor is paid on that holder's account.
-        return charge if charge is not None and charge.holder_id == owner else None
-
-    async def create_charge(
-        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
-    ) -> Charge:
-        # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
-        txid = identifiers.make_txid(context.clock.now(), context.entropy)
-        location = context.policy.location_prefix + txid
-        new = NewCharge(
-            holder_id=caller.holder_id,
-            caller=caller,
-            external_id=request.external_id or context.entropy.uuid7(),
-            fingerprint=fingerprint(request),
-            request=request,
-            charge_id=await context.ids.charge_id(),
-            txid=txid,
-            key=key,
-            br_code=br_code.format_dynamic_br_code(location, account.party.name, account.city),
-            lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
-            may_exist=request.external_id is not None,
-        )
-        return await context.writes.submit(CREATE_CHARGES, new)
-
-
 async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
     # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
     work = await begin_work(batch)
@@ -230,7 +188,7 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
 
 
 CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
-OWN_RAIL: Final = RailSource()
+OWN_RAIL: Final = Source(account_id=None)
 
 
 class AccountChanged(errors.ServiceUnavailable):

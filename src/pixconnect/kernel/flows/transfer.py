@@ -39,7 +39,6 @@ from pixconnect.kernel.rules.transfer import (
     TransferView,
 )
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables import transfer_search as transfer_search_store
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -194,20 +193,23 @@ def _statements_of(new: NewTransfer) -> tuple[int, ...]:
     return () if new.payee.holder_id is None else _holders_of(new)
 
 
+_MISSING: Final = "there is no such transfer"
+
+
 async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
     transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
-    return await view_transfer(context, _found(transfer, "id"))
+    return await view_transfer(context, errors.found(transfer, f"id: {_MISSING}"))
 
 
 async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return await view_transfer(context, _found(transfer, "externalId"))
+    return await view_transfer(context, errors.found(transfer, f"externalId: {_MISSING}"))
 
 
 async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
     # A book transfer has two sides under one id: this is the holder's own.
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
-    return await view_transfer(context, _found(transfer, "endToEndId"))
+    return await view_transfer(context, errors.found(transfer, f"endToEndId: {_MISSING}"))
 
 
 async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
@@ -223,7 +225,7 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
         SearchTooLarge: The period is too long for a search by these fields.
     """
     if search.external_id is None and search.end_to_end_id is None:
-        read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+        read = transfer_store.filter_page if search.is_filtered else transfer_store.search_page
         page = await read(context.pool, caller.holder_id, search, span)
         return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
     # An id matches at most one: the other conditions are checked here.
@@ -267,10 +269,15 @@ def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Tra
     """Settle a transfer between two of our holders, or fail it as over the rail."""
     scanned = new.payee.charge
     name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
-    decision = decide_charge(
-        work.charges.get(name),
-        ChargePayment.by_book(sent, work.balances[payee_id], work.now, is_refusable=not new.payee.is_static),
+    payment = ChargePayment(
+        holder_id=payee_id,
+        account_id=work.balances[payee_id].institution_id,
+        txid=sent.txid,
+        amount_cents=sent.amount_cents,
+        at=work.now,
+        is_refusable=not new.payee.is_static,
     )
+    decision = decide_charge(work.charges.get(name), payment)
     received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
     work.announce_transfer(received)
     code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED
@@ -293,14 +300,7 @@ def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Tra
     return sent
 
 
-def _found(transfer: Transfer | None, parameter: str) -> Transfer:
-    if transfer is None:
-        raise errors.NotFound(f"{parameter}: there is no such transfer")
-    return transfer
-
-
 async def view_transfer(context: Context, transfer: Transfer) -> TransferView:
-    """Return a transfer with both its sides."""
     return _view(await context.directory.read_account(transfer.holder_id), transfer)
 
 

@@ -14,10 +14,10 @@ import csv
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.kernel.feature import list_features
@@ -27,57 +27,27 @@ from pixconnect.platform.base.clock import RatePolicy, to_day
 _FILE: Final = Path(__file__).parent / "arrangement.csv"
 
 
-class Unit(StrEnum):
-    """The unit of a rule's value; a duty has no value, and a lifted rule has none left."""
-
-    SECONDS = "seconds"
-    MINUTES = "minutes"
-    HOURS = "hours"
-    DAYS = "days"
-    CENTS = "cents"
-    TOKENS = "tokens"
-    TOKENS_A_MINUTE = "tokens a minute"
-    HOUR_OF_DAY = "hour of day"
-    KEYS = "keys"
-    ACCOUNTS = "accounts"
-    TRIES = "tries"
-    DUTY = "duty"
-    LIFTED = "lifted"
+Unit = (
+    Literal["seconds", "minutes", "hours", "days", "hour of day", "cents", "keys", "accounts", "tries"]
+    | Literal["tokens", "tokens a minute", "duty", "lifted"]
+)
+"""The unit of a rule's value; a duty has no value, and a lifted rule has none left."""
+RuleParty = Literal["holder", "payer's institution", "receiver's institution", "nobody here"]
+"""The party bound by a rule. The sandbox plays the institutions' rules and shows them; holders' rules are enforced."""
+RuleChange = Literal["less", "more", "none"]
+"""The direction of change that makes a rule stricter, and that an operator may take alone; none if operators cannot."""
+RuleSource = Literal["cited", "one source", "ours"]
 
 
-class RuleParty(StrEnum):
-    """The party bound by a rule. The sandbox plays the institutions' rules and shows them; holders' rules are enforced."""
-
-    HOLDER = "holder"
-    PAYERS_INSTITUTION = "payer's institution"
-    RECEIVERS_INSTITUTION = "receiver's institution"
-    NOBODY_HERE = "nobody here"
-
-
-class RuleChange(StrEnum):
-    """The direction of change that makes a rule stricter, and that an operator may take alone."""
-
-    LESS = "less"
-    MORE = "more"
-    NONE = "none"
-    """Operators cannot change it."""
-
-
-class RuleSource(StrEnum):
-    CITED = "cited"
-    ONE_SOURCE = "one source"
-    OURS = "ours"
-
-
-class ArrangementRule(Struct, frozen=True, kw_only=True):
+class ArrangementRule(Struct, frozen=True, kw_only=True, rename={"name": "rule"}):
     """One row: a rule from a day on."""
 
     name: str
-    value: int | None
+    value: int | None = None
     unit: Unit
-    since: date
+    since: date = date.min
     """A day of Sao Paulo; ``date.min`` if the rule has applied from the beginning."""
-    clock: str
+    clock: str = ""
     """The event that starts its clock, in words; empty if nothing runs."""
     binds: RuleParty
     stricter: RuleChange
@@ -88,24 +58,15 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
     @property
     def duration(self) -> timedelta:
         """Its duration; only of a rule in days, hours, minutes or seconds."""
-        return timedelta(**{self.unit.value: self.read_value()})
+        return timedelta(**{self.unit: self.read_value()})
 
     def read_value(self) -> int:
-        """The number, in the rule's unit."""
         if self.value is None:
             raise LookupError(f"{self.name} has no value since {self.since}")
         return self.value
 
 
-class Dated(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def since(self) -> date: ...
-
-
-DatedRow = TypeVar("DatedRow", bound=Dated)
+DatedRow = TypeVar("DatedRow", bound="ArrangementRule | Retention")
 
 
 class Register(Generic[DatedRow]):
@@ -144,7 +105,7 @@ def parse_rows(text: str, parse_row: Callable[[Mapping[str, str]], DatedRow]) ->
     for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
         try:
             row = parse_row(cells)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise ValueError(f"row {number}: {error}") from error
         of_name = rows.setdefault(row.name, [])
         # The rows of one name are in the order of their days: the register looks for the last one that has begun.
@@ -154,20 +115,13 @@ def parse_rows(text: str, parse_row: Callable[[Mapping[str, str]], DatedRow]) ->
     return Register({name: tuple(of_name) for name, of_name in rows.items()})
 
 
+def _list_filled(cells: Mapping[str, str]) -> dict[str, str]:
+    return {name: cell for name, cell in cells.items() if cell}
+
+
 def _parse_row(cells: Mapping[str, str]) -> ArrangementRule:
-    rule = ArrangementRule(
-        name=cells["rule"],
-        value=int(cells["value"]) if cells["value"] else None,
-        unit=Unit(cells["unit"]),
-        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
-        clock=cells["clock"],
-        binds=RuleParty(cells["binds"]),
-        stricter=RuleChange(cells["stricter"]),
-        standing=RuleSource(cells["standing"]),
-        source=cells["source"],
-        says=cells["says"],
-    )
-    if (rule.value is None) != (rule.unit in (Unit.DUTY, Unit.LIFTED)):
+    rule = msgspec.convert(_list_filled(cells), ArrangementRule, strict=False)
+    if (rule.value is None) != (rule.unit in ("duty", "lifted")):
         raise ValueError(f"{rule.name}: each unit needs a value, except a duty and a lifted rule")
     return rule
 
@@ -222,27 +176,21 @@ NOT_PERSONAL: Final = "none"
 """Contents without personal data: states, digests, names of programs."""
 
 
-class RetentionEnd(StrEnum):
-    """The process that removes expired data."""
-
-    WORKER = "worker"
-    PARTITION = "partition"
-    VERB = "verb"
-    NEVER = "never"
-    """Never removed: it stays as long as the database."""
+RetentionEnd = Literal["worker", "partition", "verb", "never"]
+"""The process that removes expired data; what never is removed stays as long as the database."""
 
 
-class Retention(Struct, frozen=True, kw_only=True):
+class Retention(Struct, frozen=True, kw_only=True, rename={"name": "data"}):
     """One row: how long one kind of data is kept from a day on."""
 
     name: str
     whose: str
     at_least: timedelta
     """Minimum: no request for erasure ends it before."""
-    at_most: timedelta | None
+    at_most: timedelta | None = None
     """Maximum: removed without a request afterwards; ``None`` is never."""
-    since: date
-    clock: str
+    since: date = date.min
+    clock: str = ""
     ends: RetentionEnd
     standing: RuleSource
     source: str
@@ -256,23 +204,12 @@ def parse_retentions(text: str) -> Register[Retention]:
 
 
 def _parse_retention(cells: Mapping[str, str]) -> Retention:
-    kept = Retention(
-        name=cells["data"],
-        whose=cells["whose"],
-        at_least=timedelta(days=int(cells["at_least"])),
-        at_most=timedelta(days=int(cells["at_most"])) if cells["at_most"] else None,
-        # No day: from the beginning.
-        since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
-        clock=cells["clock"],
-        ends=RetentionEnd(cells["ends"]),
-        standing=RuleSource(cells["standing"]),
-        source=cells["source"],
-        says=cells["says"],
-        why=cells["why"],
-    )
+    filled = _list_filled(cells)
+    days = {name: timedelta(days=int(filled[name])) for name in ("at_least", "at_most") if name in filled}
+    kept = msgspec.convert(filled | days, Retention, strict=False)
     if kept.at_most is not None and kept.at_most < kept.at_least:
         raise ValueError(f"{kept.name} ends before it may")
-    if (kept.at_most is not None) != (kept.ends in (RetentionEnd.WORKER, RetentionEnd.PARTITION)):
+    if (kept.at_most is not None) != (kept.ends in ("worker", "partition")):
         raise ValueError(f"{kept.name}: data removed by a worker have an end, and no other")
     return kept
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.kernel.feature import Scope, list_features
 from pixconnect.platform.base import errors
@@ -36,7 +36,6 @@ SCOPES: Final = tuple(scope.name for scope in _ALL)
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
 """Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""
 SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
-"""The permission of each."""
 if TYPE_CHECKING:
     ScopeName: TypeAlias = str
 else:
@@ -83,16 +82,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
         """Return the caller with the request that is being answered."""
-        return Caller(
-            client_id=self.client_id,
-            holder_id=self.holder_id,
-            scopes=self.scopes,
-            certificate=self.certificate,
-            token_id=self.token_id,
-            peer=peer,
-            request_id=request_id,
-            traceparent=traceparent,
-        )
+        return structs.replace(self, peer=peer, request_id=request_id, traceparent=traceparent)
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -100,7 +90,6 @@ class Client(Struct, frozen=True, kw_only=True):
     holder_id: int
     name: str
     scopes: tuple[str, ...]
-    """In the order of ``SCOPES``."""
     created_at: datetime
     rotated_at: datetime | None = None
     disabled_at: datetime | None = None
@@ -124,7 +113,6 @@ class AccessToken(Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in_s: int
     scopes: tuple[str, ...]
-    """In the order of ``SCOPES``."""
 
 
 def is_client_id(text: str) -> bool:
@@ -190,8 +178,6 @@ READ_SCOPES: Final = {kind: scope.name for scope in _ALL for kind in scope.kinds
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    """A visitor's viewing rights."""
-
     holder_id: int | None
     """``None`` is all holders."""
     scopes: frozenset[str]
@@ -252,7 +238,6 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 
 ALL_SCOPES: Final = frozenset(SCOPES)
-"""An operator's scopes."""
 READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
 """A reader's scopes; actors' secrets, such as a valid signature, need one of the other scopes."""
 

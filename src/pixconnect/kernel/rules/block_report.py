@@ -1,5 +1,6 @@
 """Reports by an institution about money that a holder cannot spend; they cannot be refused."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, Literal
 
@@ -22,16 +23,14 @@ class BlockTraits(Struct, frozen=True, kw_only=True):
     """The institution's name and the end of such a block are hidden."""
 
 
-BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
-    (
-        ("med", BlockTraits(is_of_pix=True)),
-        ("precautionary", BlockTraits(is_of_pix=True)),
-        ("judicial", BlockTraits(is_secret=True)),
-        ("administrative", BlockTraits()),
-        ("security", BlockTraits()),
-        ("statement_line", BlockTraits()),
-    )
-)
+BLOCK_KINDS: Final[Mapping[BlockKind, BlockTraits]] = {
+    "med": BlockTraits(is_of_pix=True),
+    "precautionary": BlockTraits(is_of_pix=True),
+    "judicial": BlockTraits(is_secret=True),
+    "administrative": BlockTraits(),
+    "security": BlockTraits(),
+    "statement_line": BlockTraits(),
+}
 
 
 class BlockTerms(Struct, frozen=True, kw_only=True):
@@ -43,10 +42,8 @@ class BlockTerms(Struct, frozen=True, kw_only=True):
     wanted_cents: int
     """The amount that the institution wants to block; 0 ends the block."""
     held_cents: int
-    """The amount that it has blocked."""
     respond_by: datetime | None = None
     until: datetime | None = None
-    """When it ends by itself."""
 
 
 class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
@@ -54,7 +51,6 @@ class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
 
     report_id: str
     party: Party
-    """The holder's account."""
     blocks: tuple[BlockTerms, ...]
     """The reported blocks in their present state: one may have split in two, and many may have ended."""
     told_at: datetime
@@ -91,9 +87,7 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     name: str
     """The institution's name of the contest, unique on the account."""
     party: Party
-    """The holder's account."""
     end_to_end_id: str
-    """The Pix."""
     amount_cents: int
     """How much of it is contested."""
     reason: InfractionReason
@@ -103,16 +97,12 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     state: InfractionState
     opened_at: datetime
     respond_by: datetime
-    """The holder's deadline for an answer."""
     wanted_cents: int
     """The amount that the institution wants to block: after a return of less than was contested, the rest."""
     held_cents: int
-    """The amount that it has blocked."""
     taken: tuple[TakenPart, ...]
-    """All returns because of the contest."""
     told_at: datetime
     until: datetime | None = None
-    """When the block ends by itself."""
 
 
 class Defence(Struct, frozen=True, kw_only=True):

@@ -352,7 +352,6 @@ def return_charge(charge: Charge, now: datetime) -> Charge:
 
 
 def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
-    """Make the event of the state that a charge has just reached."""
     payload = events.ChargePayload(
         id=charge.id,
         transaction_identification=charge.txid,
@@ -360,13 +359,4 @@ def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
         status=charge.shown_status,
         create_timestamp=format_instant(charge.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=charge.holder_id,
-        name=name,
-        resource="charge",
-        resource_id=charge.id,
-        slot=charge.slot,
-        body=events.encode_body(event_id, name, payload, charge.modified_at),
-        created_at=charge.modified_at,
-    )
+    return events.make_event(event_id, name, payload, "charge", charge, charge.modified_at)

@@ -23,7 +23,6 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import PAID, Charge, asked_amount_cents, is_amount_free, list_amounts_at_institution
 from pixconnect.kernel.rules.event import Amount, Divergence, Event, EventFamily, Instant
-from pixconnect.kernel.rules.ledger import Balance
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base.clock import format_instant
 
@@ -32,10 +31,7 @@ TXID_LENGTH_MIN: Final = 26
 
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
-    """The properties of a payment that decide its charge."""
-
     holder_id: int
-    """The credited holder."""
     account_id: int | None
     """The account at an institution on which the money is; ``None`` is the installation's own rail."""
     txid: str | None
@@ -46,17 +42,6 @@ class ChargePayment(Struct, frozen=True, kw_only=True):
     is_refusable: bool
     is_held: bool = False
     """The institution holds it as suspect: it has not settled."""
-
-    @classmethod
-    def by_book(cls, sent: Transfer, payee: Balance, at: datetime, *, is_refusable: bool) -> ChargePayment:
-        return cls(
-            holder_id=payee.holder_id,
-            account_id=payee.institution_id,
-            txid=sent.txid,
-            amount_cents=sent.amount_cents,
-            at=at,
-            is_refusable=is_refusable,
-        )
 
 
 class ChargeDecision(Struct, frozen=True, kw_only=True):
@@ -191,13 +176,4 @@ def announce_divergence(
         settle_timestamp=format_instant(transfer.network_settled_at or transfer.modified_at),
         create_timestamp=format_instant(transfer.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=transfer.holder_id,
-        name="charge.diverged",
-        resource="transfer",
-        resource_id=transfer.id,
-        slot=transfer.slot,
-        body=events.encode_body(event_id, "charge.diverged", payload, transfer.modified_at),
-        created_at=transfer.modified_at,
-    )
+    return events.make_event(event_id, "charge.diverged", payload, "transfer", transfer, transfer.modified_at)

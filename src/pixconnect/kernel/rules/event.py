@@ -6,7 +6,7 @@ every endpoint sends the same bytes.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -53,7 +53,6 @@ _KERNEL: Final = (
 )
 _ALL: Final = (*_KERNEL, *(row for feature in list_features() for row in feature.events))
 EVENT_FACTS: Final = {row.name: row.fact for row in _ALL}
-"""The fact behind each event."""
 OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)
 """Events that extend the contract."""
 INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.is_in_sandbox)
@@ -236,7 +235,33 @@ class Event(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Subject(Protocol):
+    """The resource that changed."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def holder_id(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+
+
 _encoder = msgspec.json.Encoder()
+
+
+def make_event(
+    event_id: int, name: EventName, payload: Struct, resource: Resource, subject: Subject, at: datetime
+) -> Event:
+    return Event(
+        id=event_id,
+        holder_id=subject.holder_id,
+        name=name,
+        resource=resource,
+        resource_id=subject.id,
+        slot=subject.slot,
+        body=encode_body(event_id, name, payload, at),
+        created_at=at,
+    )
 
 
 def encode_body(event_id: int, name: EventName, payload: Struct, created_at: datetime) -> str:

@@ -64,15 +64,15 @@ class Holder(Struct, frozen=True, kw_only=True):
     branch: str
     account_number: str
     account_type: AccountType
-    may_deposit: bool
-    may_withdraw: bool
-    may_lend: bool
+    may_deposit: bool = True
+    may_withdraw: bool = True
+    may_lend: bool = False
     """Shown in the balance; nothing else depends on it."""
     transfer_limit_cents: int | None
     """Limits are on outgoing transfers; ``None`` is no limit."""
     day_limit_cents: int | None
     night_limit_cents: int | None
-    disabled_at: datetime | None
+    disabled_at: datetime | None = None
     created_at: datetime
     institution_id: int | None = None
     """The account at an institution that has its money; ``None`` is the installation's own rail."""
@@ -108,7 +108,6 @@ class Holder(Struct, frozen=True, kw_only=True):
         )
 
     def with_limits(self, limits: Limits) -> Holder:
-        """Return the holder with other limits."""
         return structs.replace(
             self,
             transfer_limit_cents=limits.transfer_cents,
@@ -188,8 +187,9 @@ def as_kept(text: str) -> str:
 @lru_cache(_CACHED_MAX)
 def _parse(text: str, key_type: KeyType | None) -> PixKey:
     found = key_type or _type_of(text)
-    key = _NORMALISE[found](text) if text.isascii() else None
-    if key is None or len(key) > KEY_LENGTH_MAX:
+    tidy, is_form = _FORMS[found]
+    key = tidy(text)
+    if not text.isascii() or not is_form(key) or len(key) > KEY_LENGTH_MAX:
         rule = "is neither EVP, EMAIL, PHONE, CPF nor CNPJ" if key_type is None else f"is no {found}"
         raise errors.InvalidPixKey(f"key: {rule}: {_RULES[found]}")
     return PixKey(key=key, key_type=found)
@@ -203,51 +203,24 @@ def _type_of(text: str) -> KeyType:
     if text.startswith("+"):
         return "PHONE"
     # Both may be written without marks; 14 characters are never a CPF.
-    return "CPF" if _normalise_cpf(text) else "CNPJ"
+    return "CPF" if tax_id.is_cpf(tax_id.unmask_tax_id(text)) else "CNPJ"
 
 
-def _normalise_cpf(text: str) -> str | None:
-    key = tax_id.unmask_tax_id(text)
-    return key if tax_id.is_cpf(key) else None
-
-
-def _normalise_cnpj(text: str) -> str | None:
-    key = tax_id.unmask_tax_id(text)
-    return key if tax_id.is_cnpj(key) else None
-
-
-def _normalise_phone(text: str) -> str | None:
-    key = text.translate(_PHONE_MARKS)
-    return key if _PHONE.fullmatch(key) else None
-
-
-def _normalise_email(text: str) -> str | None:
-    key = text.lower()
-    return key if _EMAIL.fullmatch(key) else None
-
-
-def _normalise_evp(text: str) -> str | None:
-    key = text.lower()
-    return key if _EVP.fullmatch(key) else None
-
-
-_NORMALISE: Final[Mapping[KeyType, Callable[[str], str | None]]] = {
-    "CPF": _normalise_cpf,
-    "CNPJ": _normalise_cnpj,
-    "PHONE": _normalise_phone,
-    "EMAIL": _normalise_email,
-    "EVP": _normalise_evp,
+# How a key is normalised, and whether it has its form then.
+_FORMS: Final[Mapping[KeyType, tuple[Callable[[str], str], Callable[[str], object]]]] = {
+    "CPF": (tax_id.unmask_tax_id, tax_id.is_cpf),
+    "CNPJ": (tax_id.unmask_tax_id, tax_id.is_cnpj),
+    "PHONE": (lambda text: text.translate(_PHONE_MARKS), _PHONE.fullmatch),
+    "EMAIL": (str.lower, _EMAIL.fullmatch),
+    "EVP": (str.lower, _EVP.fullmatch),
 }
-
-_RULES: Final = dict[KeyType, str](
-    (
-        ("CPF", "11 digits with right check digits"),
-        ("CNPJ", "14 characters with right check digits"),
-        ("PHONE", "+ and 2 to 15 digits, the country's code first (55 in Brazil)"),
-        ("EMAIL", "an address such as ana@shop.example, of at most 77 characters"),
-        ("EVP", "a UUID with its hyphens"),
-    )
-)
+_RULES: Final[Mapping[KeyType, str]] = {
+    "CPF": "11 digits with right check digits",
+    "CNPJ": "14 characters with right check digits",
+    "PHONE": "+ and 2 to 15 digits, the country's code first (55 in Brazil)",
+    "EMAIL": "an address such as ana@shop.example, of at most 77 characters",
+    "EVP": "a UUID with its hyphens",
+}
 
 
 QUARANTINE: Final = timedelta(hours=72)

@@ -132,8 +132,6 @@ _FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class IdempotentRequest(Protocol):
-    """A client's request, as it was sent."""
-
     operation: ClassVar[str]
 
     @property

@@ -19,8 +19,6 @@ from msgspec import Struct
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
 from pixconnect.kernel.rules.rail import (
-    CreditAccepted,
-    CreditCancelled,
     CreditHeld,
     CreditReport,
     InstitutionReturn,
@@ -67,7 +65,6 @@ ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
 WORDS_LENGTH_MAX: Final = 2000
 BLOCKS_MAX: Final = 200
-"""Maximum in one report."""
 TXID_LENGTH_MAX: Final = 35
 
 
@@ -99,25 +96,6 @@ class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
 
 
 Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
-
-_KINDS: Final = dict[type[Kept], Kind](
-    (
-        (CreditReport, "credit"),
-        (CreditAccepted, "credit_accepted"),
-        (CreditHeld, "credit_held"),
-        (CreditCancelled, "credit_cancelled"),
-        (ReturnReport, "return"),
-        (SettledReport, "settled"),
-        (RejectedReport, "rejected"),
-        (NeverTakenAnswer, "never_taken"),
-        (TakenAnswer, "taken"),
-        (MovementReport, "movement"),
-        (InstitutionReturn, "institution_return"),
-        (BlockReport, "block"),
-        (InfractionReport, "infraction"),
-        (KeptItem, "unreadable"),
-    )
-)
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
@@ -177,7 +155,7 @@ def find_amount(kept: KeptReport) -> int | None:
 
 
 def kind_of(kept: Kept) -> Kind:
-    return _KINDS[type(kept)]
+    return cast("Kind", type(kept).__struct_config__.tag)
 
 
 def name_of(kept: Kept) -> str:
@@ -190,9 +168,7 @@ def name_of(kept: Kept) -> str:
             return kept.item_id
         case InstitutionReturn():
             return kept.return_id or kept.original_end_to_end_id
-        case KeptItem():
-            return kept.name
-        case InfractionReport():
+        case KeptItem() | InfractionReport():
             return kept.name
         case BlockReport():
             return kept.blocks[0].reference if kept.blocks else kept.report_id

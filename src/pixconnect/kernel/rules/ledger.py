@@ -166,7 +166,6 @@ class Held(Struct, frozen=True, kw_only=True):
     """Holders whose statement heads are locked, so that the batch may number their entries."""
 
     def covers(self, balances: Iterable[int], statements: Iterable[int]) -> bool:
-        """Whether these locks suffice."""
         return self.balances.issuperset(balances) and self.statements.issuperset(statements)
 
     def check(self, holder_id: int, debit_account: Account, credit_account: Account) -> None:

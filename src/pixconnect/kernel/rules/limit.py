@@ -45,8 +45,6 @@ class ApprovalRule(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalReason(Struct, frozen=True, kw_only=True):
-    """Why a transfer has to be approved."""
-
     is_above: bool
     is_new_payee: bool
 
@@ -60,14 +58,7 @@ def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_paye
 
 def write_limits(limits: Limits) -> Mapping[str, str | int]:
     """Return limits as the contents of a proposal; a missing limit is none."""
-    cents = (
-        ("transfer_cents", limits.transfer_cents),
-        ("day_cents", limits.day_cents),
-        ("night_cents", limits.night_cents),
-    )
-    return {name: value for name, value in cents if value is not None} | {
-        "night_begins_late": int(limits.night_begins_late)
-    }
+    return {name: int(value) for name, value in msgspec.structs.asdict(limits).items() if value is not None}
 
 
 def read_limits(contents: Mapping[str, str | int]) -> Limits:
@@ -130,7 +121,6 @@ def begin_of_night(now: datetime, *, is_late: bool = False) -> datetime | None:
 
 
 def end_of_night(now: datetime) -> datetime:
-    """When the present night ends."""
     local, ends_h = now.astimezone(SAO_PAULO), ARRANGEMENT.find("night_ends", now).read_value()
     morning = local if local.hour < ends_h else local + timedelta(days=1)
     return morning.replace(hour=ends_h, minute=0, second=0, microsecond=0).astimezone(UTC)

@@ -141,7 +141,6 @@ def read_cursor(text: str, listed: bytes) -> Cursor:
 
 
 SEARCHED_MAX: Final = 10_000
-"""Maximum of scanned transfers."""
 
 
 class SearchTooLarge(errors.BadRequest):
@@ -176,7 +175,6 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
         return any(value is not None for value in asked)
 
     def finds(self, transfer: Transfer, span: Span) -> bool:
-        """Whether a transfer matches."""
         return (
             transfer.status in self.statuses
             and self.direction in (None, transfer.direction)
@@ -194,7 +192,6 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
 
 
 def check_searched(count: int) -> None:
-    """Refuse to scan too many transfers."""
     if count > SEARCHED_MAX:
         raise SearchTooLarge(
             "initial_date, final_date: by direction, key, txid, amount, tax_id or end_to_end_id_part at most "

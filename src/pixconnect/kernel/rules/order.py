@@ -8,6 +8,7 @@ Whether an accepted order's money may still leave: checked when an operator appr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -50,13 +51,11 @@ class GivenUp(Struct, frozen=True):
 Ending = Settled | Rejected | NeverTaken | GivenUp
 
 _GIVEN_UP_REASON = "It could not be handed to the rail in time."
-_GIVEN_UP_REASONS: Final = dict[OrderApproval, str](
-    (
-        ("given", "An operator approved it, and it could not be handed to the rail in time."),
-        ("awaited", "No operator approved it in time."),
-        ("refused", "An operator refused it."),
-    )
-)
+_GIVEN_UP_REASONS: Final[Mapping[OrderApproval, str]] = {
+    "given": "An operator approved it, and it could not be handed to the rail in time.",
+    "awaited": "No operator approved it in time.",
+    "refused": "An operator refused it.",
+}
 _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail no longer takes it."
 
 
@@ -256,7 +255,6 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
 
 
 def find_flag_hold(waiting: WaitingOrder) -> str | None:
-    """Find why an operator's flag stops a holder's payments."""
     if not waiting.is_holders:
         return None
     if not waiting.balance.may_withdraw:
@@ -265,7 +263,6 @@ def find_flag_hold(waiting: WaitingOrder) -> str | None:
 
 
 def find_debt_hold(waiting: WaitingOrder) -> str | None:
-    """Find why a debt stops a holder's payments."""
     if not waiting.is_holders or not waiting.balance.deficit_cents:
         return None
     return f"the holder owes {waiting.balance.deficit_cents} cents that its institution took"

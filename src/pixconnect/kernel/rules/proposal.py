@@ -51,12 +51,6 @@ def _fold(operator: str) -> list[str]:
     return "".join(character for character in folded if unicodedata.category(character) != "Cf").split()
 
 
-def check_second_operator(verb: str, operator: str, proposed_by: str) -> None:
-    """Raise ``Forbidden``, which names the verb, for the person who proposed it."""
-    if name_person(operator) == name_person(proposed_by):
-        raise errors.Forbidden(f"{verb}: {operator} has proposed it: another operator confirms")
-
-
 LAPSES_AFTER: Final = timedelta(days=30)
 _CODE_LENGTH: Final = 8
 
@@ -102,7 +96,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
     """Refuse the operator who proposed it, and a confirmation that is too early or too late."""
-    check_second_operator("confirm", operator, proposal.proposed_by)
+    if name_person(operator) == name_person(proposal.proposed_by):
+        raise errors.Forbidden(f"confirm: {operator} has proposed it: another operator confirms")
     if now < proposal.confirmable_at:
         raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")
     if now >= proposal.lapses_at:

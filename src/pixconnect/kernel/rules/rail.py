@@ -26,7 +26,7 @@ _APART: Final = timedelta(minutes=1)
 def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
     """Return the network's instant, if it differs from ours by a minute or more.
 
-    Lists of received Pix use the same rule (``features/pix_api/tables/received.py``).
+    Lists of received Pix use the same rule (``features/pix_api/tables.py``).
     """
     return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
 
@@ -44,9 +44,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     refuses_credits: bool = True
     """A reported payment can be refused in the acknowledgement: it has not settled yet."""
     refunds_partly: bool = True
-    """A payment can be returned in parts."""
     resolves_keys: bool = True
-    """Its directory resolves keys to accounts."""
     issues_codes: bool = True
     """Payers at other institutions can pay our QR codes."""
     answers_by_our_id: bool = True
@@ -119,7 +117,6 @@ class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=Tr
 
     settled_at: datetime
     network_id: str | None = None
-    """As of ``Taken``."""
     payee: Party | None = None
     """The payee, if an institution reports it only now; members may be masked."""
 
@@ -131,7 +128,6 @@ class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=
     """The scheme's reason, such as AC03."""
     reason: str
     network_id: str | None = None
-    """As of ``Taken``."""
 
 
 class AlreadyKnown(Struct, frozen=True, tag="already_known"):
@@ -221,7 +217,6 @@ class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defau
     """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before."""
     settled_at: datetime
     network_id: str | None = None
-    """As of ``Taken``."""
 
 
 class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
@@ -229,11 +224,9 @@ class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_def
 
     report_id: str
     id: str
-    """As of ``SettledReport``."""
     code: str
     reason: str
     network_id: str | None = None
-    """As of ``Taken``."""
 
 
 class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
@@ -248,7 +241,6 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     description: str | None
     reported_at: datetime
     settled_at: datetime | None = None
-    """As of ``CreditReport``."""
 
 
 class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
@@ -274,7 +266,6 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     item_id: str
     """The institution's name of the item, unique on the account; never one of an order or refund here."""
     party: Party
-    """The holder's account."""
     kind: MovementKind
     direction: Literal["IN", "OUT"]
     amount_cents: int

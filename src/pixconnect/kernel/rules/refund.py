@@ -11,6 +11,7 @@ together never exceed the original. One made at the institution is reported afte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 from uuid import UUID
@@ -44,16 +45,14 @@ THEIRS_PREFIX: Final = "theirs:"
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
-_EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
-    (
-        (("OUT", "PROCESSING"), "refund.out.processing"),
-        (("OUT", "RETURNED"), "refund.out.returned"),
-        (("OUT", "ERROR"), "refund.out.error"),
-        (("IN", "PROCESSING"), "refund.in.processing"),
-        (("IN", "RETURNED"), "refund.in.returned"),
-        (("IN", "ERROR"), "refund.in.error"),
-    )
-)
+_EVENT_NAMES: Final[Mapping[tuple[Flow, RefundStatus], EventName]] = {
+    ("OUT", "PROCESSING"): "refund.out.processing",
+    ("OUT", "RETURNED"): "refund.out.returned",
+    ("OUT", "ERROR"): "refund.out.error",
+    ("IN", "PROCESSING"): "refund.in.processing",
+    ("IN", "RETURNED"): "refund.in.returned",
+    ("IN", "ERROR"): "refund.in.error",
+}
 
 
 def find_window(settled_at: datetime) -> timedelta:
@@ -103,9 +102,9 @@ class Refund(Struct, frozen=True, kw_only=True):
     flow: Flow
     is_book: bool
     """Between two holders of this service, without the rail."""
-    external_id: str | None
+    external_id: str | None = None
     """The client's name for an outgoing one."""
-    fingerprint: bytes | None
+    fingerprint: bytes | None = None
     """The fingerprint of the request that made it; incoming ones have none."""
     return_id: str
     """For an outgoing one our own id, used in queries of the rail; it never changes."""
@@ -116,12 +115,12 @@ class Refund(Struct, frozen=True, kw_only=True):
     status: RefundStatus
     reason: RefundReason
     description: str | None
-    outcome_code: str | None
-    outcome_reason: str | None
+    outcome_code: str | None = None
+    outcome_reason: str | None = None
     slot: int
-    handed_at: datetime | None
+    handed_at: datetime | None = None
     """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
-    settled_at: datetime | None
+    settled_at: datetime | None = None
     created_at: datetime
     modified_at: datetime
     network_id: str | None = None
@@ -142,12 +141,6 @@ class Refund(Struct, frozen=True, kw_only=True):
 
 
 DESCRIPTION_LENGTH_MAX = 140
-
-
-def read_reason(text: str) -> RefundReason:
-    """Read the reason of a return that another institution made; an unknown one becomes MD06."""
-    # The money has come back with any reason: a report that could not be recorded would come again for ever.
-    return _REASONS.get(text, "MD06")
 
 
 def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
@@ -187,13 +180,36 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
         status="PROCESSING",
         reason=new.request.reason,
         description=new.request.description,
-        outcome_code=None,
-        outcome_reason=None,
         slot=original.slot,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
+    )
+
+
+def plan_automatic_refund(original: Transfer, request: RefundRequest, refund_id: int, return_id: str) -> NewRefund:
+    """Plan the refund of all of a payment, without a caller's request."""
+    # One per payment: the schema enforces unique external ids.
+    return _plan_refund(original, request, AUTOMATIC_PREFIX + original.end_to_end_id, refund_id, return_id)
+
+
+def _plan_refund(
+    original: Transfer, request: RefundRequest, external_id: str, refund_id: int, return_id: str
+) -> NewRefund:
+    return NewRefund(
+        holder_id=original.holder_id,
+        caller=None,
+        external_id=external_id,
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=return_id,
+        # No caller waits for an answer, so it is not given up after a minute.
+        handover_timeout=find_window(original.settled_at or original.created_at),
+        may_exist=True,
+        account_id=original.institution_id,
     )
 
 
@@ -205,23 +221,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
         reason="BE08",
         description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
     )
-    new = NewRefund(
-        caller=None,
-        holder_id=original.holder_id,
-        # One per payment: the schema enforces unique external ids.
-        external_id=AUTOMATIC_PREFIX + original.end_to_end_id,
-        fingerprint=fingerprint(request),
-        request=request,
-        original_id=original.id,
-        sent=None,
-        refund_id=refund_id,
-        received_id=0,
-        return_id=return_id,
-        handover_timeout=find_window(original.settled_at or now),
-        may_exist=False,
-        account_id=original.institution_id,
-    )
-    return open_refund(new, original, now)
+    return open_refund(plan_automatic_refund(original, request, refund_id, return_id), original, now)
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
@@ -247,20 +247,15 @@ def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: in
         transfer_id=original.id,
         flow="IN",
         is_book=False,
-        external_id=None,
-        fingerprint=None,
         return_id=report.return_id,
         original_end_to_end_id=original.shown_id,
         correlation_id=original.correlation_id,
         amount_cents=report.amount_cents,
         status="PROCESSING",
-        reason=read_reason(report.reason),
+        # The money has come back with any reason: a report that could not be recorded would come again for ever.
+        reason=_REASONS.get(report.reason, "MD06"),
         description=report.description and report.description[:DESCRIPTION_LENGTH_MAX],
-        outcome_code=None,
-        outcome_reason=None,
         slot=original.slot,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
     )
@@ -285,21 +280,7 @@ def open_institution_return(
         now: When it is recorded.
     """
     request = RefundRequest(end_to_end_id=original.end_to_end_id, amount_cents=report.amount_cents)
-    new = NewRefund(
-        caller=None,
-        holder_id=original.holder_id,
-        external_id=name_institution_return(report),
-        fingerprint=fingerprint(request),
-        request=request,
-        original_id=original.id,
-        sent=None,
-        refund_id=refund_id,
-        received_id=0,
-        return_id=report.return_id or return_id,
-        handover_timeout=find_window(original.settled_at or now),
-        may_exist=False,
-        account_id=original.institution_id,
-    )
+    new = _plan_refund(original, request, name_institution_return(report), refund_id, report.return_id or return_id)
     return msgspec.structs.replace(open_refund(new, original, now), made_by="institution")
 
 
@@ -329,7 +310,6 @@ def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund
 
 
 def announce_refund(refund: Refund, event_id: int) -> Event:
-    """Make the event of the state that a refund has just reached."""
     name = _EVENT_NAMES[refund.flow, refund.status]
     payload = events.RefundPayload(
         id=refund.id,
@@ -342,13 +322,4 @@ def announce_refund(refund: Refund, event_id: int) -> Event:
         flow=refund.flow,
         create_timestamp=format_instant(refund.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=refund.holder_id,
-        name=name,
-        resource="refund",
-        resource_id=refund.id,
-        slot=refund.slot,
-        body=events.encode_body(event_id, name, payload, refund.modified_at),
-        created_at=refund.modified_at,
-    )
+    return events.make_event(event_id, name, payload, "refund", refund, refund.modified_at)

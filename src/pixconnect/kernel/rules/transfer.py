@@ -16,6 +16,7 @@ PROCESSING only if the rail accepts it first and settles it later, or holds it a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal
 from uuid import UUID
@@ -41,17 +42,15 @@ MESSAGE_LENGTH_MAX: Final = 140
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
 
-_EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
-    (
-        (("OUT", "PROCESSING"), "transfer.out.processing"),
-        (("OUT", "CONFIRMED"), "transfer.out.confirmed"),
-        (("OUT", "ERROR"), "transfer.out.error"),
-        (("OUT", "CANCELLED"), "transfer.out.error"),
-        (("IN", "PROCESSING"), "transfer.in.processing"),
-        (("IN", "CONFIRMED"), "transfer.in.confirmed"),
-        (("IN", "ERROR"), "transfer.in.error"),
-    )
-)
+_EVENT_NAMES: Final[Mapping[tuple[Direction, TransferStatus], EventName]] = {
+    ("OUT", "PROCESSING"): "transfer.out.processing",
+    ("OUT", "CONFIRMED"): "transfer.out.confirmed",
+    ("OUT", "ERROR"): "transfer.out.error",
+    ("OUT", "CANCELLED"): "transfer.out.error",
+    ("IN", "PROCESSING"): "transfer.in.processing",
+    ("IN", "CONFIRMED"): "transfer.in.confirmed",
+    ("IN", "ERROR"): "transfer.in.error",
+}
 
 
 class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,8 +66,6 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transfer to an account, as a client sent it."""
-
     operation: ClassVar[str] = "transfer by account"
     initiation_type: ClassVar[InitiationType] = "MANUAL"
 
@@ -78,8 +75,6 @@ class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A transfer to the payee of a BR Code, as a client sent it."""
-
     operation: ClassVar[str] = "transfer by QR code"
     initiation_type: ClassVar[InitiationType] = "QRCODE"
 
@@ -158,36 +153,35 @@ class Transfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType
     is_book: bool
     """Between two holders of this service, without the rail."""
-    external_id: str | None
+    external_id: str | None = None
     """The client's name for an outgoing one; unique for the holder."""
-    fingerprint: bytes | None
+    fingerprint: bytes | None = None
     """The fingerprint of the request that made it; incoming ones have none."""
     end_to_end_id: str
     """For an outgoing one our own id, used in queries of the rail; it never changes."""
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
-    charge_id: int | None
+    charge_id: int | None = None
     """The charge that an incoming one pays, or was refused for."""
     amount_cents: int
     status: TransferStatus
     own_key: str | None
     counterparty: Party
-    outcome_code: str | None
-    outcome_reason: str | None
-    returned_cents: int
-    returning_cents: int
+    outcome_code: str | None = None
+    outcome_reason: str | None = None
+    returned_cents: int = 0
+    returning_cents: int = 0
     """Refunds under way; ``returned_cents`` are those that settled."""
     slot: int
-    handed_at: datetime | None
+    handed_at: datetime | None = None
     """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
-    settled_at: datetime | None
+    settled_at: datetime | None = None
     created_at: datetime
     modified_at: datetime
     network_id: str | None = None
     """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     payer_message: str | None = None
-    """The message of an incoming one's payer."""
     acceptance_refused: bool | None = None
     """We refused it before it had settled: if it settles all the same, it can no longer be refused."""
     network_settled_at: datetime | None = None
@@ -219,19 +213,12 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         end_to_end_id=new.end_to_end_id,
         correlation_id=new.correlation_id,
         txid=new.payee.txid,
-        charge_id=None,
         amount_cents=new.request.amount_cents,
         status="PROCESSING",
         own_key=new.terms.payer_key,
         payer_message=new.terms.payer_message,
         counterparty=new.payee.party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
         slot=new.transfer_id % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
         institution_id=new.account_id,
@@ -274,8 +261,6 @@ def open_incoming_transfer(
         direction="IN",
         initiation_type=report.initiation_type,
         is_book=False,
-        external_id=None,
-        fingerprint=None,
         end_to_end_id=report.end_to_end_id,
         correlation_id=correlation_id,
         txid=report.txid,
@@ -284,13 +269,7 @@ def open_incoming_transfer(
         status="PROCESSING",
         own_key=report.credit_party.key,
         counterparty=report.debit_party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
         slot=(transfer_id if own_charge_id is None else own_charge_id) % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
         created_at=now,
         modified_at=now,
         # The payment has come, with a text of any length: it is cut to fit.
@@ -375,16 +354,7 @@ def announce_transfer(
         create_timestamp=format_instant(transfer.created_at),
         hold=hold,
     )
-    return Event(
-        id=event_id,
-        holder_id=transfer.holder_id,
-        name=name,
-        resource="transfer",
-        resource_id=transfer.id,
-        slot=transfer.slot,
-        body=events.encode_body(event_id, name, payload, at),
-        created_at=at,
-    )
+    return events.make_event(event_id, name, payload, "transfer", transfer, at)
 
 
 def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:

@@ -27,9 +27,6 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     door: str
 
 
-_COLUMNS: Final[LiteralString] = (
-    "id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit"
-)
 _APPEND: Final[LiteralString] = """
     insert into audit (operator, verb, subject, before, after) values ($1, $2, $3, $4::text::jsonb, $5::text::jsonb)
 """
@@ -42,15 +39,8 @@ async def append(
     await connection.execute(_APPEND, operator, verb, subject, before, after)
 
 
-_LIST: Final[LiteralString] = f"select {_COLUMNS} order by id desc limit $1"
-
-
-async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
-    return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]
-
-
-_LIST_BEFORE: Final[LiteralString] = f"""
-    select {_COLUMNS}
+_LIST_BEFORE: Final[LiteralString] = """
+    select id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit
     where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
     order by id desc limit $3
 """

@@ -1,4 +1,4 @@
-"""The table of charges."""
+"""The tables of charges, and of their earlier revisions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, LiteralString
 
+from msgspec import Struct
+
 from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
 from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.kernel.rules.listing import Page, Span
@@ -14,9 +16,18 @@ from pixconnect.kernel.rules.location import list_statuses, parse_path
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
+
+
+class ChargeRevision(Struct, frozen=True, kw_only=True):
+    charge_id: int
+    holder_id: int
+    revision: int
+    contents: ChargeContents
+    next_digest: bytes
+    """Of the contents that replaced them."""
 
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:
@@ -45,45 +56,29 @@ CHARGE: Final = Table(
 )
 
 # Columns of the standard API's charges, null at no cost in the contract's.
-_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound", "institution_id", "asked_cents", "due_on")
-INSERT: Final = of_columns(
-    _NEW,
-    once=[
-        ("status", "created_at", "modified_at", "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
-        ("status", "created_at", "modified_at"),
-    ],
-    name="charge_row",
-    sql="insert into charge ({names}) {rows}",
-)
+_NEW: Final = CHARGE.without("held_by, contents, revision, is_unbound, institution_id, asked_cents, due_on")
+_ALIKE: Final = "status, created_at, modified_at"
+_OF_ONE: Final = "expires_at, payer_name, payer_tax_id, holder_id, key"
+INSERT: Final = insert_of(CHARGE, _NEW, name="charge_row", once=[f"{_ALIKE}, {_OF_ONE}", _ALIKE])
 
-_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound", "institution_id", "asked_cents")
-_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = (
-    *("status", "created_at", "modified_at", "fingerprint", "revision", "due_on"),
-)
-INSERT_STANDARD: Final = of_columns(
-    _NEW_STANDARD,
-    once=[(*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"), _STANDARD_ALIKE],
-    name="standard_charge_row",
-    sql="insert into charge ({names}) {rows}",
+_NEW_STANDARD: Final = CHARGE.without("held_by, is_unbound, institution_id, asked_cents")
+_STANDARD_ALIKE: Final[LiteralString] = f"{_ALIKE}, fingerprint, revision, due_on"
+INSERT_STANDARD: Final = insert_of(
+    CHARGE, _NEW_STANDARD, name="standard_charge_row", once=[f"{_STANDARD_ALIKE}, {_OF_ONE}", _STANDARD_ALIKE]
 )
 
 # One at a time, when its institution has answered.
-_NEW_THERE: Final = CHARGE.without("held_by", "is_unbound", "asked_cents")
-INSERT_THERE: Final = of_columns(
-    _NEW_THERE, once=(), name="charge_there_row", sql="insert into charge ({names}) {rows}"
-)
+INSERT_THERE: Final = insert_of(CHARGE, CHARGE.without("held_by, is_unbound, asked_cents"), name="charge_there_row")
 
 # Columns that payments and expiry change. Few payments change which one holds a charge, and only the standard API changes the
 # rest.
-_MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
-UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=[("status", "modified_at")])
-
-_HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
+_MOVED: Final = CHARGE.only("id, holder_id, status, modified_at")
+UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=["status, modified_at"])
+_HELD: Final = CHARGE.only("id, holder_id, status, modified_at, held_by")
 UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
-
 _REVISED: Final = CHARGE.only(
-    *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
-    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on"),
+    "id, holder_id, status, modified_at, held_by, expires_at, amount_cents, key, payer_name, payer_tax_id, br_code",
+    "contents, revision, is_unbound, asked_cents, due_on",
 )
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 
@@ -160,12 +155,17 @@ read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("c
 
 
 async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
-    """Read a page of the contract's charges in a status."""
     if status == "EXPIRED":
         return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
     return await _read_page_of_one(pool, holder_id, status, span)
 
 
+LOCKED_BY_TXID: Final[LiteralString] = f"""
+    locked as materialized (
+        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    )
+"""
 # The block of ids is taken once all are locked: counting the locked rows makes PostgreSQL lock every one of them first.
 TAKE_BLOCK: Final[LiteralString] = """
     taken as materialized (
@@ -192,14 +192,6 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     # If no row was locked, the block stands in a separate row.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
-
-
-LOCKED_BY_TXID: Final[LiteralString] = f"""
-    locked as materialized (
-        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
-        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
-    )
-"""
 
 
 async def lock_by_txid(
@@ -261,3 +253,27 @@ async def find_expired_of_account(
     """Find the overdue charges at one account, likewise."""
     rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
+
+
+REVISION: Final = Table(
+    "charge_revision",
+    ChargeRevision,
+    "charge_id bigint, holder_id bigint, revision integer, contents text, next_digest bytea",
+    key=("charge_id", "holder_id", "revision"),
+    read={"contents": (decode_contents, "contents")},
+    write={"contents": lambda revision: encode_contents(revision.contents)},
+)
+
+INSERT_REVISION: Final = insert_of(REVISION, REVISION, name="charge_revision_row")
+REVISIONS: Final = Fact(rank=20, inserts=(INSERT_REVISION,), key=None)
+
+_FIND_REVISION: Final[LiteralString] = """
+    select contents from charge_revision where charge_id = $1 and holder_id = $2 and revision = $3
+"""
+
+
+async def find_revision(
+    pool: Connection | Pool, holder_id: int, charge_id: int, revision: int
+) -> ChargeContents | None:
+    text = await pool.fetchval(_FIND_REVISION, charge_id, holder_id, revision)
+    return None if text is None else decode_contents(text)

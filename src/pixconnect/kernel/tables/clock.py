@@ -113,13 +113,11 @@ _LAST_DUE: Final[tuple[LiteralString, ...]] = (
 
 
 async def find_last_due(pool: Pool, deadlines: Sequence[Deadline], until: datetime) -> datetime | None:
-    """The latest deadline up to an instant."""
     parts: list[LiteralString] = [*_LAST_DUE, *(each.last for each in deadlines if each.last is not None)]
     return await pool.fetchval("select greatest((" + "), (".join(parts) + "))", until, SLOTS_COUNT)
 
 
 async def is_anything_undone(pool: Pool, deadlines: Sequence[Deadline]) -> bool:
-    """Whether undated work is pending."""
     parts: list[LiteralString] = [each.is_undone for each in deadlines if each.is_undone is not None]
     return bool(parts) and await pool.fetchval("select (" + ") or (".join(parts) + ")")
 

@@ -23,8 +23,8 @@ EVENT: Final = Table(
 # It returns the rows from which the same statement makes deliveries (``features/webhooks/tables/delivery.py``).
 APPEND: Final = of_columns(
     EVENT,
-    once=[("name", "resource", "created_at", "holder_id"), ("name", "resource", "created_at")],
     name="event_row",
+    once=["name, resource, created_at, holder_id", "name, resource, created_at"],
     sql="""
         insert into event ({names}) {rows}
         returning id, holder_id, name, resource, resource_id, slot, created_at

@@ -25,8 +25,6 @@ Follow: TypeAlias = "Callable[[Row | None, Row | None], Iterable[tuple[Fact[Any]
 
 
 class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
-    """One kind of rows."""
-
     rank: int
     """Its place in a batch's statement, so that all batches lock rows in one order. Unique."""
     inserts: Sequence[Part[Row]]
@@ -47,8 +45,6 @@ class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 
 
 class FactRows(Generic[Row]):
-    """A batch's rows of a fact."""
-
     __slots__ = ("deleted", "fact", "moved", "new")
 
     def __init__(self, fact: Fact[Row]) -> None:

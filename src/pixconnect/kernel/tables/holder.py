@@ -68,8 +68,7 @@ async def insert(connection: Connection, holder: Holder) -> bool:
 
 
 async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
-    row = await connection.fetchrow(f"select {HOLDER.select} from holder where id = $1", holder_id)
-    return HOLDER.read_found(row)
+    return await HOLDER.find(connection, "where id = $1", holder_id)
 
 
 _LIST: LiteralString = f"""
@@ -80,7 +79,6 @@ where id > $1 order by id limit $2
 
 
 async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
-    """List holders by id."""
     rows = await pool.fetch(_LIST, after_id, count_max)
     names = Funds.__struct_fields__
     return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
@@ -103,21 +101,8 @@ async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -
 
 # Nothing else of a holder ever changes.
 _CHANGED = HOLDER.only(
-    "id",
-    "may_deposit",
-    "may_withdraw",
-    "may_lend",
-    "transfer_limit_cents",
-    "day_limit_cents",
-    "night_limit_cents",
-    "night_begins_late",
-    "disabled_at",
-    "approve_above_cents",
-    "approve_new_payees",
-    "street",
-    "city",
-    "state",
-    "postal_code",
+    "id, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late",
+    "disabled_at, approve_above_cents, approve_new_payees, street, city, state, postal_code",
 )
 _UPDATE: LiteralString = f"""
 update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
@@ -267,7 +252,6 @@ _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 o
 
 
 async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
-    """List a holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 

@@ -95,17 +95,12 @@ async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptR
 
 
 async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
-    row = await connection.fetchrow(f"select {KEPT_REPORT.select} from kept_report where id = $1", kept_id)
-    return KEPT_REPORT.read_found(row)
-
-
-_CLOSE: Final[LiteralString] = f"""
-    update kept_report set closed_at = clock_timestamp(), closed_by = $2, close_reason = $3
-    where id = $1 and closed_at is null returning {KEPT_REPORT.select}
-"""
+    return await KEPT_REPORT.find(connection, "where id = $1", kept_id)
 
 
 async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
     """Close an open report; ``None`` if none has this id."""
-    row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
-    return KEPT_REPORT.read_found(row)
+    how: LiteralString = """
+        set closed_at = clock_timestamp(), closed_by = $2, close_reason = $3 where id = $1 and closed_at is null
+    """
+    return await KEPT_REPORT.change(connection, how, kept_id, closed_by, close_reason)

@@ -16,13 +16,13 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.clock import DatabaseClock, clock_of
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.holder import HOLDER, READ_LIMITS
-from pixconnect.kernel.tables.table import Table, of_columns, split_pairs
+from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
 from pixconnect.platform import privileges
 from pixconnect.platform.pool import Connection, Pool
 
 _RULES: Final = HOLDER.only(
-    *("may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
-    *("approve_above_cents", "approve_new_payees", "night_begins_late", "institution_id"),
+    "may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, approve_above_cents",
+    "approve_new_payees, night_begins_late, institution_id",
 )
 
 
@@ -167,13 +167,10 @@ LEDGER_ENTRY: Final = Table(
 )
 
 # Entries of accepted orders have no number: their money stays within current funds.
-_ALIKE: Final = ("debit_account", "credit_account", "cause_kind", "cause_state")
-_RESERVED: Final = (*_ALIKE, "number", "running_balance_cents", "created_at")
-APPEND: Final = of_columns(
-    LEDGER_ENTRY,
-    once=[(*_RESERVED, "holder_id"), _RESERVED, _ALIKE],
-    name="ledger_entry_row",
-    sql="insert into ledger_entry ({names}) {rows}",
+_ALIKE: Final = "debit_account, credit_account, cause_kind, cause_state"
+_RESERVED: Final[LiteralString] = f"{_ALIKE}, number, running_balance_cents, created_at"
+APPEND: Final = insert_of(
+    LEDGER_ENTRY, LEDGER_ENTRY, name="ledger_entry_row", once=[f"{_RESERVED}, holder_id", _RESERVED, _ALIKE]
 )
 ENTRIES: Final = Fact(rank=100, inserts=(APPEND,), key=None)
 
@@ -182,9 +179,7 @@ REPAYMENT: Final = Table(
     Repayment,
     "id bigint, holder_id bigint, source_entry_id bigint, amount_cents bigint, created_at timestamptz",
 )
-APPEND_REPAYMENTS: Final = of_columns(
-    REPAYMENT, once=(), name="repayment_row", sql="insert into repayment ({names}) {rows}"
-)
+APPEND_REPAYMENTS: Final = insert_of(REPAYMENT, REPAYMENT, name="repayment_row")
 REPAYMENTS: Final = Fact(rank=110, inserts=(APPEND_REPAYMENTS,), key=None)
 
 # Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.
@@ -205,7 +200,6 @@ _READ_PAGE: Final[LiteralString] = """
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
-    """Read a page of the changes of a holder's current funds."""
     final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
     if span.after is None:
         offset = min(span.position, 2**62)

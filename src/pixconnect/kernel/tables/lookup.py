@@ -14,6 +14,7 @@ from msgspec import Struct
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.table import Table, fetch_row, split_pairs
+from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
@@ -40,7 +41,7 @@ def one_by(
         for column in columns
     ]
 
-    async def find_budget(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
+    async def find(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
         # Few rows have two names, so only missing ids cost a second query.
         for statement in statements:
             row = await pool.fetchrow(statement, name, holder_id)
@@ -48,20 +49,19 @@ def one_by(
                 return table.read(row)
         return None
 
-    return find_budget
+    return find
 
 
 def many_by_id(
     table: Table[Record],
 ) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
-    """Find a holder's rows by id."""
     find_pairs = by_pairs(table, "id")
 
-    async def find_budget(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
+    async def find(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
         found = await find_pairs(pool, [(one, holder_id) for one in ids])
         return {one: record for (one, _), record in found.items()}
 
-    return find_budget
+    return find
 
 
 def by_pairs(
@@ -75,13 +75,11 @@ def by_pairs(
         join {table.name} using ({column}, holder_id) {end if locks else ""}
     """
 
-    async def find_budget(
-        pool: Connection | Pool, wanted: Collection[tuple[int, int]]
-    ) -> dict[tuple[int, int], Record]:
+    async def find(pool: Connection | Pool, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Record]:
         rows = await pool.fetch(statement, *split_pairs(wanted))
         return {(row[column], row["holder_id"]): table.read(row) for row in rows}
 
-    return find_budget
+    return find
 
 
 def by_external_ids(
@@ -100,11 +98,11 @@ def by_external_ids(
         where {_HAS_FAMILIES}
     """
 
-    async def find_budget(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
+    async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
         rows = await connection.fetch(statement, *split_pairs(wanted))
         return {(row["asked_by"], row["external_id"]): table.read(row) for row in rows}
 
-    return find_budget
+    return find
 
 
 def named(
@@ -114,7 +112,7 @@ def named(
     ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
     of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
 
-    async def find_budget(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
+    async def find(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
         found = {row[column]: table.read(row) for row in await pool.fetch(ours, names, way)}
         missing = [name for name in names if name not in found] if way == "OUT" else []
         if missing:
@@ -122,7 +120,7 @@ def named(
             found |= {row["network_id"]: table.read(row) for row in rows}
         return found
 
-    return find_budget
+    return find
 
 
 def page_of(
@@ -166,14 +164,14 @@ _SPEND: Final[LiteralString] = f"""
 
 
 async def spend_budget(
-    pool: Pool, holder_id: int, cost: int, *, now: datetime, tokens_max: int, refill_per_s: float, made_at: datetime
+    pool: Pool, holder_id: int, policy: RatePolicy, cost: int, *, now: datetime, made_at: datetime
 ) -> KeptBudget:
     """Spend a holder's tokens; the level may go as far below zero as the maximum is above it.
 
     Args:
         made_at: When the budget was created, in service time: only later payments return tokens.
     """
-    row = await fetch_row(pool, _SPEND, holder_id, cost, now, tokens_max, refill_per_s, made_at)
+    row = await fetch_row(pool, _SPEND, holder_id, cost, now, policy.tokens_max, policy.refill_per_s, made_at)
     return KeptBudget(**row)
 
 
@@ -188,14 +186,14 @@ _PUT_BACK: Final[LiteralString] = f"""
 async def put_back_budget(
     pool: Pool,
     holder_id: int,
+    policy: RatePolicy,
     tokens: int,
     *,
     now: datetime,
-    tokens_max: int,
-    refill_per_s: float,
     settled_from: datetime,
     settled_until: datetime,
 ) -> KeptBudget | None:
     """Add tokens for the payments of a span of service time; ``None`` if another process has counted these."""
-    row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, tokens_max, refill_per_s, settled_until, settled_from)
+    limits = policy.tokens_max, policy.refill_per_s
+    row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, *limits, settled_until, settled_from)
     return None if row is None else KeptBudget(**row)

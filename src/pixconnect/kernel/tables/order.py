@@ -15,7 +15,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, of_columns, split_pairs
+from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
@@ -31,24 +31,14 @@ ORDER: Final = Table(
 )
 
 # A new order has not been handed over, so the columns' defaults need not be sent.
-_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code", "approval")
-INSERT: Final = of_columns(
-    _NEW,
-    once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
-    name="open_order_row",
-    sql="insert into open_order ({names}) {rows}",
-)
-
-_NEW_THERE: Final = ORDER.without("handed_at", "asked_count", "network_id", "approval")
-INSERT_THERE: Final = of_columns(
-    _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
-)
-
+_NEW_AWAITED: Final = ORDER.without("handed_at, asked_count, network_id")
+_NEW_THERE: Final = _NEW_AWAITED.without("approval")
+_NEW: Final = _NEW_THERE.without("institution_id, br_code")
+_ALIKE: Final = "ordered_at, due_at, give_up_at"
+INSERT: Final = insert_of(ORDER, _NEW, name="open_order_row", once=[f"{_ALIKE}, holder_id", _ALIKE])
+INSERT_THERE: Final = insert_of(ORDER, _NEW_THERE, name="open_order_there_row")
 # Few wait for an operator, on any rail.
-_NEW_AWAITED: Final = ORDER.without("handed_at", "asked_count", "network_id")
-INSERT_AWAITED: Final = of_columns(
-    _NEW_AWAITED, once=(), name="awaited_order_row", sql="insert into open_order ({names}) {rows}"
-)
+INSERT_AWAITED: Final = insert_of(ORDER, _NEW_AWAITED, name="awaited_order_row")
 
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",
@@ -97,14 +87,6 @@ async def find_due(
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
 
-_FIND_DUE_THERE: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order
-    where institution_id = $1 and due_at <= $2 and ($3::timestamptz is null or handed_at is null and give_up_at <= $3)
-        and (handed_at is not null or not $5)
-    order by due_at limit $4
-"""
-
-
 async def find_due_of_account(
     pool: Pool,
     institution_id: int,
@@ -120,8 +102,12 @@ async def find_due_of_account(
         unsent_until: Only orders that were never handed over, and had to be by then.
         handed_alone: Only orders that were handed over.
     """
-    asked = (institution_id, until, unsent_until, count_max, handed_alone)
-    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE_THERE, *asked)]
+    where: LiteralString = """
+        where institution_id = $1 and due_at <= $2 and ($3::timestamptz is null or handed_at is null and give_up_at <= $3)
+            and (handed_at is not null or not $5)
+        order by due_at limit $4
+    """
+    return await ORDER.find_all(pool, where, institution_id, until, unsent_until, count_max, handed_alone)
 
 
 _COUNT_UNSENT_THERE: Final[LiteralString] = """
@@ -137,19 +123,15 @@ async def count_unsent_of_account(pool: Pool, institution_id: int, count_max: in
     return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
 
 
-_LIST_UNSENT_REFUNDS: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order
-    where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
-    order by ordered_at limit $3
-"""
-
-
 async def list_unsent_refunds(
     connection: Connection, institution_id: int, ordered_before: datetime, count_max: int
 ) -> list[OpenOrder]:
     """List an account's refunds that have waited for handover since an instant, oldest first."""
-    asked = (institution_id, ordered_before, count_max)
-    return [ORDER.read(row) for row in await connection.fetch(_LIST_UNSENT_REFUNDS, *asked)]
+    where: LiteralString = """
+        where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
+        order by ordered_at limit $3
+    """
+    return await ORDER.find_all(connection, where, institution_id, ordered_before, count_max)
 
 
 # Sorted by an expression without an index: PostgreSQL would read a whole index that is in the order of names.
@@ -264,14 +246,6 @@ async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[s
     return {row["name"] for row in rows}
 
 
-_FIND_UNRESOLVED: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order
-    where handed_at <= $1 and ($2::bigint is null or holder_id = $2)
-        and ($3::text is null or $3 in (name, network_id))
-    order by handed_at limit $4
-"""
-
-
 _COUNT_UNRESOLVED: Final[LiteralString] = """
     select count(*) from (
         -- What waits for a person there is not silent: it is counted by its age.
@@ -290,8 +264,11 @@ async def find_unresolved(
     pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
 ) -> list[OpenOrder]:
     """Find marked orders that the rail has not ended, longest silent first."""
-    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
-    return [ORDER.read(row) for row in rows]
+    where: LiteralString = """
+        where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or $3 in (name, network_id))
+        order by handed_at limit $4
+    """
+    return await ORDER.find_all(pool, where, handed_before, holder_id, name, count_max)
 
 
 # An outgoing and an incoming transfer under one name are one payment, of one amount.
@@ -351,12 +328,11 @@ WAITING: Final = Table(
     key=("order_name",),
 )
 
-_FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_order where order_name = any($1)"
-
 
 async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
     """Find those of these orders that have begun to wait, whether or not they still do."""
-    return {row["order_name"]: WAITING.read(row) for row in await connection.fetch(_FIND_WAITING, order_names)}
+    found = await WAITING.find_all(connection, "where order_name = any($1)", order_names)
+    return {waiting.order_name: waiting for waiting in found}
 
 
 _LIST_WAITING: Final[LiteralString] = """

@@ -73,53 +73,46 @@ def _fit_one_traced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | No
     return None if len(askers[0]) > 1 else [traceparents, ids, request_ids, *(each[0] for each in askers)]
 
 
-def _fit_untraced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
-    return None if any(arrays[0]) else arrays[1:]
-
-
+_ASKER: Final = "kind, holder_id, client_id, jti, peer, operator, at"
+_ONE_ASKER: Final = "{}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text, {}::timestamptz"
+# PostgreSQL would flatten an array of arrays: all ids are sent together, and each row takes its part.
+_ASKERS: Final[LiteralString] = f"""
+    unnest(
+        (select {{}}::text[]), (select {{}}::bigint[]), (select {{}}::text[]), (select {{}}::text[]), (select {{}}::text[]),
+        (select {{}}::text[]), (select {{}}::timestamptz[]), (select {{}}::int[]), (select {{}}::int[])
+    ) as asker ({_ASKER}, first, last)
+"""
 # Most batches have one caller. With arrays of one element, PostgreSQL might replan the statement each time: its generic plan
 # assumes longer arrays.
 _ONE: Final = Alike(
-    sql="""
-        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
-        select {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text, {}::timestamptz
+    sql=f"""
+        insert into origin_batch (ids, request_ids, {_ASKER}) select {{}}::bigint[], {{}}::text[], {_ONE_ASKER}
     """,
     fit=_fit_one,
 )
 _ONE_TRACED: Final = Alike(
-    sql="""
-        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
-        select {}::text[], {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text,
-            {}::timestamptz
+    sql=f"""
+        insert into origin_batch (traceparents, ids, request_ids, {_ASKER})
+        select {{}}::text[], {{}}::bigint[], {{}}::text[], {_ONE_ASKER}
     """,
     fit=_fit_one_traced,
 )
-# PostgreSQL would flatten an array of arrays: all ids are sent together, and each row takes its part.
 _UNTRACED: Final = Alike(
-    sql="""
-        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
-        select asked.ids[first:last], asked.request_ids[first:last], kind, holder_id, client_id, jti, peer, operator, at
-        from (select {}::bigint[] as ids, {}::text[] as request_ids) as asked,
-            unnest(
-                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
-                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
-            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    sql=f"""
+        insert into origin_batch (ids, request_ids, {_ASKER})
+        select asked.ids[first:last], asked.request_ids[first:last], {_ASKER}
+        from (select {{}}::bigint[] as ids, {{}}::text[] as request_ids) as asked, {_ASKERS}
     """,
-    fit=_fit_untraced,
+    fit=lambda arrays: None if any(arrays[0]) else arrays[1:],
 )
 # Without exported traces, nothing of them is stored.
 APPEND: Final = Part(
     name="origin_row",
     alike=[_ONE, _ONE_TRACED, _UNTRACED],
-    sql="""
-        insert into origin_batch (traceparents, ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
-        select asked.traceparents[first:last], asked.ids[first:last], asked.request_ids[first:last], kind, holder_id,
-            client_id, jti, peer, operator, at
-        from (select {}::text[] as traceparents, {}::bigint[] as ids, {}::text[] as request_ids) as asked,
-            unnest(
-                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
-                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
-            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    sql=f"""
+        insert into origin_batch (traceparents, ids, request_ids, {_ASKER})
+        select asked.traceparents[first:last], asked.ids[first:last], asked.request_ids[first:last], {_ASKER}
+        from (select {{}}::text[] as traceparents, {{}}::bigint[] as ids, {{}}::text[] as request_ids) as asked, {_ASKERS}
     """,
     arguments=_arguments,
 )
@@ -165,7 +158,6 @@ class AskedFact(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     at: datetime
-    """When it was made."""
 
 
 _FIND: Final[LiteralString] = """

@@ -15,6 +15,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
 PARENTS: Final = ("event", "delivery", "event_feed")
@@ -86,7 +87,6 @@ class FuturePartitions(Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     """Partitions that were created and not begun yet, of events and of deliveries."""
     passed_for: timedelta
-    """Time since a worker's last pass."""
 
 
 _READ_AHEAD: Final[LiteralString] = """
@@ -151,46 +151,23 @@ async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods,
 
 # The state of the chain is locked before any row: entries are chained before their texts change or after, never meanwhile.
 _ERASE_TRANSFERS: Final[LiteralString] = "select * from erase_transfers($1, $2, $3, $4)"
-
-
-async def erase_transfers(
-    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
-) -> list[Erased]:
-    """Empty the erasable texts of transfers, each by id and holder; return the changed ones."""
-    found = await connection.fetch(_ERASE_TRANSFERS, *_split(rows), ages.message, ages.party)
-    return [Erased(**row) for row in found]
-
-
 # A refund has only a message: its payment has the payee.
 _ERASE_REFUNDS: Final[LiteralString] = "select * from erase_refunds($1, $2, $3)"
-
-
-async def erase_refunds(
-    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
-) -> list[Erased]:
-    return [Erased(**row) for row in await connection.fetch(_ERASE_REFUNDS, *_split(rows), ages.message)]
-
-
 # Charges are in no chain, so nothing has to stay provable, and none is noted in ``erased_text``.
 _ERASE_CHARGES: Final[LiteralString] = "select * from erase_charges($1, $2, $3, $4, $5)"
-
-
-async def erase_charges(
-    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
-) -> list[Erased]:
-    found = await connection.fetch(_ERASE_CHARGES, *_split(rows), ages.unpaid, ages.message, ages.party)
-    return [Erased(**row) for row in found]
-
-
 # A contest's texts are erased when the counterparty of its Pix may be: neither means anything without the other.
 _ERASE_INFRACTIONS: Final[LiteralString] = "select * from erase_infractions($1, $2, $3)"
 
 
-async def erase_infractions(
-    connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
+async def erase(
+    connection: Connection, kind: str, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
 ) -> list[Erased]:
-    return [Erased(**row) for row in await connection.fetch(_ERASE_INFRACTIONS, *_split(rows), ages.party)]
-
-
-def _split(rows: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    return [row_id for row_id, _ in rows], [holder_id for _, holder_id in rows]
+    """Empty the erasable texts of rows of a kind of ``SWEPT``, each by id and holder; return the changed ones."""
+    statements: dict[str, tuple[LiteralString, tuple[timedelta, ...]]] = {
+        "transfer": (_ERASE_TRANSFERS, (ages.message, ages.party)),
+        "refund": (_ERASE_REFUNDS, (ages.message,)),
+        "charge": (_ERASE_CHARGES, (ages.unpaid, ages.message, ages.party)),
+        "infraction": (_ERASE_INFRACTIONS, (ages.party,)),
+    }
+    statement, periods = statements[kind]
+    return [Erased(**row) for row in await connection.fetch(statement, *split_pairs(rows), *periods)]

@@ -10,7 +10,7 @@ from pixconnect.kernel.rules.refund import Flow, Refund
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Table, of_columns, split_pairs, update_of
+from pixconnect.kernel.tables.table import Table, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
 REFUND: Final = Table(
@@ -26,25 +26,12 @@ REFUND: Final = Table(
 )
 
 # A new refund has not been handed over, so the columns' defaults need not be sent.
-_NEW: Final = REFUND.without("handed_at", "network_id", "made_by")
-INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
-
+INSERT: Final = insert_of(REFUND, REFUND.without("handed_at, network_id, made_by"), name="refund_row")
 # Few are made at an institution.
-_NEW_THERE: Final = REFUND.without("handed_at", "network_id")
-INSERT_THERE: Final = of_columns(
-    _NEW_THERE, once=(), name="refund_there_row", sql="insert into refund ({names}) {rows}"
-)
+INSERT_THERE: Final = insert_of(REFUND, REFUND.without("handed_at, network_id"), name="refund_there_row")
 
 _MOVED: Final = REFUND.only(
-    "id",
-    "holder_id",
-    "status",
-    "outcome_code",
-    "outcome_reason",
-    "handed_at",
-    "settled_at",
-    "network_settled_at",
-    "modified_at",
+    "id, holder_id, status, outcome_code, outcome_reason, handed_at, settled_at, network_settled_at, modified_at"
 )
 UPDATE: Final = update_of(REFUND, _MOVED, name="refund_change")
 REFUNDS: Final = Fact(

@@ -82,35 +82,19 @@ class Columns(Generic[Record]):
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
 
     def only(self, *names: LiteralString) -> Columns[Record]:
-        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+        """Some of these columns; each argument names one or several (``id, status``)."""
+        return Columns({name: self.types[name] for name in _split(names)}, self._key, self._write)
 
     def without(self, *names: LiteralString) -> Columns[Record]:
-        left: list[LiteralString] = [name for name in self.types if name not in names]
-        return self.only(*left)
+        others = _split(names)
+        return Columns(
+            {name: sql_type for name, sql_type in self.types.items() if name not in others}, self._key, self._write
+        )
 
 
-class AlikeColumns(Generic[Record]):
-    """Columns whose records share some values: those ``once`` are sent once. An array costs up to 0.3 us per record."""
-
-    names: LiteralString
-    rows: LiteralString
-    """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
-
-    def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
-        alike, each = columns.only(*once), columns.without(*once)
-        self.names = f"{alike.names}, {each.names}"
-        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in alike.types.values()]
-        self.rows = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
-        places = {name: place for place, name in enumerate(columns.types)}
-        self._once = [places[name] for name in alike.types]
-        self._each = [places[name] for name in each.types]
-
-    def fit(self, arrays: Sequence[Sequence[object]]) -> list[object] | None:
-        """Arguments for ``rows`` from those of all columns; ``None`` if the records are not alike."""
-        for place in self._once:
-            if arrays[place].count(arrays[place][0]) < len(arrays[place]):
-                return None
-        return [*(arrays[place][0] for place in self._once), *(arrays[place] for place in self._each)]
+def _split(names: Sequence[LiteralString]) -> list[LiteralString]:
+    joined: LiteralString = ", ".join(names)
+    return joined.split(", ")
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
@@ -279,33 +263,53 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 def of_columns(
     columns: Columns[Row],
     *,
-    once: Sequence[Sequence[LiteralString]],
     name: LiteralString,
     sql: LiteralString,
+    once: Sequence[LiteralString] = (),
     returns: Returns = "nothing",
 ) -> Part[Row]:
     """Make a part that writes columns of rows.
 
     Args:
+        sql: With ``{rows}`` for a query that returns the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
         once: Sets of columns in which the rows of a batch often agree; the first that applies is sent once. Each set is one
             more prepared statement, so there are few. None has a column by which an update finds its rows.
-        sql: With ``{rows}`` for a query that returns the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
     """
-    alike = [AlikeColumns(columns, names) for names in once]
     return Part(
         name=name,
         sql=sql.format(rows=columns.rows, names=columns.names, assignments=columns.assignments),
         arguments=columns.arrays,
-        alike=[
-            Alike(sql=sql.format(rows=each.rows, names=each.names, assignments=columns.assignments), fit=each.fit)
-            for each in alike
-        ],
+        alike=[_send_once(columns, names, sql) for names in once],
         returns=returns,
     )
 
 
+def _send_once(columns: Columns[Row], once: LiteralString, sql: LiteralString) -> Alike:
+    """Make the variant for rows that agree in these columns. An array costs up to 0.3 us per record."""
+    shared, each = columns.only(once), columns.without(once)
+    values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in shared.types.values()]
+    rows: LiteralString = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
+    names: LiteralString = f"{shared.names}, {each.names}"
+    places = {name: place for place, name in enumerate(columns.types)}
+    shared_at, each_at = [places[name] for name in shared.types], [places[name] for name in each.types]
+
+    def fit(arrays: Sequence[Sequence[object]]) -> Arguments | None:
+        for place in shared_at:
+            if arrays[place].count(arrays[place][0]) < len(arrays[place]):
+                return None
+        return [*(arrays[place][0] for place in shared_at), *(arrays[place] for place in each_at)]
+
+    return Alike(sql=sql.format(rows=rows, names=names, assignments=columns.assignments), fit=fit)
+
+
+def insert_of(
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[LiteralString] = ()
+) -> Part[Row]:
+    return of_columns(columns, name=name, sql=f"insert into {table.name} ({{names}}) {{rows}}", once=once)
+
+
 def update_of(
-    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[Sequence[LiteralString]] = ()
+    table: Table[Any], columns: Columns[Row], *, name: LiteralString, once: Sequence[LiteralString] = ()
 ) -> Part[Row]:
     """Make a part that updates rows by id and holder, and requires that each exists."""
     sql: LiteralString = f"""

@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, LiteralString, Protocol
+from typing import Any, Final, Literal, LiteralString, TypeAlias
 
 from msgspec import Struct
 
+from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.limit import Interval, Spent
+from pixconnect.kernel.rules.location import Location
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Part, fetch_row
 from pixconnect.platform.pool import Connection, Pool
@@ -127,15 +131,7 @@ APPEND: Final = Part[Change](
 TALLIES: Final = Fact(rank=300, inserts=(APPEND,), key=None)
 
 
-class Counted(Protocol):
-    @property
-    def holder_id(self) -> int: ...
-    @property
-    def created_at(self) -> datetime: ...
-    @property
-    def status(self) -> str: ...
-
-
+Counted: TypeAlias = Charge | Transfer | Refund | Location
 Follow = Callable[[Any, Any], list[tuple[Fact[Change], Change]]]
 
 

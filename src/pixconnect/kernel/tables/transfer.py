@@ -1,4 +1,4 @@
-"""The table of transfers."""
+"""The table of transfers, and searches of it, also by fields without an index."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final, LiteralString
 
+import asyncpg
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Kind
+from pixconnect.kernel.rules.listing import Page, Span, TransferSearch, check_searched
 from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, fetch_row, of_columns, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -104,48 +106,21 @@ TRANSFER: Final = Table(
 
 # A new transfer has these columns' defaults; sending them makes its insert 8 % slower.
 _NEW: Final = TRANSFER.without(
-    *("returned_cents", "returning_cents", "handed_at", "network_id", "acceptance_refused", "institution_id")
+    "returned_cents, returning_cents, handed_at, network_id, acceptance_refused, institution_id"
 )
 _ALIKE: Final = (
-    "direction",
-    "is_book",
-    "charge_id",
-    "status",
-    "own_key",
-    "outcome_code",
-    "outcome_reason",
-    "settled_at",
-    "created_at",
-    "modified_at",
-    "payer_message",
+    "direction, is_book, charge_id, status, own_key, outcome_code, outcome_reason, settled_at, created_at, modified_at, "
+    "payer_message"
 )
-INSERT: Final = of_columns(
-    _NEW,
-    once=[(*_ALIKE, "initiation_type", "txid", "holder_id"), (*_ALIKE, "initiation_type", "txid"), _ALIKE],
-    name="transfer_row",
-    sql="insert into transfer ({names}) {rows}",
-)
+_WAY_ALIKE: Final[LiteralString] = f"{_ALIKE}, initiation_type, txid"
+INSERT: Final = insert_of(TRANSFER, _NEW, name="transfer_row", once=[f"{_WAY_ALIKE}, holder_id", _WAY_ALIKE, _ALIKE])
 
 # A transfer that is returned on arrival begins with its refund under way; others were refused; some are on an account.
-_NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
-INSERT_RARE: Final = of_columns(
-    _NEW_RARE, once=(), name="rare_transfer_row", sql="insert into transfer ({names}) {rows}"
-)
+_NEW_RARE: Final = TRANSFER.without("returned_cents, handed_at, network_id")
+INSERT_RARE: Final = insert_of(TRANSFER, _NEW_RARE, name="rare_transfer_row")
 
-_MOVED: Final = TRANSFER.only(
-    "id",
-    "holder_id",
-    "status",
-    "outcome_code",
-    "outcome_reason",
-    "returned_cents",
-    "returning_cents",
-    "handed_at",
-    "settled_at",
-    "network_settled_at",
-    "modified_at",
-)
-_MOVED_ALIKE: Final = ("status", "outcome_code", "outcome_reason", "returned_cents", "returning_cents", "modified_at")
+_MOVED_ALIKE: Final = "status, outcome_code, outcome_reason, returned_cents, returning_cents, modified_at"
+_MOVED: Final = TRANSFER.only("id, holder_id", _MOVED_ALIKE, "handed_at, settled_at, network_settled_at")
 # Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
 UPDATE: Final = update_of(TRANSFER, _MOVED, name="transfer_change", once=[_MOVED_ALIKE])
 
@@ -205,20 +180,16 @@ _COUNT_ACCEPTED: Final[LiteralString] = f"""
 """
 
 
-_FIND_ACCEPTED: Final[LiteralString] = f"""
-    select {TRANSFER.select} from transfer
-    where {_IS_SILENT}
-        and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
-    order by created_at limit $4
-"""
-
-
 async def find_accepted(
     pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
 ) -> list[Transfer]:
     """Find payments that the rail accepted and has not ended since, nor holds as suspect, oldest first."""
-    rows = await pool.fetch(_FIND_ACCEPTED, accepted_before, holder_id, end_to_end_id, count_max)
-    return [TRANSFER.read(row) for row in rows]
+    where: LiteralString = f"""
+        where {_IS_SILENT}
+            and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
+        order by created_at limit $4
+    """
+    return await TRANSFER.find_all(pool, where, accepted_before, holder_id, end_to_end_id, count_max)
 
 
 async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
@@ -233,7 +204,6 @@ find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network
 
 
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
-    """The transfer that paid a charge."""
     # Matches the index `charge_is_paid_once`.
     return await TRANSFER.find(
         pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id
@@ -339,3 +309,69 @@ async def find_settled_payee(pool: Connection | Pool, transfer_id: int, holder_i
         "select payee::text from settled_payee where transfer_id = $1 and holder_id = $2", transfer_id, holder_id
     )
     return None if text is None else _decode_party(text)
+
+
+# The list's index begins with holder and status, so it is read status by status.
+_LIST: Final = listing_store.source_of_statuses("transfer", TRANSFER.select)
+
+
+async def search_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
+    """Read a page in one status or all, at any length."""
+    page = await listing_store.read_page(pool, _LIST, holder_id, search.statuses, span)
+    return page.with_items([TRANSFER.read(row) for row in page.items])
+
+
+# "direction || ''" keeps plans off the index of orders accepted by the rail, which spans all holders.
+_FILTERS: Final[LiteralString] = """
+    ($3::text is null or direction || '' = $3) and ($4::text is null or own_key = $4 or counterparty ->> 'key' = $4)
+    and ($5::text is null or txid = $5) and ($6::bigint is null or amount_cents = $6)
+    and ($7::text is null or counterparty ->> 'tax_id' = $7)
+    and ($8::text is null or strpos(lower(concat_ws(' ', end_to_end_id, network_id)), lower($8)) > 0)
+"""
+_FILTERED: Final[LiteralString] = f"created_at between $9 and $10 and {_FILTERS}"
+_COUNT_FILTERED: Final = listing_store.count_statuses("transfer", _FILTERED, statuses="$2")
+_READ_FILTERED: Final = listing_store.merge_statuses(
+    "transfer", TRANSFER.select, _FILTERED, statuses="$2", skipped="$11", count="$12"
+)
+_READ_FILTERED_AFTER: Final = listing_store.merge_statuses(
+    "transfer",
+    TRANSFER.select,
+    f"created_at >= $9 and (created_at, id) < ($10, $11) and {_FILTERS}",
+    statuses="$2",
+    count="$12",
+)
+
+
+async def filter_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
+    """Read a page filtered by fields without an index.
+
+    Raises:
+        BadRequest: The period has too many transfers to scan.
+    """
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        # From whole hours' totals: counting the transfers would cost what the limit saves.
+        whole = structs.replace(span, page=1, page_size=1, after=None)
+        looked_at = await listing_store.read_page_in(connection, _LIST, holder_id, search.statuses, whole)
+        check_searched(looked_at.total_count)
+        page = await _read_filtered(connection, holder_id, search, span)
+    return page.with_items([TRANSFER.read(row) for row in page.items])
+
+
+async def _read_filtered(
+    connection: Connection, holder_id: int, search: TransferSearch, span: Span
+) -> Page[asyncpg.Record]:
+    named = (search.direction, search.key, search.txid)
+    known = (search.amount_cents, search.tax_id, search.end_to_end_id_part)
+    asked = (holder_id, list(search.statuses), *named, *known)
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
+    if span.after is not None:
+        before = listing_store.begin_after(span.after, newest)
+        rows = await connection.fetch(_READ_FILTERED_AFTER, *asked, oldest, *before, span.page_size + 1)
+        has_more = len(rows) > span.page_size
+        return listing_store.make_page(span, rows[: span.page_size], span.after.total_count, has_more=has_more)
+    total_count: int = await connection.fetchval(_COUNT_FILTERED, *asked, oldest, newest)
+    if span.position >= total_count:
+        return Page(items=[], total_count=total_count)
+    rows = await connection.fetch(_READ_FILTERED, *asked, oldest, newest, span.position, span.page_size)
+    has_more = span.position + len(rows) < total_count
+    return listing_store.make_page(span, rows, total_count, has_more=has_more)

@@ -64,17 +64,8 @@ def refuse_stalled(waiters: Sequence[PendingRequest[Request, Answer]]) -> None:
         waiter.resolve(account_stalled())
 
 
-def refuse_for_room(waiter: PendingRequest[Request, Answer]) -> None:
-    waiter.resolve(queue_full())
-
-
 def queue_full() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
-
-
-def refuse_if(*, is_away: bool) -> None:
-    if is_away:
-        raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
 
 
 def account_stalled() -> errors.ServiceUnavailable:
@@ -204,7 +195,9 @@ async def write_in_transaction(
             outcomes = await operation.write(batch)
             check_outcomes(outcomes, batch)
             if _find_loss(waiters) is not None:
-                await confirm_lost(connection)
+                # This COMMIT waits for an earlier one's writes, although this one finds them written and writes nothing: if an
+                # operator cancelled its wait for the standby, a lost COMMIT may exist on its own server alone.
+                await connection.execute(WRITE_RECORD)
         except DATABASE_AWAY as error:
             if is_intact(connection, error):
                 await transaction.rollback()
@@ -245,14 +238,6 @@ def is_intact(connection: Connection, error: Exception) -> bool:
     if not isinstance(error, asyncpg.PostgresError) or isinstance(error, asyncpg.PostgresConnectionError):
         return False  # a closed connection of a pool raises on any access
     return not connection.is_closed()
-
-
-async def confirm_lost(connection: Connection) -> None:
-    """Make this transaction's COMMIT wait for an earlier one's writes, although this one finds them written and writes nothing.
-
-    If an operator cancelled its wait for the standby, a lost COMMIT may exist on its own server alone.
-    """
-    await connection.execute(WRITE_RECORD)
 
 
 def check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:

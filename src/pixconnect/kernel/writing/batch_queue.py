@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextvars import Context
 from functools import partial
-from typing import Final, Generic
+from typing import Final, Generic, TypeAlias
 
 import asyncpg
 import structlog
@@ -67,6 +67,10 @@ _RETRIED = (
     asyncpg.InvalidCachedStatementError,
 )
 _STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
+
+_Waiters: TypeAlias = list[PendingRequest[Request, Answer]]
+_OnStall: TypeAlias = Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]]
+"""Gets requests that met a lock."""
 
 _log = structlog.get_logger(__name__)
 
@@ -101,7 +105,7 @@ class BatchQueue(Generic[Request, Answer]):
         self._clock = clock
         self._size_max = size_max
         self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(
-            queue_length_max, batch_attempt.refuse_for_room
+            queue_length_max, lambda waiter: waiter.resolve(batch_attempt.queue_full())
         )
         self._stalled: StalledHolders[PendingRequest[Request, Answer]] = StalledHolders(
             self._answer_surely, batch_attempt.refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
@@ -136,7 +140,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, with a reply object; a full queue, or an unreachable database, is raised at once."""
-        batch_attempt.refuse_if(is_away=self._pool.is_away)
+        if self._pool.is_away:
+            raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise batch_attempt.queue_full()
@@ -159,7 +164,7 @@ class BatchQueue(Generic[Request, Answer]):
         await self._stalled.close()
 
     async def _run(self) -> None:
-        waiters: list[PendingRequest[Request, Answer]] = []
+        waiters: _Waiters[Request, Answer] = []
         while True:
             if self._overload is not None:
                 await self._overload.wait(is_busy=False)
@@ -183,9 +188,9 @@ class BatchQueue(Generic[Request, Answer]):
             await self._answer_surely(waiters, self._wait_beside)
         return bool(waiters)
 
-    def _take_next(self, *, is_busy: bool) -> list[PendingRequest[Request, Answer]]:
+    def _take_next(self, *, is_busy: bool) -> _Waiters[Request, Answer]:
         """Take the next batch, of the busy holder or the others in turn; stalled holders' requests go to their own queues."""
-        waiters: list[PendingRequest[Request, Answer]] = []
+        waiters: _Waiters[Request, Answer] = []
         size_max = self._size_now()
         while len(self._queue) and len(waiters) < size_max:
             taken = self._queue.take(size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
@@ -212,11 +217,7 @@ class BatchQueue(Generic[Request, Answer]):
         busy_id = self._busy.holder_id
         return None if busy_id is None else lambda holder_id: (holder_id == busy_id) is is_busy
 
-    async def _answer_surely(
-        self,
-        waiters: list[PendingRequest[Request, Answer]],
-        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
-    ) -> None:
+    async def _answer_surely(self, waiters: _Waiters[Request, Answer], on_stall: _OnStall[Request, Answer]) -> None:
         try:
             await self._answer(waiters, on_stall)
         # A defect of this very file fails one batch. If the task ended, all callers would wait for ever.
@@ -226,13 +227,9 @@ class BatchQueue(Generic[Request, Answer]):
                 waiter.resolve_unknown()
 
     async def _answer(
-        self,
-        waiters: list[PendingRequest[Request, Answer]],
-        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
-        *,
-        is_brief: bool = False,
+        self, waiters: _Waiters[Request, Answer], on_stall: _OnStall[Request, Answer], *, is_brief: bool = False
     ) -> None:
-        """Write a batch and answer all its callers; raises nothing. ``on_stall`` gets requests that met a lock."""
+        """Write a batch and answer all its callers; raises nothing."""
         try:
             outcomes = await self._write_durably(waiters, is_brief=is_brief)
         except _STALLED:
@@ -246,9 +243,7 @@ class BatchQueue(Generic[Request, Answer]):
             for waiter, outcome in zip(waiters, outcomes, strict=True):
                 waiter.resolve(outcome)
 
-    async def _write_durably(
-        self, waiters: list[PendingRequest[Request, Answer]], *, is_brief: bool
-    ) -> Outcomes[Answer]:
+    async def _write_durably(self, waiters: _Waiters[Request, Answer], *, is_brief: bool) -> Outcomes[Answer]:
         """Retry until the outcome is known or time is up; ``waiters`` grows by the requests that are admitted."""
         started_s = self._clock.monotonic_s()
         retries_count = 0
@@ -276,7 +271,7 @@ class BatchQueue(Generic[Request, Answer]):
                 is_first = False
 
     async def _outlast(
-        self, error: Exception, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt, started_s: float
+        self, error: Exception, waiters: _Waiters[Request, Answer], attempt: BatchAttempt, started_s: float
     ) -> None:
         """Wait before the next try; raise if there must be none."""
         now_s = self._clock.monotonic_s()
@@ -293,12 +288,10 @@ class BatchQueue(Generic[Request, Answer]):
             raise errors.ServiceUnavailable(explain_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
-    def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
+    def _may_find_out(self, waiters: _Waiters[Request, Answer]) -> bool:
         return batch_attempt.may_find_out(waiters, self._clock.monotonic_s())
 
-    async def _write_once(
-        self, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt
-    ) -> Outcomes[Answer]:
+    async def _write_once(self, waiters: _Waiters[Request, Answer], attempt: BatchAttempt) -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=attempt.reach_timeout_s, insists=True) as connection:
             requests, find_latecomers = [waiter.request for waiter in waiters], partial(self._find_latecomers, waiters)
             wakes = self._wake_workers, self._wake_sequencer
@@ -313,7 +306,7 @@ class BatchQueue(Generic[Request, Answer]):
             return outcomes
 
     def _find_latecomers(
-        self, waiters: list[PendingRequest[Request, Answer]], fits: Callable[[Request], bool]
+        self, waiters: _Waiters[Request, Answer], fits: Callable[[Request], bool]
     ) -> Iterator[Request]:
         """Move queued requests that fit into the batch, of each holder in turn; the others keep their order."""
 
@@ -328,9 +321,9 @@ class BatchQueue(Generic[Request, Answer]):
                 waiters.append(waiter)
                 yield waiter.request
 
-    async def _part_stalled(self, waiters: list[PendingRequest[Request, Answer]]) -> None:
+    async def _part_stalled(self, waiters: _Waiters[Request, Answer]) -> None:
         """Split a stalled batch by holder, to find out whose row is locked."""
-        parts: dict[int, list[PendingRequest[Request, Answer]]] = {}
+        parts: dict[int, _Waiters[Request, Answer]] = {}
         for waiter in waiters:
             parts.setdefault(waiter.request.holder_id, []).append(waiter)
         if len(parts) > 1:
@@ -341,11 +334,11 @@ class BatchQueue(Generic[Request, Answer]):
         for holder_id in parts:
             self._stalled.open(holder_id)
 
-    async def _try_part(self, part: list[PendingRequest[Request, Answer]]) -> None:
+    async def _try_part(self, part: _Waiters[Request, Answer]) -> None:
         async with self._part_tries:
             await self._answer(part, self._wait_beside, is_brief=True)
 
-    async def _wait_beside(self, part: list[PendingRequest[Request, Answer]]) -> None:
+    async def _wait_beside(self, part: _Waiters[Request, Answer]) -> None:
         own_queue = self._stalled.open(part[0].request.holder_id)
         if own_queue is None:
             batch_attempt.refuse_stalled(part)
@@ -353,10 +346,7 @@ class BatchQueue(Generic[Request, Answer]):
             own_queue.extend(part)
 
     async def _answer_poisoned(
-        self,
-        waiters: list[PendingRequest[Request, Answer]],
-        on_stall: Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]],
-        error: Exception,
+        self, waiters: _Waiters[Request, Answer], on_stall: _OnStall[Request, Answer], error: Exception
     ) -> None:
         """Halve the batch until the poisoned request is alone; only its sender gets the error."""
         if len(waiters) > 1:

@@ -7,11 +7,10 @@ assembled from the parts that have rows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, LiteralString
 
-import asyncpg
 import msgspec
 
 from pixconnect.kernel.rules.event import Event
@@ -78,15 +77,11 @@ class Changes:
         row = await connection.fetchrow(_statement(written), *(one for _, arguments in fitting for one in arguments))
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
-        _check_each_row(row, present)
+        for part, rows in present:
+            if part.returns == "each row":
+                # These rows are locked, so a missing one is an internal defect: nothing of the batch may be committed.
+                errors.ensure(row[part.name] == len(rows), part.name)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
-
-
-def _check_each_row(row: asyncpg.Record, present: Sequence[tuple[Part[Any], list[Any]]]) -> None:
-    for part, rows in present:
-        if part.returns == "each row":
-            # These rows are locked, so a missing one is an internal defect: nothing of the batch may be committed.
-            errors.ensure(row[part.name] == len(rows), part.name)
 
 
 # Cached: the same text is also the same prepared statement of a connection.

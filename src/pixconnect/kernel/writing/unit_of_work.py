@@ -135,7 +135,7 @@ class UnitOfWork(Changes):
             credit_account,
             amount_cents,
             cause,
-            entry_id=self._take_entry_id() if entry_id is None else entry_id,
+            entry_id=self.take_id() if entry_id is None else entry_id,
             now=self.now,
         )
         self.balances[holder_id] = balance
@@ -155,7 +155,9 @@ class UnitOfWork(Changes):
 
     def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
         """Write the event that a function makes from a resource and the event's id."""
-        event = write(*about, self._take_event_id())
+        errors.ensure(self._next_event_id <= self._last_id, "the batch has no event ids left")
+        event = write(*about, self._next_event_id)
+        self._next_event_id += 1
         self.put(EVENTS, event)
         return event
 
@@ -200,21 +202,13 @@ class UnitOfWork(Changes):
         self._last_id = self._last_entry_id = first_id + identifier_store.BLOCK_SIZE - 1
 
     def take_id(self) -> int:
-        """Return an id for a row that is no entry and has no sequence; no entry has it."""
-        return self._take_entry_id()
-
-    def _take_entry_id(self) -> int:
+        """Return an id for an entry, or for another row that has no sequence: both never have the same."""
         if self._next_entry_id > self._last_entry_id and self._spare_ids:
             self._next_entry_id = self._spare_ids.pop()
             self._last_entry_id = self._next_entry_id + identifier_store.BLOCK_SIZE - 1
         errors.ensure(self._next_entry_id <= self._last_entry_id, "the batch has no entry ids left")
         self._next_entry_id += 1
         return self._next_entry_id - 1
-
-    def _take_event_id(self) -> int:
-        errors.ensure(self._next_event_id <= self._last_id, "the batch has no event ids left")
-        self._next_event_id += 1
-        return self._next_event_id - 1
 
 
 async def begin_work(batch: Batch[Any]) -> UnitOfWork:

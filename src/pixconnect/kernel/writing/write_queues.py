@@ -30,7 +30,6 @@ QUEUE_LENGTH_MAX: Final = 4096
 class QueueFigures(Struct, frozen=True, kw_only=True):
     name: str
     commits_by_size: Mapping[int, int]
-    """How many batches of each size were committed."""
     queue_length: int
 
 

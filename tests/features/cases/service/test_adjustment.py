@@ -17,8 +17,7 @@ from pixconnect.features.institutions.service.statement import record_file
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.statements import service as statement_usecases
-from pixconnect.features.webhooks.rules.feed import FeedQuery
-from pixconnect.features.webhooks.service.feed import give_positions, read_feed
+from pixconnect.features.webhooks.service.feed import FeedQuery, give_positions, read_feed
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors

@@ -103,21 +103,6 @@ async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, m
     assert [one.report_id for one in service.rail.acknowledged] == ["o"]
 
 
-async def test_one_bad_ending_keeps_no_other(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    transfers = [await send(service, caller) for _ in range(8)]
-    original = settlement.transfer_rules.settle_transfer
-
-    def refuse_one(transfer: Transfer, *arguments: object) -> Transfer:
-        assert transfer.id != transfers[3].id
-        return original(transfer, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(settlement.transfer_rules, "settle_transfer", refuse_one)
-    reports = [settled(transfer, f"s{n}") for n, transfer in enumerate(transfers)]
-    assert await take_reports(service.context, reports) == 7
-    assert "s3" not in {one.report_id for one in service.rail.acknowledged}
-    await check_books(service)
-
-
 async def test_a_deaf_rail_reports_again_and_nothing_changes(service: Service, caller: Caller) -> None:
     reports: list[rails.Report] = [settled(await send(service, caller)), credit_report(service)]
     service.rail.is_reachable = False
@@ -175,7 +160,7 @@ async def test_an_unkept_one_is_not_answered(service: Service, caller: Caller, m
 
 async def test_deleted_transfers_are_unknown_here(service: Service, caller: Caller, database: Addresses) -> None:
     transfer = await send(service, caller)
-    service.context.under_way.remember([transfer])
+    service.context.under_way.keep(transfer.end_to_end_id, transfer)
     for table in ("open_order", "transfer"):
         await delete_rows(database, table)
     assert await take_reports(service.context, [settled(transfer)]) == 1

@@ -10,12 +10,12 @@ from pyotp.totp import TOTP
 
 from pixconnect.features.identity.service import access, console_session, password
 from pixconnect.features.identity.service.console_session import (
-    ClientSignIn,
     IssuedOperator,
     NewSession,
     OperatorSignIn,
     SignIn,
 )
+from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.kernel.flows import audit, holder
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.holder import HolderChanges
@@ -62,9 +62,9 @@ def _asked(who: IssuedOperator, clock: FakeClock, **changes: Any) -> OperatorSig
     return OperatorSignIn(**(fields | changes))
 
 
-def _by_client(issued: IssuedClient, **changes: Any) -> ClientSignIn:
+def _by_client(issued: IssuedClient, **changes: Any) -> TokenRequest:
     fields: dict[str, Any] = {"client_id": issued.client.client_id, "client_secret": issued.client_secret}
-    return ClientSignIn(**({"address": _ADDRESS} | fields | changes))
+    return TokenRequest(**({"address": _ADDRESS} | fields | changes))
 
 
 async def _refusal(attempt: Awaitable[NewSession]) -> errors.Refusal:

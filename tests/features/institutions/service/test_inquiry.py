@@ -27,7 +27,7 @@ async def test_a_pix_is_recorded_once_and_shown_from_both_sides(shop: Shop) -> N
     assert again.before == again.now == first.now
     assert await read_funds(shop.live, shop.house) == (700, 0)
     await check_books(shop.live)
-    entries = await audit.list_newest(as_operator(shop.context), 2)
+    entries = await audit.list_entries(as_operator(shop.context), count_max=2)
     assert [each.verb for each in entries] == ["institution ask"] * 2
 
 

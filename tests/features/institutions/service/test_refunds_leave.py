@@ -286,7 +286,7 @@ async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) ->
         "lowering acts at once"
     )
     assert await read_allowed(shop) == 100
-    verbs = [entry.verb for entry in await audit.list_newest(ana, 3)]
+    verbs = [entry.verb for entry in await audit.list_entries(ana, count_max=3)]
     assert verbs == ["institution allow", "proposal confirm", "institution allow"]
 
 

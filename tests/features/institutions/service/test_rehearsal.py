@@ -26,7 +26,7 @@ async def test_the_charge_is_removed_and_nothing_is_returned_that_was_not_allowe
     (charge,) = shop.there.charges.values()
     assert (charge.txid, charge.status) == (found.recording.txid, "removed_by_us")
     assert (shop.there.given_back_cents, found.recording.refunds) == (0, False)
-    (entry,) = await audit.list_newest(as_operator(shop.context), 1)
+    (entry,) = await audit.list_entries(as_operator(shop.context), count_max=1)
     assert (entry.verb, json.loads(entry.after or "")["txid"]) == ("institution rehearse", charge.txid)
 
 

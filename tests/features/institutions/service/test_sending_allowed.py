@@ -186,7 +186,7 @@ async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_on
     await confirm_waiting(rui, shop.context, "loja")
     allowed = (await account_usecases.read_account(ana, "loja")).allowance
     assert (allowed.transfer_cents, allowed.transfers_day_cents, allowed.payees) == (5_000, 100_000, "all")
-    verbs = [entry.verb for entry in await audit.list_newest(ana, 5)]
+    verbs = [entry.verb for entry in await audit.list_entries(ana, count_max=5)]
     assert verbs == ["proposal confirm", *["institution allow"] * 2, "proposal confirm", "institution allow"]
     await check_books(shop.live)
 

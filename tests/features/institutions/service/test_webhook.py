@@ -40,7 +40,7 @@ async def read(shop: Shop) -> RegisteredWebhooks:
 
 
 async def read_verbs(shop: Shop) -> list[str]:
-    entries = await audit.list_newest(operator_of(shop), 50)
+    entries = await audit.list_entries(operator_of(shop), count_max=50)
     return [each.verb for each in entries if each.verb.startswith("institution webhook ")]
 
 

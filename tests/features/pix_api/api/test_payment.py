@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.pix_api import rules as received
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
-from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
@@ -182,7 +182,7 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
     assert len(await names(door, ALL)) == 4
     # Set back, the clock lets counted hours begin again.
     async with service.context.pool.acquire() as connection:
-        await received_store.forget_hours(connection, service.clock.now(), timedelta(days=1))
+        await pix_store.forget_hours(connection, service.clock.now(), timedelta(days=1))
         assert await connection.fetchval(known) == 0
     service.clock.real = STARTED_AT + timedelta(seconds=30)
     await be_paid(service)

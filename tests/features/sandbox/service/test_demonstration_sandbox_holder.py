@@ -47,7 +47,7 @@ async def test_it_has_a_client_a_key_money_and_its_rows_of_the_audit(service: Se
     assert (client.client_id, client.scopes) == (made.client_id, SCOPES)
     own = Caller(client_id=client.client_id, holder_id=made.holder_id, scopes=frozenset(client.scopes))
     assert (await ledger.read_balance(service.context, own)).available_cents == 1234
-    rows = (await audit.list_newest(operator, 3))[::-1]
+    rows = (await audit.list_entries(operator, count_max=3))[::-1]
     subjects = [f"holder {made.holder_id}"] * 2 + [f"client {made.client_id}"]
     assert [(row.verb, row.subject) for row in rows] == list(
         zip(("holder create", "key add", "client create"), subjects, strict=True)

@@ -6,7 +6,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.features.statements.api import statement_csv
+from pixconnect.features.statements.api.statement import CSV_COLUMNS, write_csv
 from support.records import E2E, RETURN_ID
 from support.statement import LINES, make_line, make_refund_line, make_statement, write_whole
 
@@ -17,7 +17,7 @@ def read_rows(content: bytes) -> list[dict[str, str]]:
 
 def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
     lines = [make_line(external_id="order-1", txid="t" * 32), *LINES[1:]]
-    received, refunded, deposit = read_rows(write_whole(statement_csv.write, make_statement(lines), lines))
+    received, refunded, deposit = read_rows(write_whole(write_csv, make_statement(lines), lines))
     assert received == {
         "id": "11",
         "create_timestamp": "2026-07-01T15:00:00.123456Z",
@@ -42,19 +42,17 @@ def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
 
 
 def test_an_empty_statement_is_its_header() -> None:
-    assert (
-        write_whole(statement_csv.write, make_statement([]), []) == ",".join(statement_csv.COLUMNS).encode() + b"\r\n"
-    )
+    assert write_whole(write_csv, make_statement([]), []) == ",".join(CSV_COLUMNS).encode() + b"\r\n"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=140))
 def test_any_description_comes_back_exactly(description: str) -> None:
     line = make_refund_line(description=description)
-    (row,) = read_rows(write_whole(statement_csv.write, make_statement([line]), [line]))
+    (row,) = read_rows(write_whole(write_csv, make_statement([line]), [line]))
     assert row["description"] == description
 
 
 def test_a_formula_is_not_touched() -> None:
     line = make_refund_line(description="=1+1")
-    (row,) = read_rows(write_whole(statement_csv.write, make_statement([line]), [line]))
+    (row,) = read_rows(write_whole(write_csv, make_statement([line]), [line]))
     assert row["description"] == "=1+1"

@@ -11,8 +11,7 @@ from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.features.webhooks.api import feed as feed_api
-from pixconnect.features.webhooks.rules.feed import FeedCursor
-from pixconnect.features.webhooks.service.feed import HOLDER_MAX, FeedWaits, give_positions
+from pixconnect.features.webhooks.service.feed import HOLDER_MAX, FeedCursor, FeedWaits, give_positions
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.platform.base.feature_parts import FeatureParts

@@ -26,12 +26,8 @@ WAITS_S = [5, 30, 120, 300, 900, 1800, 3600, 7200, 14400, 28800, 28800, 43200, 4
 
 def make_endpoint(**changes: Any) -> Endpoint:
     """An active endpoint."""
-    fields: dict[str, Any] = {
-        "id": 1, "holder_id": 1, "url": "https://shop.example/", "event_types": ("qrcode.pending",),
-        "status": "active", "status_reason": None, "secret_sealed": b"", "previous_secret_sealed": None,
-        "previous_secret_until": None, "first_failure_at": None, "created_at": NOW, "modified_at": NOW,
-    }  # fmt: skip
-    return Endpoint(**(fields | changes))
+    fields = dict(id=1, holder_id=1, url="https://shop.example/", event_types=("qrcode.pending",), secret_sealed=b"")
+    return Endpoint(**(fields | dict(created_at=NOW, modified_at=NOW) | changes))
 
 
 def make_exchange(status_code: int | None = 200, **changes: Any) -> WebhookExchange:
@@ -66,7 +62,7 @@ def test_a_retry_is_up_to_a_fifth_later_and_never_earlier(failures_count: int) -
 
 
 @pytest.mark.parametrize(
-    ("retry_after_s", "waited_s"), [(0, 5), (4, 5), (5, 5), (6, 6), (3600, 3600), (3601, 3600), (10**8, 3600)]
+    ("retry_after_s", "waited_s"), [(0, 5), (5, 5), (6, 6), (3600, 3600), (3601, 3600), (10**8, 3600)]
 )
 def test_the_larger_of_schedule_and_retry_after_is_waited_up_to_an_hour(retry_after_s: int, waited_s: int) -> None:
     assert delivery_rules.retry_wait(1, timedelta(seconds=retry_after_s), 0.0) == timedelta(seconds=waited_s)
@@ -104,18 +100,15 @@ def test_retry_after_is_seconds_or_a_date_and_anything_else_is_absent(text: str 
     assert delivery_rules.parse_retry_after(text, NOW) == expected
 
 
-@pytest.mark.parametrize("status_code", [200, 201, 202, 204, 206, 250, 299])
-def test_any_2xx_delivers(status_code: int) -> None:
+@pytest.mark.parametrize("status_code", [200, 201, 299, 199, 300, 302, 400, 404, 429, 500, 503, 999])
+def test_any_2xx_delivers_and_any_other_answer_fails_and_says_so(status_code: int) -> None:
     conclusion = conclude(make_exchange(status_code))
-    assert (conclusion.status, conclusion.due_at, conclusion.attempt.error) == ("delivered", None, None)
-
-
-@pytest.mark.parametrize("status_code", [301, 302, 304, 400, 401, 404, 429, 500, 503, 600, 999])
-def test_any_other_answer_fails_and_says_so(status_code: int) -> None:
-    conclusion = conclude(make_exchange(status_code))
-    assert (conclusion.status, conclusion.due_at) == ("pending", NOW + timedelta(seconds=5))
-    assert conclusion.attempt.error == f"the receiver answered {status_code}"
-    assert (conclusion.attempt.number, conclusion.failures_count) == (1, 1)
+    assert conclusion.attempt.number == 1
+    if 200 <= status_code <= 299:
+        assert (conclusion.status, conclusion.due_at, conclusion.attempt.error) == ("delivered", None, None)
+    else:
+        assert (conclusion.status, conclusion.due_at) == ("pending", NOW + timedelta(seconds=5))
+        assert (conclusion.attempt.error, conclusion.failures_count) == (f"the receiver answered {status_code}", 1)
 
 
 def test_a_good_status_whose_answer_broke_off_fails() -> None:
@@ -204,17 +197,6 @@ def test_event_types_that_cannot_be_are_refused(names: list[str], message: str) 
     assert refused.value.message == message
 
 
-@pytest.mark.parametrize(("length", "is_good"), [(15, False), (16, True), (256, True), (257, False)])
-def test_a_secret_has_16_to_256_characters(length: int, is_good: bool) -> None:
-    secret = "s" * length
-    if is_good:
-        endpoint_rules.check_secret(secret)
-    else:
-        with pytest.raises(errors.BadRequest) as refused:
-            endpoint_rules.check_secret(secret)
-        assert secret not in refused.value.message
-
-
 def encoded(bytes_count: int) -> str:
     return "whsec_" + base64.b64encode(bytes(range(bytes_count))).decode()
 
@@ -237,9 +219,12 @@ def encoded(bytes_count: int) -> str:
         ("whsec_ããããããããããããããããããããã", False),
         ("whsec-" + "a" * 10, True),
         ("WHSEC_" + "a" * 10, True),
+        *[("s" * length, 16 <= length <= 256) for length in (15, 16, 256, 257)],
     ],
 )
-def test_an_encoded_secret_holds_a_key_of_24_to_64_bytes(secret: str, is_good: bool) -> None:
+def test_a_secret_has_16_to_256_characters_and_an_encoded_one_a_key_of_24_to_64_bytes(
+    secret: str, is_good: bool
+) -> None:
     if is_good:
         endpoint_rules.check_secret(secret)
     else:

@@ -4,20 +4,21 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, activate, deactivate, open_endpoint, replace_secret
+from pixconnect.features.webhooks.rules.endpoint import Endpoint, activate, deactivate, replace_secret
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 def _opened() -> Endpoint:
-    return open_endpoint(5, 1, "https://shop.example/hook", ("qrcode.approved",), b"first", NOW)
-
-
-def test_a_new_endpoint_is_active_and_has_failed_nothing() -> None:
-    endpoint = _opened()
-    assert (endpoint.status, endpoint.status_reason, endpoint.first_failure_at) == ("active", None, None)
-    assert (endpoint.previous_secret_sealed, endpoint.previous_secret_until) == (None, None)
-    assert (endpoint.created_at, endpoint.modified_at, endpoint.pix_key) == (NOW, NOW, None)
+    return Endpoint(
+        id=5,
+        holder_id=1,
+        url="https://shop.example/hook",
+        event_types=("qrcode.approved",),
+        secret_sealed=b"first",
+        created_at=NOW,
+        modified_at=NOW,
+    )
 
 
 def test_one_that_was_disabled_starts_anew_when_it_is_activated() -> None:

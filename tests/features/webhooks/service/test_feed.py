@@ -8,9 +8,15 @@ from functools import partial
 import asyncpg
 import pytest
 
-from pixconnect.features.webhooks.rules.feed import FeedCursor, FeedPage, FeedQuery
 from pixconnect.features.webhooks.service import feed as feed_usecases
-from pixconnect.features.webhooks.service.feed import give_positions, read_feed, sweep_positions
+from pixconnect.features.webhooks.service.feed import (
+    FeedCursor,
+    FeedPage,
+    FeedQuery,
+    give_positions,
+    read_feed,
+    sweep_positions,
+)
 from pixconnect.kernel.flows import partition as partition_usecases
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform import pool

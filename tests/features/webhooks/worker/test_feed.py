@@ -9,9 +9,8 @@ import pytest
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import SlotLeases
-from pixconnect.features.webhooks.rules.feed import FeedQuery
 from pixconnect.features.webhooks.service import feed as feed_usecases
-from pixconnect.features.webhooks.service.feed import read_feed
+from pixconnect.features.webhooks.service.feed import FeedQuery, read_feed
 from pixconnect.features.webhooks.worker import feed as feed_worker
 from pixconnect.features.webhooks.worker.feed import Sequencer
 from pixconnect.kernel.flows.context import Context

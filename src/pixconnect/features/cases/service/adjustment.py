@@ -61,7 +61,6 @@ class WantedAdjustment(Struct, frozen=True, kw_only=True):
     holder_id: int | None = None
     """``None`` is the case's."""
     undone_id: int | None = None
-    """The adjustment to undo."""
     returns: str | None = None
     """The end-to-end id of the transfer that a line returns, if the line does not name it."""
     line: str | None = None

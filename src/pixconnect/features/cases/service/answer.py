@@ -52,12 +52,10 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 LINES_MAX: Final = 100
-"""Maximum of lines in one answer."""
 OURS_APART_MAX: Final = timedelta(days=35)
 """Maximum distance of a line from its transfer or refund."""
 SUM: Final = "sum"
 OWN_MAX: Final = 5
-"""Maximum of transfers and refunds shown for one line."""
 _AROUND: Final = 3
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
@@ -246,18 +244,15 @@ async def _find_replaced(
 
 async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
     """Match a line with the record that an operator names; no other line may have that."""
-    apart = timedelta(0) if own == SUM else OURS_APART_MAX
-    amounts = None if own == SUM else [item.amount_cents]
-    days = (item.day - apart, item.day + apart)
-    lines = await line_store.list_unmatched(connection, account.id, days, amounts)
     if own == SUM:
+        lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
         if parts := joining.find_parts(item, lines):
             return joining.join_sum(item, parts)
         raise errors.BadRequest(
             f"ours: line {item.item_id} is not the sum, or not the count, of all unmatched transfers of its day"
         )
-    for line in lines:
-        if f"{line.key[0]}:{line.key[1]}" == own and line.key[0] != "movement" and joining.fits(item, line):
+    for line in await _list_fitting(connection, account, item):
+        if f"{line.key[0]}:{line.key[1]}" == own:
             return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
     raise errors.BadRequest(
         f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and "
@@ -363,14 +358,15 @@ async def _list_own(connection: Connection, account: InstitutionAccount, item: R
     sums = [SUM] if joining.find_parts(item, lines) else []
     if is_sum(item):
         return sums
+    fitting = await _list_fitting(connection, account, item)
+    nearest = sorted(fitting, key=lambda line: abs(line.day - item.day))
+    return [*sums, *(f"{line.key[0]}:{line.key[1]}" for line in nearest[:OWN_MAX])]
+
+
+async def _list_fitting(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[BookLine]:
     days = item.day - OURS_APART_MAX, item.day + OURS_APART_MAX
     lines = await line_store.list_unmatched(connection, account.id, days, [item.amount_cents])
-
-    def measure(line: BookLine) -> int:
-        return abs((line.day - item.day).days)
-
-    fitting = [line for line in lines if line.key[0] != "movement" and joining.fits(item, line)]
-    return [*sums, *(f"{line.key[0]}:{line.key[1]}" for line in sorted(fitting, key=measure)[:OWN_MAX])]
+    return [line for line in lines if line.key[0] != "movement" and joining.fits(item, line)]
 
 
 def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalancePoint]:

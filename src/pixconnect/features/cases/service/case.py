@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.chore import Chore
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import (
     TEXT_LENGTH_MAX,
@@ -71,7 +71,6 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     institution: str | None
     """The account's name."""
     age: timedelta
-    """How long it is or was open."""
     notes: Sequence[CaseNote] = ()
     adjustments: Sequence[Adjustment] = ()
     waiting: Proposal | None = None
@@ -348,7 +347,8 @@ def _check_text(field: str, text: str) -> str:
 
 async def count_cases(context: Core) -> int:
     """Count open cases. A kept report, which becomes a case at the worker's next check, is not counted again."""
-    return sum(each.count for kind, each in (await case_store.count_open(context.pool)).items() if kind != "report")
+    found = await case_store.count_open(context.pool)
+    return sum(count for kind, (count, _) in found.items() if kind != "report")
 
 
 CHORES: Final = (Chore(name="cases", run=look_for_cases, every_s=60.0),)

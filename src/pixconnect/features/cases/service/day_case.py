@@ -48,7 +48,12 @@ def _of_day(
     apart_cents, disagreements_count = apart
     # If all of it is one holder's, it is that holder's case; without a name it is the house's.
     owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
-    unrecorded_cents = sum(item.signed_cents for item in items if _counts_alone(item))
+    # In the sums of the day, and none of our records.
+    unrecorded_cents = sum(
+        item.signed_cents
+        for item in items
+        if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
+    )
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
     said = (
         [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"]
@@ -69,11 +74,6 @@ def _of_day(
         said=_cut_list(said),
         since=datetime.combine(day, time(0), SAO_PAULO),
     )
-
-
-def _counts_alone(item: RecordedItem) -> bool:
-    """Whether it is in the sums of its day, and matches none of our records."""
-    return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 
 def _describe_item(item: RecordedItem, parts_count: int) -> str:

@@ -52,12 +52,7 @@ async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
 
 
 async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Proposal:
-    """Execute another operator's proposal.
-
-    Args:
-        context: Of the confirming operator.
-        writes: Writes money.
-        code: The code of the proposal that the operator has read.
+    """Execute another operator's proposal, by the code of the one that was read.
 
     Raises:
         NotFound: No pending proposal has this code.

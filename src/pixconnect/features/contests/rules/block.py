@@ -23,13 +23,12 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BLOCK_KINDS, BlockKind, BlockTerms
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import CreditHold, Event
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.ledger import Account
-from pixconnect.kernel.rules.transfer import Transfer, announce_transfer, fail_transfer
+from pixconnect.kernel.rules.transfer import Transfer, announce_transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
@@ -213,12 +212,6 @@ def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event
         external_id=charge and charge.external_id,
     )
     return announce_transfer(transfer, event_id, told_at=block.created_at, hold=hold)
-
-
-def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Transfer:
-    """End a payment that the institution held and returned, as one that the rail cancelled."""
-    reason = f"Your institution held it as suspect and returned it ({code}): {reject_code.explain(code)}"
-    return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
 
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:

@@ -38,13 +38,11 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     """The institution's name, unique on the account."""
     end_to_end_id: str
     amount_cents: int
-    """How much of the Pix is contested."""
     status: ContestWord
     """``accepted``: it returns, or has returned, the available money."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's statement."""
     defence: str | None
     """The answer, sent by us or by a person at the institution."""
     opened_at: datetime
@@ -71,14 +69,7 @@ class Contests(Protocol):
 def report_contest(
     contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
 ) -> InfractionReport:
-    """Report a contest's whole present state: the same for each reading of it.
-
-    Args:
-        contest: As it is listed.
-        party: The account's owner.
-        returned: Its possible returns, in turn.
-        now: Real time, by which the arrangement's times end.
-    """
+    """Report a contest's whole present state, the same for each reading; ``now`` is real time, by which its times end."""
     taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
     rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
     until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration

@@ -39,7 +39,6 @@ from pixconnect.platform.base.clock import format_instant
 DefenceState = Literal["sending", "sent", "refused"]
 
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
-"""Reminders of an unanswered infraction, before its deadline."""
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
 """Why a pending answer is no longer sent."""
 SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
@@ -66,20 +65,17 @@ class Infraction(Struct, frozen=True, kw_only=True):
     name: str
     """The institution's, unique on the account."""
     transfer_id: int
-    """The Pix."""
     end_to_end_id: str
     charge_id: int | None
     """The charge that the Pix has paid."""
     txid: str | None
     charge_external_id: str | None
     amount_cents: int
-    """How much is contested."""
     taken_cents: int
     """The sum that the institution has returned because of it."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    """The payer's statement."""
     state: InfractionState
     opened_at: datetime
     """By the institution's clock, as ``respond_by`` and ``told_at`` are."""
@@ -87,15 +83,12 @@ class Infraction(Struct, frozen=True, kw_only=True):
     told_at: datetime
     """The date of the institution's report: an older one changes nothing."""
     defence: str | None = None
-    """The holder's answer."""
     defended_at: datetime | None = None
     defence_state: DefenceState | None = None
     defence_refusal: str | None = None
-    """Why the institution rejected it."""
     send_at: datetime | None = None
     """When the answer is sent next; set while it is pending."""
     remind_at: datetime | None = None
-    """When the holder is reminded next."""
     slot: int
     created_at: datetime
     modified_at: datetime
@@ -353,13 +346,4 @@ def announce_infraction(infraction: Infraction, held_cents: int, name: EventName
         respond_to=f"/v1/connect/infraction/id/{infraction.id}/defence",
         create_timestamp=format_instant(infraction.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=infraction.holder_id,
-        name=name,
-        resource="infraction",
-        resource_id=infraction.id,
-        slot=infraction.slot,
-        body=events.encode_body(event_id, name, payload, infraction.modified_at),
-        created_at=infraction.modified_at,
-    )
+    return events.make_event(event_id, name, payload, "infraction", infraction, infraction.modified_at)

@@ -58,9 +58,7 @@ _log = structlog.get_logger(__name__)
 class ShownInfraction(Struct, frozen=True, kw_only=True):
     infraction: Infraction
     held_cents: int
-    """How much of the holder's money is blocked for it."""
     text_length_max: int
-    """The maximum length of an answer."""
 
 
 class InfractionAnswer(Struct, frozen=True, kw_only=True):
@@ -71,7 +69,6 @@ class InfractionAnswer(Struct, frozen=True, kw_only=True):
     answer: DefenceAnswer | None = None
     """The institution's response to a sent text; without either it is a reminder."""
     sent: str | None = None
-    """The sent text."""
 
 
 async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
@@ -163,10 +160,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
 
 
 async def send_due_defences(context: Context, opened: OpenAccount, count_max: int) -> int:
-    """Send pending answers to one institution, one after the other; return the number due.
-
-    ``context`` is the account's.
-    """
+    """Send pending answers to one institution, one after the other; return the number due. The context is the account's."""
     contests = opened.institution.contests
     if contests is None:
         return 0
@@ -234,12 +228,7 @@ ANSWER_INFRACTIONS: Final = WriteOperation("answer_infractions", _answer_infract
 
 
 async def follow_contests(context: Context, opened: OpenAccount, *, is_called: bool = False) -> int:
-    """Read the list of contests if that is due; return their number.
-
-    Args:
-        context: The account's.
-        opened: The account's port.
-        is_called: Whether the institution has called since.
+    """Read the list of contests if that is due, sooner if the institution has called since; return their number.
 
     Raises:
         InstitutionUnavailable: Facts recorded until then stay.

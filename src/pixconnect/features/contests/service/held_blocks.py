@@ -22,18 +22,18 @@ from pixconnect.features.contests.rules.block import (
     end_line_block,
     end_suspect_credit,
     open_suspect_credit,
-    return_suspect_credit,
     take_step,
 )
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
 from pixconnect.kernel.flows.credit import SuspectCredits
+from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import NewRefund, Refund
-from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.transfer import Transfer, fail_transfer
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -162,9 +162,7 @@ class HeldBlocks(Claim):
     def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
         """Post the institution's return: from its block of that Pix, then from the available balance; the rest is owed.
 
-        Args:
-            refund: The return.
-            contest_name: The contest that caused it, if reported.
+        ``contest_name`` is the contest that caused it, if reported.
         """
         work = self.work
         block = self.open.find_to_take_of(refund, contest_name)
@@ -301,7 +299,8 @@ class HeldCredits(SuspectCredits):
         return True
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
-        return return_suspect_credit(transfer, code, now)
+        reason = f"Your institution held it as suspect and returned it ({code}): {reject_code.explain(code)}"
+        return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
 
 
 CLAIMS: Final = (HeldBlocks,)

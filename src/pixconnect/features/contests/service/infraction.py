@@ -118,7 +118,6 @@ class _LockedRows(Struct, kw_only=True):
     undecided: set[tuple[int | None, str]] = set()
     """Other contests of their Pix."""
     made: list[Refund] = []
-    """Returns that this batch has recorded."""
 
     def is_undecided(self, block: Block) -> bool:
         known = self.infractions.get((block.institution_id, block.reference))

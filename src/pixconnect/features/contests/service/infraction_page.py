@@ -38,7 +38,6 @@ _UNDECIDED, _DECIDED = 0, 1
 class InfractionLine(Struct, frozen=True, kw_only=True):
     infraction: Infraction
     held_cents: int
-    """How much of the holder's money is blocked for it."""
 
 
 class InfractionStep(Struct, frozen=True, kw_only=True):
@@ -62,7 +61,6 @@ class InfractionPage(Struct, frozen=True, kw_only=True):
     steps: Sequence[InfractionStep]
     """In the order in which they happen."""
     text_length_max: int
-    """The maximum length of an answer, in characters."""
     now: datetime
     """Service time, by which the deadline passes."""
 

@@ -28,7 +28,7 @@ from pixconnect.features.movements.rules import Movement
 from pixconnect.features.movements.service import find_holder, receive_blocks, receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit_source import OwnRail, find_source
+from pixconnect.kernel.flows.credit_source import CreditSource, find_source
 from pixconnect.kernel.flows.incoming import find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
@@ -257,7 +257,7 @@ async def _find_holder(context: Context, report: Arrival) -> int | None:
     """Find the holder whose balance it would move; ``None`` if that is impossible now, and so is a credit."""
     try:
         if isinstance(report, CreditReport):
-            return (await OwnRail().find_credited(context, report)).holder_id
+            return (await CreditSource().find_credited(context, report)).holder_id
         if isinstance(report, MovementReport):
             return await find_holder(context, report.party)
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")

@@ -106,10 +106,12 @@ IS_ANY_DUE: Final[LiteralString] = f"exists (select from infraction where {_IS_D
 """For slots ``$1`` at ``$2``."""
 
 
+_DUE: Final[LiteralString] = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
+
+
 async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
     """Find those with an answer to send over the installation's own rail, or with a reminder due."""
-    which: LiteralString = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
-    return await INFRACTION.find_all(pool, which, slots, now, count_max)
+    return await INFRACTION.find_all(pool, _DUE, slots, now, count_max)
 
 
 _UNSENT_THERE: Final[LiteralString] = """
@@ -131,13 +133,11 @@ _PAGE: Final[LiteralString] = f"""
     order by created_at desc, id desc offset $7 limit $8
 """
 _COUNT: Final[LiteralString] = f"select count(*) {_LISTED}"
-_EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
-_LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 
 
 async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, span: Span) -> Page[Infraction]:
     """Read a page of a holder's infractions, of one state or of all, newest first."""
-    listed = (holder_id, span.initial_at or _EARLIEST, span.final_at or _LATEST, state)
+    listed = (holder_id, *listing_store.bounds(span.initial_at, span.final_at), state)
     after = (None, None, span.position) if span.after is None else (span.after.created_at, span.after.id, 0)
     rows = await pool.fetch(_PAGE, *listed, *after, span.page_size + 1)
     total_count = span.after.total_count if span.after else (await fetch_row(pool, _COUNT, *listed))["count"]

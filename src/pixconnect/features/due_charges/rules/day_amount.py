@@ -215,21 +215,6 @@ class PaidAmount(Struct, frozen=True, kw_only=True):
     discount_cents: int
 
 
-def list_parts(amount: DayAmount, transfer_id: int, holder_id: int, charge_id: int) -> PaidAmount:
-    """Split a payment of a charge by the amount of the day of its report."""
-    return PaidAmount(
-        transfer_id=transfer_id,
-        holder_id=holder_id,
-        charge_id=charge_id,
-        amount_cents=amount.total_cents,
-        original_cents=amount.original_cents,
-        fine_cents=amount.fine_cents,
-        interest_cents=amount.interest_cents,
-        rebate_cents=amount.rebate_cents,
-        discount_cents=amount.discount_cents,
-    )
-
-
 TermMember = Literal["due_on", "valid_days", "rebate.value", "discount.value", "discount.dated"]
 TermReason = Literal[
     "before_today",
@@ -324,7 +309,6 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 
 
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
-    """Find why a sum or percentage cannot be deducted."""
     # A discount of the whole amount would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
         return "not_below_original" if value >= original_cents else None

@@ -18,9 +18,10 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.faces.frame import Face, Shown, instants_of, without_none
+from pixconnect.features.faces.frame import Face, Shown, instants_of
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
+from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
 from pixconnect.kernel.flows import holder as holder_usecases

@@ -25,13 +25,12 @@ from pixconnect.features.faces.frame import (
     Shown,
     list_standard_rows,
     probe,
-    without_none,
 )
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
 from pixconnect.features.pix_api.api.frame import Asked
-from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.rules import Violated, Violation, without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service import location as location_usecases

@@ -10,15 +10,15 @@ from msgspec import Meta, Struct, field, structs
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.efi.homologation import give_back_later
-from pixconnect.features.faces.frame import Face, Shown, read_own, without_none
+from pixconnect.features.faces.frame import Face, Shown, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.charge_records import Cnpj, Cpf, Reais
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
-from pixconnect.features.pix_api.rules import Violation
+from pixconnect.features.pix_api.rules import Violation, without_none
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
-from pixconnect.features.pix_api.service.send_record import STATUSES, DevolucaoRecebida, find_returns, find_sent
+from pixconnect.features.pix_api.service.send_record import STATUSES, find_returns, find_sent
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules import holder, tax_id
@@ -309,9 +309,7 @@ async def _show_one(face: Face, services: Services, caller: Caller, found: Trans
     return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))
 
 
-def _show_sent(
-    face: Face, services: Services, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None
-) -> Shown:
+def _show_sent(face: Face, services: Services, transfer: Transfer, returns: Sequence[Shown] | None) -> Shown:
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     times = dict(solicitacao=transfer.created_at, liquidacao=settled_at)
     return without_none(

@@ -23,7 +23,6 @@ from pixconnect.features.faces.frame import (
     parse_day,
     read_days,
     read_statement,
-    without_none,
 )
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.inter import send
@@ -32,6 +31,7 @@ from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
+from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.features.statements import service as statement_usecases

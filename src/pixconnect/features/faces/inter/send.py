@@ -13,10 +13,11 @@ from uuid import UUID, uuid5
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own, without_none
+from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members, Violations
+from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.pix_api.service.send_record import (
     ACCOUNT_KINDS,
     ended_at,

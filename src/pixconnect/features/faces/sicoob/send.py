@@ -12,10 +12,11 @@ from typing import Annotated, Final, Literal, cast
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own, without_none
+from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
+from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.pix_api.service.send_record import find_sent
 from pixconnect.features.prepared_transfers import service as initiated_usecases
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer

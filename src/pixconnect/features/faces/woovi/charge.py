@@ -115,7 +115,7 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Shown
             raise
         charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
     shown = show_cents_charge(charge, services.base_url + face.prefix)
-    return {"charge": shown, "correlationID": shown.correlation_id, "brCode": shown.br_code}
+    return {"charge": shown, "correlationID": shown["correlationID"], "brCode": shown["brCode"]}
 
 
 async def get_named_charge(face: Face, services: Services, request: Asked) -> Shown:

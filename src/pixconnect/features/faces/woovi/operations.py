@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.fault import ListTraits
-from pixconnect.features.faces.frame import Face, FaceOperation, Shown, probe, read_own, without_none
+from pixconnect.features.faces.frame import Face, FaceOperation, Shown, probe, read_own
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.faces.woovi import charge, send
@@ -20,9 +20,10 @@ from pixconnect.features.faces.woovi.charge import find_named_charge
 from pixconnect.features.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Violations
+from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service import event_callback as callback_key_usecases
-from pixconnect.features.pix_api.service.cents_records import PixEmCentavos, show_cents_pix
+from pixconnect.features.pix_api.service.cents_records import show_cents_pix
 from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.features.statements import service as statement_usecases
@@ -240,7 +241,7 @@ async def _find_paying(services: Services, caller: Caller, charge: Charge, span:
     return Page(items=[] if span.position else [paying], total_count=1)
 
 
-async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
+async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[Shown]:
     own = await read_own(services, caller)
     paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
     charges = await charge_usecases.read_charges(services.context, caller, paid)

@@ -24,10 +24,6 @@ from pixconnect.platform.local import tls_files
 from pixconnect.platform.local.tls_files import ClientFiles
 
 
-def show_origin(origin: Origin) -> output.Shown:
-    return output.pick(origin, "kind id holder_id at") | show_asker(origin)
-
-
 def show_asker(origin: Origin) -> output.Shown:
     return output.pick(origin, "client_id token_id=jti peer request_id operator")
 
@@ -224,7 +220,8 @@ def activity(
         peer=peer,
         holder_id=holder_id,
     )
-    output.show_list("activity", [show_origin(one) for one in found], as_json=json)
+    shown = [output.pick(one, "kind id holder_id at") | show_asker(one) for one in found]
+    output.show_list("activity", shown, as_json=json)
 
 
 def _show_changed(client: Client, *, as_json: bool) -> None:

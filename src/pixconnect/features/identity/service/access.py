@@ -5,9 +5,9 @@ Every function that makes or changes a client raises ``NotFound`` if the holder 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
+from typing import LiteralString
 
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.kernel.flows import audit
@@ -51,7 +51,7 @@ async def create_client(
             raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
         holder.check_not_succeeded()
         await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
-        await audit.record(context, connection, "client create", _audited(client.client_id), after=client)
+        await audit.record(context, connection, "client create", f"client {client.client_id}", after=client)
     return IssuedClient(client=client, client_secret=client_secret)
 
 
@@ -66,9 +66,10 @@ async def set_scopes(context: Operator, client_id: str, scopes: Sequence[str], *
         is_narrower = not set(before.scopes) <= set(wanted)
         tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
         client = _found(
-            await access_store.set_scopes(connection, client_id, wanted, tokens_from=tokens_from), client_id
+            await access_store.change(connection, access_store.SET_SCOPES, client_id, list(wanted), tokens_from),
+            client_id,
         )
-        await audit.record(context, connection, "client set", _audited(client_id), before=before, after=client)
+        await audit.record(context, connection, "client set", f"client {client_id}", before=before, after=client)
     return client
 
 
@@ -77,10 +78,8 @@ async def set_certificate(
 ) -> Client:
     """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
-    change = partial(
-        access_store.set_certificate, certificate=certificate, expires_at=expires_at, tokens_from=tokens_from
-    )
-    return await _change(context, "client certificate", client_id, change)
+    values = certificate, expires_at, tokens_from
+    return await _change(context, "client certificate", client_id, access_store.SET_CERTIFICATE, *values)
 
 
 async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
@@ -89,27 +88,21 @@ async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
     # Real time, as for all tokens: the sandbox's clock must not revive an old one.
     now = context.clock.real_now()
-    change = partial(
-        access_store.rotate,
-        secret_hash=secret_hash,
-        secret_key_id=context.secret_box.key_id,
-        rotated_at=now,
-        tokens_from=access_rules.end_tokens_at(now),
-    )
-    client = await _change(context, "client rotate", client_id, change)
+    values = secret_hash, context.secret_box.key_id, now, access_rules.end_tokens_at(now)
+    client = await _change(context, "client rotate", client_id, access_store.ROTATE, *values)
     return IssuedClient(client=client, client_secret=client_secret)
 
 
 async def disable_client(context: Operator, client_id: str) -> Client:
     """Disable a client, on every process within a second; its tokens are refused for ever."""
     now = context.clock.real_now()
-    change = partial(access_store.disable, disabled_at=now, tokens_from=access_rules.end_tokens_at(now))
-    return await _change(context, "client disable", client_id, change)
+    values = now, access_rules.end_tokens_at(now)
+    return await _change(context, "client disable", client_id, access_store.DISABLE, *values)
 
 
 async def enable_client(context: Operator, client_id: str) -> Client:
     """Enable a client; it needs new tokens."""
-    return await _change(context, "client enable", client_id, access_store.enable)
+    return await _change(context, "client enable", client_id, access_store.ENABLE)
 
 
 async def delete_client(context: Operator, client_id: str) -> Client:
@@ -117,16 +110,14 @@ async def delete_client(context: Operator, client_id: str) -> Client:
     async with write_alone(context.pool) as connection:
         client = await _lock(connection, client_id)
         await access_store.delete(connection, client_id)
-        await audit.record(context, connection, "client delete", _audited(client_id), before=client)
+        await audit.record(context, connection, "client delete", f"client {client_id}", before=client)
     return client
 
 
 async def revoke_tokens(context: Operator, client_id: str) -> Client:
     """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
-    return await _change(
-        context, "client revoke-tokens", client_id, partial(access_store.end_tokens, tokens_from=tokens_from)
-    )
+    return await _change(context, "client revoke-tokens", client_id, access_store.END_TOKENS, tokens_from)
 
 
 async def list_clients(context: Operator, holder_id: int) -> list[Client]:
@@ -135,13 +126,11 @@ async def list_clients(context: Operator, holder_id: int) -> list[Client]:
         return await access_store.list_of_holder(connection, holder_id)
 
 
-async def _change(
-    context: Operator, verb: str, client_id: str, change: Callable[[Connection, str], Awaitable[Client | None]]
-) -> Client:
+async def _change(context: Operator, verb: str, client_id: str, how: LiteralString, *values: object) -> Client:
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
-        client = _found(await change(connection, client_id), client_id)
-        await audit.record(context, connection, verb, _audited(client_id), before=before, after=client)
+        client = _found(await access_store.change(connection, how, client_id, *values), client_id)
+        await audit.record(context, connection, verb, f"client {client_id}", before=before, after=client)
     return client
 
 
@@ -149,14 +138,8 @@ async def _lock(connection: Connection, client_id: str) -> Client:
     return _found(await access_store.lock(connection, client_id), client_id)
 
 
-def _audited(client_id: str) -> str:
-    return f"client {client_id}"
-
-
 def _found(client: Client | None, client_id: str) -> Client:
-    if client is None:
-        raise errors.NotFound(f"client_id: there is no client {client_id}")
-    return client
+    return errors.found(client, f"client_id: there is no client {client_id}")
 
 
 def make_client_id(entropy: Entropy) -> str:

@@ -31,21 +31,8 @@ from pixconnect.features.identity.tables.console import ConsoleOperator, Console
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.rules import access as access_rules
-from pixconnect.kernel.rules.access import (
-    ALL_SCOPES,
-    FAILURES_MAX,
-    FAILURES_WINDOW_S,
-    LINK_LASTS,
-    READING_SCOPES,
-    RECOVERY_CODES_COUNT,
-    SEEN_EVERY,
-    WRONG_CODE_COUNTS,
-    Client,
-    Role,
-    Visitor,
-)
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import Entropy, SealBroken
+from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.flow.shares import FairSemaphore
 from pixconnect.platform.pool import Connection
 
@@ -68,14 +55,13 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
     """Each replaces the second factor once."""
 
 
-async def add_operator(context: Operator, name: str, role: Role) -> IssuedOperator:
-    """Make an account."""
+async def add_operator(context: Operator, name: str, role: access_rules.Role) -> IssuedOperator:
     access_rules.check_operator_name(name)
     issued = await _issue(context, name, role)
     async with write_alone(context.pool) as connection:
         if not await console_store.insert_operator(connection, issued.operator):
             raise errors.BadRequest(f"name: there is an operator {name} already; `operator reset` gives new secrets")
-        await audit.record(context, connection, "operator add", _audited(name), after=dict(role=role))
+        await audit.record(context, connection, "operator add", f"operator {name}", after=dict(role=role))
     return issued
 
 
@@ -91,7 +77,7 @@ async def reset_operator(context: Operator, name: str) -> IssuedOperator:
         await console_store.update_operator(connection, after)
         # A thief of the former secrets may be signed in with them.
         await console_store.delete_sessions_of(connection, name)
-        await audit.record(context, connection, "operator reset", _audited(name))
+        await audit.record(context, connection, "operator reset", f"operator {name}")
     return structs.replace(issued, operator=after)
 
 
@@ -101,7 +87,7 @@ async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
         before = await _lock(connection, name)
         await console_store.note_code(connection, after := structs.replace(before, wrong_codes_at=()))
         was = dict(wrong_codes_at=before.wrong_codes_at)
-        await audit.record(context, connection, "operator unlock", _audited(name), before=was)
+        await audit.record(context, connection, "operator unlock", f"operator {name}", before=was)
     return after
 
 
@@ -110,7 +96,7 @@ async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
         await console_store.delete_operator(connection, name)
-        await audit.record(context, connection, "operator remove", _audited(name), before=dict(role=before.role))
+        await audit.record(context, connection, "operator remove", f"operator {name}", before=dict(role=before.role))
     return before
 
 
@@ -119,10 +105,11 @@ async def list_operators(context: Operator) -> list[ConsoleOperator]:
         return await console_store.list_operators(connection)
 
 
-async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
+async def _issue(context: Operator, name: str, role: access_rules.Role) -> IssuedOperator:
     text = context.entropy.token(_PASSWORD_LENGTH)
     secret = base64.b32encode(context.entropy.octets(_TOTP_LENGTH)).decode()
-    codes = tuple(_recovery_code(context.entropy) for _ in range(RECOVERY_CODES_COUNT))
+    texts = [context.entropy.token(_RECOVERY_CODE_LENGTH) for _ in range(access_rules.RECOVERY_CODES_COUNT)]
+    codes = tuple("-".join(each[at : at + 4] for at in range(0, _RECOVERY_CODE_LENGTH, 4)) for each in texts)
     operator = ConsoleOperator(
         name=name,
         role=role,
@@ -143,7 +130,6 @@ async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
 
 
 def about_totp(name: str) -> str:
-    """Return the binding of the sealed second factor."""
     return f"console_operator:{name}"
 
 
@@ -152,17 +138,8 @@ def hash_recovery_code(name: str, code: str) -> bytes:
     return hashlib.sha256(f"{name}:{code.replace('-', '').strip()}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _recovery_code(entropy: Entropy) -> str:
-    text = entropy.token(_RECOVERY_CODE_LENGTH)
-    return "-".join(text[at : at + 4] for at in range(0, _RECOVERY_CODE_LENGTH, 4))
-
-
 async def _lock(connection: Connection, name: str) -> ConsoleOperator:
     return errors.found(await console_store.lock_operator(connection, name), f"name: there is no operator {name}")
-
-
-def _audited(name: str) -> str:
-    return f"operator {name}"
 
 
 _log = structlog.get_logger(__name__)
@@ -185,16 +162,10 @@ class OperatorSignIn(Struct, frozen=True, kw_only=True):
     """The address whose failures are counted, found by ``client_address``."""
 
 
-class ClientSignIn(Struct, frozen=True, kw_only=True):
-    client_id: str
-    client_secret: str
-    address: str
-
-
 class NewSession(Struct, frozen=True, kw_only=True):
     token: str
     """For the browser's cookie; it is shown nowhere else."""
-    visitor: Visitor
+    visitor: access_rules.Visitor
 
 
 class SignIn:
@@ -219,19 +190,13 @@ class SignIn:
         # Raised only now: inside the transaction it would roll back the counted failure.
         raise verdict
 
-    async def client(self, asked: ClientSignIn) -> NewSession:
+    async def client(self, asked: TokenRequest) -> NewSession:
         """Sign in a holder by the credentials of one of its clients; refuses as ``operator`` does."""
-        request = TokenRequest(
-            client_id=asked.client_id,
-            client_secret=asked.client_secret,
-            grant_type="client_credentials",
-            address=asked.address,
-        )
-        token_issuer.check_shape(request)
+        token_issuer.check_shape(asked)
         context = self._context
         async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
-            verdict = await token_issuer.judge(context, connection, request)
-            if isinstance(verdict, Client):
+            verdict = await token_issuer.judge(context, connection, asked)
+            if isinstance(verdict, access_rules.Client):
                 session = _session_of(context, client_id=verdict.client_id)
                 # Up to a second ahead, as its tokens are, or a new secret would not work.
                 began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
@@ -253,14 +218,14 @@ async def make_link(context: Operator) -> str:
     """Make a link that signs in one browser, once; returns its token."""
     if not context.policy.is_sandbox:
         raise errors.Forbidden("signing in by a link requires a sandbox")
-    token, ends_at = context.entropy.token(_TOKEN_LENGTH), context.clock.real_now() + LINK_LASTS
+    token, ends_at = context.entropy.token(_TOKEN_LENGTH), context.clock.real_now() + access_rules.LINK_LASTS
     async with write_alone(context.pool) as connection:
         await console_store.insert_link(connection, _hash(token), ends_at)
         await audit.record(context, connection, "operator link", "console", after=dict(expires_at=ends_at))
     return token
 
 
-async def find_session(context: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
+async def find_session(context: Operator, token: str, *, is_used: bool = True) -> access_rules.Visitor | None:
     """Find the visitor with this token; ``None`` if it is no longer valid. Using it extends the session."""
     if len(token) != _TOKEN_LENGTH:
         return None
@@ -270,20 +235,20 @@ async def find_session(context: Operator, token: str, *, is_used: bool = True) -
         if found is None:
             return None
         session = found.session
-        if is_used and now - session.seen_at >= SEEN_EVERY:
+        if is_used and now - session.seen_at >= access_rules.SEEN_EVERY:
             ends_at = access_rules.end_session_at(session.created_at, now)
             await console_store.slide_session(connection, session.id, now, ends_at)
     return _visitor(found, token)
 
 
-async def list_sessions(context: Operator, visitor: Visitor) -> list[ConsoleSession]:
+async def list_sessions(context: Operator, visitor: access_rules.Visitor) -> list[ConsoleSession]:
     """List the valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
         return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
 
 
-async def revoke_session(context: Operator, visitor: Visitor, session_id: int) -> None:
+async def revoke_session(context: Operator, visitor: access_rules.Visitor, session_id: int) -> None:
     """End a session: one's own, one of the own client, or an operator any."""
     if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
@@ -300,9 +265,11 @@ async def _judge_operator(
 ) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
-    left_s = await access_store.limited_for_s(connection, by_address, FAILURES_WINDOW_S, FAILURES_MAX)
+    left_s = await access_store.limited_for_s(
+        connection, by_address, access_rules.FAILURES_WINDOW_S, access_rules.FAILURES_MAX
+    )
     if left_s is not None:
-        return AddressLimited(left_s, FAILURES_MAX)
+        return AddressLimited(left_s)
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = access_rules.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
@@ -317,13 +284,15 @@ async def _judge_operator(
     named = found and found.name  # an unknown name is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
     await access_store.append_failures(connection, [by_address])
-    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
+    await access_store.delete_old_failures(
+        connection, access_rules.FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX
+    )
     return errors.Unauthorized(_REFUSED)
 
 
 async def _count_wrong_code(context: Operator, connection: Connection, operator: ConsoleOperator) -> None:
     now = context.clock.real_now()
-    counted = [each for each in (*operator.wrong_codes_at, now) if each > now - WRONG_CODE_COUNTS]
+    counted = [each for each in (*operator.wrong_codes_at, now) if each > now - access_rules.WRONG_CODE_COUNTS]
     after = structs.replace(operator, wrong_codes_at=tuple(counted))
     await console_store.note_code(connection, after)
     if after.is_locked:
@@ -369,10 +338,10 @@ async def _begin(context: Operator, connection: Connection, session: ConsoleSess
     return NewSession(token=token, visitor=visitor)
 
 
-def _visitor(found: FoundSession, token: str) -> Visitor:
+def _visitor(found: FoundSession, token: str) -> access_rules.Visitor:
     session, role = found.session, found.role or "operator"
-    own_scopes = ALL_SCOPES if role == "operator" else READING_SCOPES
-    return Visitor(
+    own_scopes = access_rules.ALL_SCOPES if role == "operator" else access_rules.READING_SCOPES
+    return access_rules.Visitor(
         session_id=session.id,
         kind=session.kind,
         name=session.operator_name or session.client_id or _SANDBOX_NAME,

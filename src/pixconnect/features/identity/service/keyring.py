@@ -199,11 +199,9 @@ class Keyring:
         return self._private[self._current().kid]
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """Sign these bytes as a compact JWS."""
         return self.token_key().sign(payload, header)
 
     def sign_location(self, payload: bytes, jku: str) -> str:
-        """Sign a QR code's payload as a compact JWS, with everything that a payer's institution needs for its check."""
         key = self._current()
         thumbprint = jose.certificate_thumbprint(key.certificates[0])
         return self._private[key.kid].sign(payload, {"jku": jku, "typ": "JWS", "x5t#S256": thumbprint})
@@ -213,7 +211,6 @@ class Keyring:
         return self._current().kid
 
     def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
-        """Return ``header..signature`` of a body that is sent beside it."""
         return self.token_key().sign_detached(body, header)
 
     def public_key_document(self) -> dict[str, object]:

@@ -46,7 +46,6 @@ def _dummy_hash() -> str:
 
 
 def totp_url(secret: str, name: str, issuer: str) -> str:
-    """Return the address in an authenticator's QR code."""
     return TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
 
 

@@ -34,8 +34,6 @@ BATCH_MAX = 200
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    """The numbers of resealed and remaining secrets."""
-
     webhook_endpoints_count: int
     signing_keys_count: int
     authorities_count: int
@@ -65,7 +63,6 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
 
 
 async def reseal(context: Operator, batch_max: int = BATCH_MAX) -> Resealed:
-    """Seal with the key in use all values that another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
     accounts_count = await _reseal_accounts(context, broken)

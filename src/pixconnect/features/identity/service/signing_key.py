@@ -45,7 +45,8 @@ async def rotate(context: Operator) -> SigningKey:
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         key = await _make_next_key(context, connection)
-        await audit.record(context, connection, "signing-key rotate", _audited(key.kid), after=_audited_state(key))
+        state = _audited_state(key)
+        await audit.record(context, connection, "signing-key rotate", f"signing-key {key.kid}", after=state)
         return key
 
 
@@ -72,14 +73,8 @@ async def revoke(context: Operator, kid: str) -> SigningKey:
             _log.info("signing key revoked", kid=kid)
         current = errors.require(signing_rules.current_key(keys, key.host, now), "a revoked key has no successor")
         (revoked,) = (one for one in keys if one.kid == kid)
-        await audit.record(
-            context,
-            connection,
-            "signing-key revoke",
-            _audited(kid),
-            before=_audited_state(key),
-            after=_audited_state(revoked),
-        )
+        states = dict(before=_audited_state(key), after=_audited_state(revoked))
+        await audit.record(context, connection, "signing-key revoke", f"signing-key {kid}", **states)
     return current
 
 
@@ -89,9 +84,8 @@ async def renew_authority(context: Operator) -> SigningKey:
         await signing_key_store.lock(connection)
         await _make_authority(context, connection, context.clock.real_now())
         key = await _make_next_key(context, connection)
-        await audit.record(
-            context, connection, "signing-key renew-authority", _audited(key.kid), after=_audited_state(key)
-        )
+        state = _audited_state(key)
+        await audit.record(context, connection, "signing-key renew-authority", f"signing-key {key.kid}", after=state)
         return key
 
 
@@ -197,20 +191,10 @@ def own_host(policy: Policy) -> str:
 
 
 def about_key(kid: str) -> str:
-    """Return the binding of a key's sealed private part."""
     return f"signing_key:{kid}"
-
-
-def _audited(kid: str) -> str:
-    return f"signing-key {kid}"
 
 
 def _audited_state(key: SigningKey) -> Mapping[str, object]:
     return {
-        "kid": key.kid,
-        "host": key.host,
-        "created_at": key.created_at,
-        "signs_from": key.signs_from,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
+        name: getattr(key, name) for name in ("kid", "host", "created_at", "signs_from", "expires_at", "revoked_at")
     }

@@ -47,8 +47,6 @@ class VerifiedToken(Struct, frozen=True, kw_only=True):
 
 
 class TokenVerifier:
-    """Verifies the ``Authorization`` header of every request in this process."""
-
     def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
         # Not the requests' pool: callers that read much must not block the verification of others.
         self._pool = pool

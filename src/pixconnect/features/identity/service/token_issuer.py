@@ -18,6 +18,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import structlog
 from msgspec import UNSET, Struct
@@ -56,7 +57,7 @@ FORGOTTEN_AT_ONCE_MAX = 100
 class TokenRequest(Struct, frozen=True, kw_only=True):
     client_id: str | None
     client_secret: str | None
-    grant_type: str | None
+    grant_type: str | None = "client_credentials"
     address: str
     """The address whose failures are counted, found by ``client_address``."""
     certificate: str | None = None
@@ -201,14 +202,13 @@ class TokenIssuer:
         return request.address in self._judged_alone and not request.is_every_request
 
     def now_s(self) -> float:
-        """Return the time by a monotonic clock."""
         return self._context.clock.monotonic_s()
 
     def refuse_limited(self, limited_as: str) -> None:
         """Raise ``RateLimited``, without the database, for a party known to have failed too often (``limited_as``)."""
         left_s = self._limited_until_s.get(limited_as, 0.0) - self.now_s()
         if left_s > 0:
-            raise AddressLimited(left_s, FAILURES_MAX)
+            raise AddressLimited(left_s)
         self._limited_until_s.pop(limited_as, None)
 
     def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
@@ -225,7 +225,7 @@ class TokenIssuer:
         hashes = hash_secret(self._context.secret_box, client_id, client_secret)
         if now_s < limited.until_s and not _is_among(limited.secret_hash, hashes):
             self._count_guess(address)
-            raise ClientLimited(limited.until_s - now_s, FAILURES_MAX, limited.secret_hash)
+            raise ClientLimited(limited.until_s - now_s, limited.secret_hash)
 
     def _count_guess(self, address: str) -> None:
         # Guesses refused without the database limit their address too, as far as this process knows.
@@ -237,34 +237,36 @@ class TokenIssuer:
             self._limited_until_s.keep(address, guesses[0] + FAILURES_WINDOW_S)
 
 
-class _LimitedClient:
-    """A client_id whose wrong secrets are refused without the database."""
-
-    __slots__ = ("asked_at_s", "secret_hash", "until_s")
-
-    def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
-        self.secret_hash = secret_hash
-        """The hash of the right secret at the last query; an unknown client has one without a preimage."""
-        self.until_s = until_s
-        self.asked_at_s = asked_at_s
+class _LimitedClient(Struct):
+    secret_hash: bytes
+    """The hash of the right secret at the last query; an unknown client has one without a preimage."""
+    until_s: float
+    asked_at_s: float
 
 
-class AddressLimited(errors.RateLimited):
+_RATE: Final = RatePolicy(name="logins", tokens_max=FAILURES_MAX, refill_per_s=FAILURES_MAX / FAILURES_WINDOW_S)
+
+
+class _Limited(errors.RateLimited):
+    def __init__(self, who: str, left_s: float) -> None:
+        retry_after_s = max(1, math.ceil(left_s))
+        message = f"{who} has failed too many token requests: try again in {retry_after_s} s"
+        super().__init__(message, retry_after_s, _RATE)
+        self.left_s = left_s
+
+
+class AddressLimited(_Limited):
     """This address has failed too often; after ``left_s`` its oldest failure no longer counts."""
 
-    def __init__(self, left_s: float, failures_max: int) -> None:
-        retry_after_s = max(1, math.ceil(left_s))
-        super().__init__(_limited_message("this address", retry_after_s), retry_after_s, _rate(failures_max))
-        self.left_s = left_s
+    def __init__(self, left_s: float) -> None:
+        super().__init__("this address", left_s)
 
 
-class ClientLimited(errors.RateLimited):
+class ClientLimited(_Limited):
     """This client_id has failed too often, and this secret is wrong; after ``left_s`` its oldest failure no longer counts."""
 
-    def __init__(self, left_s: float, failures_max: int, secret_hash: bytes) -> None:
-        retry_after_s = max(1, math.ceil(left_s))
-        super().__init__(_limited_message("this client_id", retry_after_s), retry_after_s, _rate(failures_max))
-        self.left_s = left_s
+    def __init__(self, left_s: float, secret_hash: bytes) -> None:
+        super().__init__("this client_id", left_s)
         self.secret_hash = secret_hash
 
 
@@ -295,7 +297,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
-        return AddressLimited(left_s, FAILURES_MAX)
+        return AddressLimited(left_s)
     # PostgreSQL cannot store every text, and a client_id in another form is not ours.
     found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
     # An unknown client costs as much time as a known one, and no secret has this hash.
@@ -316,7 +318,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
-        return ClientLimited(left_s, FAILURES_MAX, secret_hash)
+        return ClientLimited(left_s, secret_hash)
     # An unknown client_id is not logged: it may be a secret in the wrong field.
     _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])
@@ -369,11 +371,3 @@ def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
 def failure_subject(kind: str, text: str) -> bytes:
     # A hash, never the text itself: that may be a secret in the wrong field.
     return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _rate(failures_max: int) -> RatePolicy:
-    return RatePolicy(name="logins", tokens_max=failures_max, refill_per_s=failures_max / FAILURES_WINDOW_S)
-
-
-def _limited_message(who: str, retry_after_s: int) -> str:
-    return f"{who} has failed too many token requests: try again in {retry_after_s} s"

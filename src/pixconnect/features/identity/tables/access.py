@@ -33,8 +33,6 @@ class StoredClient(Struct, frozen=True, kw_only=True):
 
 
 class ClientStates(Struct, frozen=True, kw_only=True):
-    """The valid clients among some, as of one revision."""
-
     revision: int
     """The value of ``access_revision`` in the same snapshot."""
     tokens_from_s: Mapping[str, int]
@@ -43,7 +41,6 @@ class ClientStates(Struct, frozen=True, kw_only=True):
     """The certificate that each of these clients' tokens must be bound to."""
 
     def is_good(self, caller: Caller, issued_at_s: int) -> bool:
-        """Whether a token of this age and binding is valid."""
         tokens_from_s = self.tokens_from_s.get(caller.client_id)
         return (
             tokens_from_s is not None
@@ -152,51 +149,23 @@ async def lock(connection: Connection, client_id: str) -> Client | None:
     return await _CLIENT.find(connection, "where client_id = $1 for no key update", client_id)
 
 
-# Tokens never become valid again: of two concurrent rotations the later instant stands.
-_ROTATE: LiteralString = """
+# Changes of a client by its ``client_id``. Tokens never become valid again: of two concurrent ends the later instant stands.
+ROTATE: Final[LiteralString] = """
 set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5) where client_id = $1
 """
-
-
-async def rotate(
-    connection: Connection,
-    client_id: str,
-    secret_hash: bytes,
-    secret_key_id: bytes,
-    *,
-    rotated_at: datetime,
-    tokens_from: datetime,
-) -> Client | None:
-    """Replace a client's secret and end its tokens."""
-    return await _CLIENT.change(connection, _ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
-
-
 # An already disabled client keeps its instant.
-_DISABLE: LiteralString = """
+DISABLE: Final[LiteralString] = """
 set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3) where client_id = $1
 """
-
-
-async def disable(
-    connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
-) -> Client | None:
-    return await _CLIENT.change(connection, _DISABLE, client_id, disabled_at, tokens_from)
-
-
-async def enable(connection: Connection, client_id: str) -> Client | None:
-    return await _CLIENT.change(connection, "set disabled_at = null where client_id = $1", client_id)
-
-
-_SET_CERTIFICATE: LiteralString = """
+ENABLE: Final[LiteralString] = "set disabled_at = null where client_id = $1"
+SET_CERTIFICATE: Final[LiteralString] = """
 set certificate = $2, certificate_expires_at = $3, tokens_from = greatest(tokens_from, $4) where client_id = $1
 """
+# greatest() ignores null, where no tokens are to end.
+SET_SCOPES: Final[LiteralString] = "set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1"
+END_TOKENS: Final[LiteralString] = "set tokens_from = greatest(tokens_from, $2) where client_id = $1"
 
-
-async def set_certificate(
-    connection: Connection, client_id: str, certificate: str | None, expires_at: datetime | None, tokens_from: datetime
-) -> Client | None:
-    """Bind a client to a certificate, or to none, and end its tokens."""
-    return await _CLIENT.change(connection, _SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
+change: Final = _CLIENT.change
 
 
 # No caller waits for a new certificate of a disabled client.
@@ -213,23 +182,9 @@ async def count_certificates(connection: Connection | Pool, now: datetime, soon:
     return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
 
 
-async def set_scopes(
-    connection: Connection, client_id: str, scopes: Sequence[str], *, tokens_from: datetime | None
-) -> Client | None:
-    # greatest() ignores null, where no tokens are to end.
-    how: LiteralString = "set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1"
-    return await _CLIENT.change(connection, how, client_id, list(scopes), tokens_from)
-
-
 async def delete(connection: Connection, client_id: str) -> None:
     """Delete a client; its tokens are refused from then on."""
     await connection.execute("delete from client where client_id = $1", client_id)
-
-
-async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
-    """Refuse a client's tokens that were issued before."""
-    how: LiteralString = "set tokens_from = greatest(tokens_from, $2) where client_id = $1"
-    return await _CLIENT.change(connection, how, client_id, tokens_from)
 
 
 async def read_revision(pool: Pool) -> int:
@@ -297,7 +252,6 @@ delete from token_failure where id in (
 
 
 async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
-    """Delete failures that no longer count, a few at a time."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
 
 

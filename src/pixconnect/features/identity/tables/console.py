@@ -218,5 +218,4 @@ _USE_LINK: Final[LiteralString] = """
 
 
 async def use_link(connection: Connection, token_hash: bytes, now: datetime) -> bool:
-    """Use up a link; return whether it was valid."""
     return await connection.fetchval(_USE_LINK, token_hash, now) is not None

@@ -35,7 +35,6 @@ SIGNING_KEY: Final = Table(
 
 
 async def lock(connection: Connection) -> None:
-    """Lock the making of keys until the transaction ends."""
     await connection.execute("select pg_advisory_xact_lock($1, 0)", _KEY_LOCK)
 
 
@@ -46,7 +45,6 @@ from access_revision left join signing_key on true order by signs_from desc, cre
 
 
 async def read_all(connection: Connection | Pool) -> Keys:
-    """Every stored key, the latest first."""
     rows = await connection.fetch(_LIST)
     # The revision exists even without keys.
     keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
@@ -77,7 +75,6 @@ update signing_key set private_sealed = null where kid = any($1) and private_sea
 
 
 async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
-    """Delete the private parts of keys that no longer sign."""
     await connection.execute(_FORGET_PRIVATE, list(kids))
 
 
@@ -123,7 +120,6 @@ _AUTHORITY: Final = Table(
 
 
 async def list_authorities(connection: Connection) -> list[Authority]:
-    """List all authorities, the present one first."""
     return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
 
 

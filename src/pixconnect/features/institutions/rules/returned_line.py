@@ -18,8 +18,11 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, BookLine, ItemJoin, LineKey, are_near
 from pixconnect.kernel.rules.block_report import BlockKind
-from pixconnect.kernel.rules.identifiers import fingerprint
-from pixconnect.kernel.rules.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest, find_window
+from pixconnect.kernel.rules.refund import (
+    NewRefund,
+    RefundRequest,
+    plan_automatic_refund,
+)
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 
@@ -71,22 +74,7 @@ def gives_back(account: InstitutionAccount) -> bool:
 def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewRefund:
     """Plan the refund of all of it, without a caller's request: one per Pix, however often it is begun."""
     request = RefundRequest(end_to_end_id=received.end_to_end_id, amount_cents=received.amount_cents, reason=REASON)
-    return NewRefund(
-        holder_id=received.holder_id,
-        caller=None,
-        external_id=AUTOMATIC_PREFIX + received.end_to_end_id,
-        fingerprint=fingerprint(request),
-        request=request,
-        original_id=received.id,
-        sent=None,
-        refund_id=refund_id,
-        received_id=0,
-        return_id=return_id,
-        # No caller waits for an answer, so it is not given up after a minute.
-        handover_timeout=find_window(received.settled_at or received.created_at),
-        may_exist=True,
-        account_id=received.institution_id,
-    )
+    return plan_automatic_refund(received, request, refund_id, return_id)
 
 
 def leave(waiting: GiveBack, reason: str) -> GiveBack:

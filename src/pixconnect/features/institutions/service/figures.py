@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.meter import Gauge, Meter, age_s
+from pixconnect.doors.worker.rows import Gauge, Meter, age_s
 from pixconnect.features.institutions.rules.account import AccountCertificate
 from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.features.institutions.tables import charge_opening as waiting_store

@@ -177,5 +177,5 @@ async def _close(opened: OpenAccount) -> None:
 def at_account(context: Context, account: InstitutionAccount, rail: Rail) -> Context:
     """Return the context for one account's reports: its own rail and abilities, and the process's everything else."""
     policy = structs.replace(context.policy, abilities=abilities_of(account), has_rail=True, ispb=UNNAMED_ISPB)
-    at = context.with_port(ACCOUNT, account).with_port(CREDIT_SOURCE, AccountSource(account))
+    at = context.with_port(ACCOUNT, account).with_port(CREDIT_SOURCE, AccountSource.of(account))
     return structs.replace(at, policy=policy, rail=rail)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.doors.worker.problem import Problem, counted
+from pixconnect.doors.worker.rows import Problem, counted
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import find_ending
 from pixconnect.features.institutions.tables import account as account_store

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.chore import Chore
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store

@@ -25,23 +25,16 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from pixconnect.features.pix_api.adapters.certificate_chain import (
-    Jwk,
-    PayloadHeader,
-    Trusted,
-    parse_jws,
-    refusal,
-    select_key,
-    verify_payload,
-)
+from pixconnect.features.pix_api.adapters import certificate_chain
 from pixconnect.kernel.rules.charge_contents import LIFETIME_S, VALID_DAYS
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Target, TargetRefused, parse_target
 from pixconnect.platform.base.clock import SAO_PAULO, Clock
+from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.shares import OutgoingLimit
-from pixconnect.platform.http.client import ConnectionFailed, ReceivedAnswer
+from pixconnect.platform.http.client import ConnectionFailed
 from pixconnect.platform.json_members import list_names, refuse_repeated
 
 KEY_LENGTH_MAX: Final = 77
@@ -168,7 +161,6 @@ def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime |
 
 
 def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
-    """Return the end of the last day, in Sao Paulo."""
     days = VALID_DAYS
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
@@ -203,7 +195,7 @@ class LocationReader:
         self,
         http: OutgoingHttp,
         clock: Clock,
-        trusted: Trusted,
+        trusted: certificate_chain.Trusted,
         *,
         allows_loopback: bool,
         sandbox_authority: str | None = None,
@@ -212,25 +204,24 @@ class LocationReader:
     ) -> None:
         self._http = http
         self._exchange_s = exchange_s
-        self._key_sets_max = key_sets_max
         self._clock = clock
         self._trusted = trusted
         self._allows_loopback = allows_loopback
         self._sandbox_authority = sandbox_authority
         self._limit = OutgoingLimit(FETCHES_MAX, holder_max=FETCHES_OF_HOLDER_MAX, what="readings of QR code locations")
-        self._key_sets: dict[Target, tuple[float, bytes]] = {}
+        self._key_sets = BoundedCache[Target, tuple[float, bytes]](key_sets_max)
 
     async def read(self, location: str) -> OutsideCharge:
         target = self._parse_location(location)
         # One limit for both requests together and the wait for a permit: the caller waits for the answer.
         try:
             async with asyncio.timeout(self._exchange_s), self._limit.hold():
-                signed = parse_jws(await self._fetch(target, "location"))
+                signed = certificate_chain.parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()
                 # Within the limit too: it is the holder's work, for any content. Certificates do not follow the sandbox's
                 # clock.
-                verify_payload(signed, key, target.host, trusted, self._clock.real_now())
+                certificate_chain.verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         except TimeoutError:
             raise LocationUnreachable(f"not read within {self._exchange_s:g} s") from None
         except errors.ServiceUnavailable as error:
@@ -258,31 +249,25 @@ class LocationReader:
         try:
             target = self._parse_target(jku)
         except TargetRefused as refused:
-            raise refusal(f"signed with a key whose jku {refused.reason}") from None
+            raise certificate_chain.refusal(f"signed with a key whose jku {refused.reason}") from None
         # The certificate must name this host, so keys from elsewhere would prove nothing about it.
         if target.host != location.host:
-            raise refusal("signed with a key whose jku is on another host")
+            raise certificate_chain.refusal("signed with a key whose jku is on another host")
         return target
 
-    async def _find_key(self, header: PayloadHeader, location: Target) -> Jwk:
+    async def _find_key(self, header: certificate_chain.PayloadHeader, location: Target) -> certificate_chain.Jwk:
         target = self._parse_jku(header.jku, location)
-        fetched_s, kept = self._key_sets.get(target, (0.0, None))
-        if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_CACHED_S:
-            key = select_key(kept, header)
+        kept = self._key_sets.get(target)
+        if kept is not None and self._clock.monotonic_s() - kept[0] < KEYS_CACHED_S:
+            key = certificate_chain.select_key(kept[1], header)
             if key is not None:
                 return key
         fetched = await self._fetch(target, "jku")
-        key = select_key(fetched, header)
+        key = certificate_chain.select_key(fetched, header)
         if key is None:
-            raise refusal("signed with a key (kid, x5t#S256) that its jku does not have")
-        self._keep(target, fetched)
+            raise certificate_chain.refusal("signed with a key (kid, x5t#S256) that its jku does not have")
+        self._key_sets.keep(target, (self._clock.monotonic_s(), fetched))
         return key
-
-    def _keep(self, target: Target, key_set: bytes) -> None:
-        self._key_sets.pop(target, None)
-        if len(self._key_sets) >= self._key_sets_max:
-            del self._key_sets[next(iter(self._key_sets))]
-        self._key_sets[target] = (self._clock.monotonic_s(), key_set)
 
     async def _fetch(self, target: Target, what: str) -> bytes:
         try:
@@ -299,7 +284,9 @@ class LocationReader:
             # The status is named only for loopback: our address must not serve to probe other hosts.
             found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
             raise errors.InvalidQrCode(f"emv: its {what} {found}")
-        if _is_too_long(answer):
+        # A connection cuts a body that is too long without an error.
+        length = answer.headers.get("content-length", "")
+        if len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX):
             raise errors.InvalidQrCode(f"emv: its {what} serves more than {BODY_LENGTH_MAX // 1024} KiB")
         if answer.error is not None:
             raise LocationUnreachable(f"{what}: {answer.error}")
@@ -316,9 +303,3 @@ def _request(target: Target) -> bytes:
         "\r\n",
     )
     return "\r\n".join(lines).encode("ascii")
-
-
-def _is_too_long(answer: ReceivedAnswer) -> bool:
-    # A connection cuts a body that is too long without an error.
-    length = answer.headers.get("content-length", "")
-    return len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX)

@@ -8,32 +8,10 @@ from typing import Any, Final, get_args
 from msgspec import Struct
 
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.due_charges.api import (
-    Abatimento,
-    CobsVConsultadas,
-    CobVCompleta,
-    CobVListQuery,
-    Desconto,
-    DescontoDia,
-    DevedorEndereco,
-    Juros,
-    ParametrosCobV,
-    ValorVencimento,
-    Vencimento,
-)
+from pixconnect.features.due_charges import api as due_records
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
-from pixconnect.features.pix_api.api import charge_body, frame, location
+from pixconnect.features.pix_api.api import charge_body, charge_records, frame, location
 from pixconnect.features.pix_api.api.charge_body import ChargePut
-from pixconnect.features.pix_api.api.charge_records import (
-    Calendario,
-    CobCompleta,
-    CobListQuery,
-    CobQuery,
-    CobsConsultadas,
-    Devedor,
-    Linha,
-    Valor,
-)
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Violations
 from pixconnect.features.pix_api.rules import ChargeSearch, Violated
@@ -115,8 +93,8 @@ class _Kind(Struct, frozen=True, kw_only=True):
     read_put: Callable[[Mapping[str, object]], ChargePut]
     show: Callable[[Services, OwnAccount, StandardCharge, Pix | None], Struct]
     """One charge of this account, and the Pix that has paid it."""
-    list_query: type[CobListQuery]
-    page: Callable[..., CobsConsultadas | CobsVConsultadas]
+    list_query: type[charge_records.CobListQuery]
+    page: Callable[..., charge_records.CobsConsultadas | due_records.CobsVConsultadas]
 
 
 async def _put(services: Services, request: Asked, kind: _Kind, txid: str | None, *, is_new: bool = False) -> Reply:
@@ -149,7 +127,7 @@ async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
 
 async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
     txid = _read_txid(request)
-    parameters = request.query.under(CobQuery, kind.entity)
+    parameters = request.query.under(charge_records.CobQuery, kind.entity)
     revision = parameters.integer("revisao")
     # A missing charge precedes mistakes in the query, and in a body.
     if parameters.violations.rows:
@@ -183,7 +161,7 @@ async def _list(services: Services, request: Asked, kind: _Kind) -> Reply:
     paid_by = await charge_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
     filters = dict(cpf=cpf, cnpj=cnpj, location_presente=is_placed, status=status, lote=lot_number)
-    asked_for = frame.describe(interval, asked, page.total_count, ParametrosCobV, **filters)
+    asked_for = frame.describe(interval, asked, page.total_count, due_records.ParametrosCobV, **filters)
     cobs = [kind.show(services, own, item, paid_by.get(item.charge.id)) for item in page.items]
     return Reply(status=200, record=kind.page(parametros=asked_for, cobs=cobs))
 
@@ -212,22 +190,25 @@ def _read_txid(request: Asked) -> str:
     return txid
 
 
-def _show(services: Services, _: OwnAccount, shown: StandardCharge, pix: Pix | None) -> CobCompleta:
+def _show(services: Services, _: OwnAccount, shown: StandardCharge, pix: Pix | None) -> charge_records.CobCompleta:
     contents = shown.contents
     modality = None if contents.may_change_amount is None else int(contents.may_change_amount)
-    return CobCompleta(
-        calendario=Calendario(criacao=format_milliseconds(counts_from(shown.charge)), expiracao=contents.lifetime_s),
-        devedor=contents.payer and Devedor(nome=contents.payer.name, **_show_tax_id(contents.payer.tax_id)),
-        valor=Valor(original=format_reais(contents.amount_cents), modalidade_alteracao=modality),
+    return charge_records.CobCompleta(
+        calendario=charge_records.Calendario(
+            criacao=format_milliseconds(counts_from(shown.charge)), expiracao=contents.lifetime_s
+        ),
+        devedor=contents.payer
+        and charge_records.Devedor(nome=contents.payer.name, **_show_tax_id(contents.payer.tax_id)),
+        valor=charge_records.Valor(original=format_reais(contents.amount_cents), modalidade_alteracao=modality),
         **_show_both(services, shown, pix),
     )
 
 
-def _show_due(services: Services, own: OwnAccount, shown: StandardCharge, pix: Pix | None) -> CobVCompleta:
+def _show_due(services: Services, own: OwnAccount, shown: StandardCharge, pix: Pix | None) -> due_records.CobVCompleta:
     contents = shown.contents
     terms = errors.require(contents.due, "a charge of this kind has a due date")
-    return CobVCompleta(
-        calendario=Vencimento(
+    return due_records.CobVCompleta(
+        calendario=due_records.Vencimento(
             criacao=format_milliseconds(shown.charge.created_at),
             vencimento=terms.due_on.isoformat(),
             validade_apos_vencimento=terms.valid_days,
@@ -240,7 +221,6 @@ def _show_due(services: Services, own: OwnAccount, shown: StandardCharge, pix: P
 
 
 def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> dict[str, Any]:
-    """Return the members that both kinds have."""
     charge, contents = shown.charge, shown.contents
     place = shown.location and location.show(services, shown.location, charge.txid)
     return dict(
@@ -252,7 +232,7 @@ def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> di
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         chave=contents.key,
         solicitacao_pagador=contents.question,
-        linhas=[Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
+        linhas=[charge_records.Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
         pix_copia_e_cola=charge.br_code if place or charge.institution_id is not None else None,
         pix=None if pix is None else [pix],
     )
@@ -272,10 +252,10 @@ def _show_tax_id(number: str) -> dict[str, str]:
     return {"cpf" if tax_id.is_cpf(number) else "cnpj": number}
 
 
-def _show_debtor(contents: ChargeContents) -> DevedorEndereco:
+def _show_debtor(contents: ChargeContents) -> due_records.DevedorEndereco:
     payer = errors.require(contents.payer, "a charge of this kind names its payer")
     address = contents.address or PayerAddress()
-    return DevedorEndereco(
+    return due_records.DevedorEndereco(
         nome=payer.name,
         **_show_tax_id(payer.tax_id),
         email=address.email,
@@ -286,26 +266,31 @@ def _show_debtor(contents: ChargeContents) -> DevedorEndereco:
     )
 
 
-def _show_value(amount_cents: int, terms: DueTerms) -> ValorVencimento:
+def _show_value(amount_cents: int, terms: DueTerms) -> due_records.ValorVencimento:
     interest = terms.interest
-    return ValorVencimento(
+    return due_records.ValorVencimento(
         original=format_reais(amount_cents),
         multa=terms.fine and _show_deduction(terms.fine),
         juros=interest
-        and Juros(modalidade=INTEREST_KINDS.index(interest.kind) + 1, valor_perc=format_reais(interest.value)),
+        and due_records.Juros(
+            modalidade=INTEREST_KINDS.index(interest.kind) + 1, valor_perc=format_reais(interest.value)
+        ),
         abatimento=terms.rebate and _show_deduction(terms.rebate),
         desconto=terms.discount and _show_discount(terms.discount),
     )
 
 
-def _show_deduction(part: Fine | Rebate) -> Abatimento:
+def _show_deduction(part: Fine | Rebate) -> due_records.Abatimento:
     # The standard numbers a kind by its place in its table.
-    return Abatimento(modalidade=DEDUCTION_KINDS.index(part.kind) + 1, valor_perc=format_reais(part.value))
+    return due_records.Abatimento(modalidade=DEDUCTION_KINDS.index(part.kind) + 1, valor_perc=format_reais(part.value))
 
 
-def _show_discount(discount: Discount) -> Desconto:
-    dated = [DescontoDia(dia=each.until.isoformat(), valor_perc=format_reais(each.value)) for each in discount.dated]
-    return Desconto(
+def _show_discount(discount: Discount) -> due_records.Desconto:
+    dated = [
+        due_records.DescontoDia(dia=each.until.isoformat(), valor_perc=format_reais(each.value))
+        for each in discount.dated
+    ]
+    return due_records.Desconto(
         modalidade=DISCOUNT_KINDS.index(discount.kind) + 1,
         valor_perc=None if discount.value is None else format_reais(discount.value),
         dias=dated or None,
@@ -313,12 +298,16 @@ def _show_discount(discount: Discount) -> Desconto:
 
 
 _COB: Final = _Kind(
-    entity=AT_ONCE, read_put=charge_body.read_put, show=_show, list_query=CobListQuery, page=CobsConsultadas
+    entity=AT_ONCE,
+    read_put=charge_body.read_put,
+    show=_show,
+    list_query=charge_records.CobListQuery,
+    page=charge_records.CobsConsultadas,
 )
 _COBV: Final = _Kind(
     entity=WITH_DUE_DATE,
     read_put=charge_body.read_due_put,
     show=_show_due,
-    list_query=CobVListQuery,
-    page=CobsVConsultadas,
+    list_query=due_records.CobVListQuery,
+    page=due_records.CobsVConsultadas,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
@@ -15,36 +15,25 @@ from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.pix_api.api.charge_records import CobRevisada, CobSolicitada
 from pixconnect.features.pix_api.api.violations import Members, Violations
-from pixconnect.kernel.rules import holder
-from pixconnect.kernel.rules.charge_contents import (
-    LIFETIME_S,
-    VALID_DAYS,
-    ChargeContents,
-    ContentsChange,
-    DatedDiscount,
-    Discount,
-    DiscountKind,
-    DueChange,
-    DueTerms,
-    Fine,
-    Interest,
-    Line,
-    Payer,
-    PayerAddress,
-    Rebate,
-)
+from pixconnect.kernel.rules import charge_contents, holder
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 
-PartT = TypeVar("PartT", Fine, Interest, Rebate)
+PartT = TypeVar("PartT", charge_contents.Fine, charge_contents.Interest, charge_contents.Rebate)
+
+# What a put leaves out; whatever else is missing is a violation.
+_NO_CONTENTS: Final = charge_contents.ChargeContents(lifetime_s=charge_contents.LIFETIME_S, amount_cents=0, key="")
+_NO_DUE_CONTENTS: Final = charge_contents.ChargeContents(
+    lifetime_s=0, amount_cents=0, key="", due=charge_contents.DueTerms(due_on=date.min)
+)
 
 
 class ChargePut(Struct, frozen=True):
-    contents: ChargeContents
+    contents: charge_contents.ChargeContents
     location_id: int | None
 
 
 class ChargePatch(Struct, frozen=True):
-    change: ContentsChange
+    change: charge_contents.ContentsChange
     location_id: int | None
     removes: bool
 
@@ -54,16 +43,7 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(AT_ONCE), CobSolicitada, members)
     change, location_id = _read_change(body, is_whole=True)
     body.raise_if_any()
-    contents = ChargeContents(
-        lifetime_s=change.lifetime_s or LIFETIME_S,
-        amount_cents=change.amount_cents or 0,
-        may_change_amount=change.may_change_amount,
-        key=change.key or "",
-        payer=change.payer,
-        question=change.question,
-        lines=change.lines or (),
-    )
-    return ChargePut(contents, location_id)
+    return ChargePut(charge_contents.change_contents(_NO_CONTENTS, change), location_id)
 
 
 def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
@@ -76,7 +56,7 @@ def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePat
     return ChargePatch(change, location_id, removes)
 
 
-def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChange, int | None]:
+def _read_change(body: Members, *, is_whole: bool = False) -> tuple[charge_contents.ContentsChange, int | None]:
     # In the standard's order of violations.
     calendar = body.object("calendario")
     lifetime_s = None if calendar is None else calendar.integer("expiracao")
@@ -86,7 +66,7 @@ def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChan
     key = _read_own_key(body)
     question = body.text("solicitacaoPagador")
     lines = _read_added_lines(body)
-    change = ContentsChange(
+    change = charge_contents.ContentsChange(
         lifetime_s=lifetime_s,
         amount_cents=amount_cents,
         may_change_amount=may_change_amount,
@@ -122,7 +102,7 @@ def _read_removing(body: Members, record: type[Struct]) -> bool:
     return removes
 
 
-def _read_person(body: Members, debtor: Members) -> Payer | None:
+def _read_person(body: Members, debtor: Members) -> charge_contents.Payer | None:
     cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
     if debtor.has("cpf") and debtor.has("cnpj"):
         debtor.refuse("cnpj", "não pode ser usado junto com cpf")
@@ -130,7 +110,7 @@ def _read_person(body: Members, debtor: Members) -> Payer | None:
         body.refuse("devedor", "deve ter cpf ou cnpj")
     name = debtor.text("nome")
     found = cpf or cnpj
-    return None if name is None or found is None else Payer(name=name, tax_id=found)
+    return None if name is None or found is None else charge_contents.Payer(name=name, tax_id=found)
 
 
 def _read_own_key(body: Members) -> str | None:
@@ -139,15 +119,15 @@ def _read_own_key(body: Members) -> str | None:
     return None if found is None else found.key
 
 
-def _read_added_lines(body: Members) -> tuple[Line, ...] | None:
+def _read_added_lines(body: Members) -> tuple[charge_contents.Line, ...] | None:
     sent = body.objects("infoAdicionais")
     if sent is None:
         return None
-    lines: list[Line] = []
+    lines: list[charge_contents.Line] = []
     for line in sent:
         name, value = line.text("nome"), line.text("valor")
         if name is not None and value is not None:
-            lines.append(Line(name=name, value=value))
+            lines.append(charge_contents.Line(name=name, value=value))
     return tuple(lines)
 
 
@@ -161,28 +141,10 @@ def read_due_put(members: Mapping[str, object]) -> ChargePut:
     body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
     change, location_id = _read_due_change(body)
     body.raise_if_any()
-    due = change.due or DueChange()
-    contents = ChargeContents(
-        lifetime_s=0,
-        amount_cents=change.amount_cents or 0,
-        key=change.key or "",
-        payer=change.payer,
-        address=change.address,
-        question=change.question,
-        lines=change.lines or (),
-        due=DueTerms(
-            due_on=due.due_on or date.min,
-            valid_days=VALID_DAYS if due.valid_days is None else due.valid_days,
-            fine=due.fine,
-            interest=due.interest,
-            rebate=due.rebate,
-            discount=due.discount,
-        ),
-    )
-    return ChargePut(contents, location_id)
+    return ChargePut(charge_contents.change_contents(_NO_DUE_CONTENTS, change), location_id)
 
 
-def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
+def _read_due_change(body: Members) -> tuple[charge_contents.ContentsChange, int | None]:
     # In the standard's order of violations.
     calendar = body.object("calendario")
     due_on = None if calendar is None else calendar.day("dataDeVencimento")
@@ -194,15 +156,15 @@ def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
     location_id = _read_wanted_location(body)
     value = body.object("valor")
     amount_cents = None if value is None else _read_original(value)
-    due = DueChange(
+    due = charge_contents.DueChange(
         due_on=due_on,
         valid_days=valid_days,
-        fine=_read_part(value, "multa", DEDUCTION_KINDS, Fine),
-        interest=_read_part(value, "juros", INTEREST_KINDS, Interest),
-        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
+        fine=_read_part(value, "multa", DEDUCTION_KINDS, charge_contents.Fine),
+        interest=_read_part(value, "juros", INTEREST_KINDS, charge_contents.Interest),
+        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, charge_contents.Rebate),
         discount=None if value is None else _read_discount(value),
     )
-    change = ContentsChange(
+    change = charge_contents.ContentsChange(
         amount_cents=amount_cents,
         key=key,
         payer=payer,
@@ -215,19 +177,19 @@ def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
     return change, location_id
 
 
-def _read_debtor(body: Members) -> tuple[Payer | None, PayerAddress | None]:
+def _read_debtor(body: Members) -> tuple[charge_contents.Payer | None, charge_contents.PayerAddress | None]:
     debtor = body.object("devedor")
     if debtor is None:
         return None, None
     payer = _read_person(body, debtor)
-    address = PayerAddress(
+    address = charge_contents.PayerAddress(
         email=debtor.text("email") or None,
         street=debtor.text("logradouro") or None,
         city=debtor.text("cidade") or None,
         state=debtor.text("uf") or None,
         postal_code=debtor.text("cep") or None,
     )
-    return payer, None if address == PayerAddress() else address
+    return payer, None if address == charge_contents.PayerAddress() else address
 
 
 def _read_original(value: Members) -> int | None:
@@ -245,7 +207,7 @@ def _read_part(value: Members | None, member: str, kinds: Sequence[str], record:
     return None if modality is None or rate is None else record(kind=kinds[modality - 1], value=rate)
 
 
-def _read_discount(value: Members) -> Discount | None:
+def _read_discount(value: Members) -> charge_contents.Discount | None:
     discount = value.object("desconto")
     if discount is None:
         return None
@@ -253,7 +215,7 @@ def _read_discount(value: Members) -> Discount | None:
     dated = _read_dated(discount)
     if modality is None:
         return None
-    kind: DiscountKind = DISCOUNT_KINDS[modality - 1]
+    kind: charge_contents.DiscountKind = DISCOUNT_KINDS[modality - 1]
     if kind in UNTIL_A_DATE:
         if discount.has("valorPerc"):
             discount.refuse("valorPerc", "não pode ser usado com as modalidades 1 e 2")
@@ -264,13 +226,13 @@ def _read_discount(value: Members) -> Discount | None:
             discount.refuse("valorPerc", "é obrigatório com as modalidades 3 a 6")
         if discount.has("descontoDataFixa"):
             discount.refuse("descontoDataFixa", "não pode ser usado com as modalidades 3 a 6")
-    return Discount(kind=kind, value=rate, dated=dated)
+    return charge_contents.Discount(kind=kind, value=rate, dated=dated)
 
 
-def _read_dated(discount: Members) -> tuple[DatedDiscount, ...]:
-    dated: list[DatedDiscount] = []
+def _read_dated(discount: Members) -> tuple[charge_contents.DatedDiscount, ...]:
+    dated: list[charge_contents.DatedDiscount] = []
     for each in discount.objects("descontoDataFixa") or ():
         until, rate = each.day("data"), each.amount("valorPerc")
         if until is not None and rate is not None:
-            dated.append(DatedDiscount(until=until, value=rate))
+            dated.append(charge_contents.DatedDiscount(until=until, value=rate))
     return tuple(dated)

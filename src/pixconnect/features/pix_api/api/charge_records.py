@@ -183,13 +183,9 @@ class ParametrosCob(Parametros, frozen=True, kw_only=True, omit_defaults=True, r
     """O que foi pedido, e a página."""
 
     cpf: Cpf | None = None
-    """Como foi pedido."""
     cnpj: Cnpj | None = None
-    """Como foi pedido."""
     location_presente: bool | None = None
-    """Como foi pedido."""
     status: CobStatus | None = None
-    """Como foi pedido."""
 
 
 class CobsConsultadas(Struct, frozen=True, kw_only=True):

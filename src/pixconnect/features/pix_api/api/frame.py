@@ -289,14 +289,6 @@ class Interval(Struct, frozen=True):
     inicio: datetime | None
     fim: datetime | None
 
-    @property
-    def shown_inicio(self) -> str | None:
-        return self.inicio and format_milliseconds(self.inicio)
-
-    @property
-    def shown_fim(self) -> str | None:
-        return self.fim and format_milliseconds(self.fim)
-
 
 class StandardPageRequest(Struct, frozen=True):
     number: int
@@ -317,8 +309,8 @@ def describe(
     interval: Interval, page: StandardPageRequest, total_count: int, record: type[ListedT], **filters: object
 ) -> ListedT:
     """Describe a list: the interval, the page, and the filters of its record."""
-    told = dict(inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(total_count))
-    return record(**told, **filters)
+    inicio, fim = (each and format_milliseconds(each) for each in (interval.inicio, interval.fim))
+    return record(inicio=inicio, fim=fim, paginacao=page.paginate(total_count), **filters)
 
 
 def read_interval(parameters: Parameters) -> Interval:

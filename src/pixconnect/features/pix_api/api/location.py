@@ -61,9 +61,7 @@ class ParametrosLoc(Parametros, frozen=True, kw_only=True, omit_defaults=True, r
     """O que foi pedido, e a página."""
 
     tx_id_presente: bool | None = None
-    """Como foi pedido."""
     tipo_cob: TipoCob | None = None
-    """Como foi pedido."""
 
 
 class PayloadLocationConsultadas(Struct, frozen=True, kw_only=True):

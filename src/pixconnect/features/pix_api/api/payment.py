@@ -9,16 +9,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.pix_api.api.frame import (
-    Asked,
-    Parametros,
-    PeriodQuery,
-    describe,
-    make_span,
-    read_interval,
-    read_page,
-    refuse_both_tax_ids,
-)
+from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.features.pix_api.service import pix as standard_pix_usecases
@@ -30,7 +21,7 @@ from pixconnect.platform.base import errors
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 
 
-async def get_pix(services: Services, request: Asked) -> Reply:
+async def get_pix(services: Services, request: frame.Asked) -> Reply:
     """Consulta um Pix recebido.
 
     Há todo Pix recebido e já liquidado, com suas devoluções.
@@ -40,7 +31,7 @@ async def get_pix(services: Services, request: Asked) -> Reply:
     return Reply(status=200, record=pix)
 
 
-class PixQuery(PeriodQuery, frozen=True, kw_only=True):
+class PixQuery(frame.PeriodQuery, frozen=True, kw_only=True):
     """Quais Pix."""
 
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
@@ -57,7 +48,7 @@ class PixQuery(PeriodQuery, frozen=True, kw_only=True):
     """Da versão 2.10.0, cujos valores não conhecemos: é devolvido em `parametros` e não filtra nada."""
 
 
-class ParametrosConsultaPix(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ParametrosConsultaPix(frame.Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """O que foi pedido, e a página."""
 
     txid: str | None = None
@@ -77,24 +68,26 @@ class PixConsultados(Struct, frozen=True, kw_only=True):
     """Do mais novo ao mais antigo, pelo `horario`."""
 
 
-async def list_pix(services: Services, request: Asked) -> Reply:
+async def list_pix(services: Services, request: frame.Asked) -> Reply:
     """Lista os Pix recebidos.
 
     Os liquidados entre `inicio` e `fim`, do mais novo ao mais antigo.
     """
     parameters = request.query.under(PixQuery, "pix")
-    interval = read_interval(parameters)
+    interval = frame.read_interval(parameters)
     txid = parameters.text("txid")
     has_txid, has_refunds = parameters.boolean("txIdPresente"), parameters.boolean("devolucaoPresente")
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
-    refuse_both_tax_ids(parameters, cpf, cnpj)
+    frame.refuse_both_tax_ids(parameters, cpf, cnpj)
     contest_purpose = parameters.text("finalidadeMED")
-    page = read_page(parameters)
+    page = frame.read_page(parameters)
     parameters.raise_if_any()
     search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
-    found = await standard_pix_usecases.list_pix(services.context, request.caller, search, make_span(interval, page))
+    found = await standard_pix_usecases.list_pix(
+        services.context, request.caller, search, frame.make_span(interval, page)
+    )
     filters = dict(txid=txid, has_txid=has_txid, has_refunds=has_refunds, contest_purpose=contest_purpose)
-    parametros = describe(interval, page, found.total_count, ParametrosConsultaPix, cpf=cpf, cnpj=cnpj, **filters)
+    parametros = frame.describe(interval, page, found.total_count, ParametrosConsultaPix, cpf=cpf, cnpj=cnpj, **filters)
     return Reply(status=200, record=PixConsultados(parametros=parametros, pix=found.items))
 
 
@@ -120,7 +113,7 @@ class DevolucaoSolicitada(Struct, frozen=True, kw_only=True):
     """Para o pagador ler."""
 
 
-async def put_refund(services: Services, request: Asked, *, is_new: bool = False) -> Reply:
+async def put_refund(services: Services, request: frame.Asked, *, is_new: bool = False) -> Reply:
     """Pede a devolução de um Pix.
 
     Várias devoluções parciais são possíveis, até 90 dias depois da liquidação e nunca além do valor do Pix. A mesma
@@ -152,7 +145,7 @@ async def put_refund(services: Services, request: Asked, *, is_new: bool = False
     return Reply(status=201, record=refund)
 
 
-async def get_refund(services: Services, request: Asked) -> Reply:
+async def get_refund(services: Services, request: frame.Asked) -> Reply:
     """Consulta uma devolução."""
     end_to_end_id, refund_id = request.parameter
     if not _REFUND_ID.fullmatch(refund_id):

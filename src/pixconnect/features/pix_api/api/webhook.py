@@ -10,16 +10,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
-from pixconnect.features.pix_api.api.frame import (
-    Asked,
-    PageQuery,
-    Paginacao,
-    Parametros,
-    describe,
-    make_span,
-    read_interval,
-    read_page,
-)
+from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import NO_PIX_KEY, Parameters, Violations
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service.pix import Instante
@@ -57,7 +48,7 @@ class WebhookCompleto(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """Quando foi configurado pela última vez."""
 
 
-class WebhookListQuery(PageQuery, frozen=True, kw_only=True):
+class WebhookListQuery(frame.PageQuery, frozen=True, kw_only=True):
     """Quais webhooks."""
 
     inicio: Instante | None = None
@@ -69,13 +60,13 @@ class WebhookListQuery(PageQuery, frozen=True, kw_only=True):
 class WebhooksConsultados(Struct, frozen=True, kw_only=True):
     """Uma página dos seus webhooks."""
 
-    parametros: Parametros
+    parametros: frame.Parametros
     """O que foi pedido, e a página."""
     webhooks: list[WebhookCompleto]
     """Os configurados por último primeiro."""
 
 
-async def put_webhook(services: Services, request: Asked, profile: InstitutionProfile | None = None) -> Reply:
+async def put_webhook(services: Services, request: frame.Asked, profile: InstitutionProfile | None = None) -> Reply:
     """Configura o webhook de uma chave.
 
     Todo Pix liquidado a favor da chave é avisado, com ou sem txid, e toda devolução que termina. Configurar de novo troca a
@@ -87,7 +78,7 @@ async def put_webhook(services: Services, request: Asked, profile: InstitutionPr
 
 async def set_up(
     services: Services,
-    request: Asked,
+    request: frame.Asked,
     profile: InstitutionProfile | None = None,
     probe: Callable[[str], Awaitable[None]] | None = None,
 ) -> str:
@@ -106,13 +97,13 @@ async def set_up(
     return url
 
 
-async def get_webhook(services: Services, request: Asked) -> Reply:
+async def get_webhook(services: Services, request: frame.Asked) -> Reply:
     """Consulta o webhook de uma chave."""
     webhook = await key_webhook_usecases.read_webhook(services.context, request.caller, read_key(request))
     return Reply(status=200, record=_show(webhook, await _read_cnpj(services, request.caller)))
 
 
-async def delete_webhook(services: Services, request: Asked) -> Reply:
+async def delete_webhook(services: Services, request: frame.Asked) -> Reply:
     """Remove o webhook de uma chave.
 
     O que ainda não foi entregue não é mais enviado.
@@ -121,19 +112,19 @@ async def delete_webhook(services: Services, request: Asked) -> Reply:
     return Reply(status=204)
 
 
-async def list_webhooks(services: Services, request: Asked) -> Reply:
+async def list_webhooks(services: Services, request: frame.Asked) -> Reply:
     """Lista os seus webhooks."""
     parameters = request.query.under(WebhookListQuery, _ENTITY)
-    interval, asked = read_interval(parameters), read_page(parameters)
+    interval, asked = frame.read_interval(parameters), frame.read_page(parameters)
     parameters.raise_if_any()
-    page = await key_webhook_usecases.list_webhooks(services.context, request.caller, make_span(interval, asked))
+    page = await key_webhook_usecases.list_webhooks(services.context, request.caller, frame.make_span(interval, asked))
     cnpj = await _read_cnpj(services, request.caller)
-    parametros = describe(interval, asked, page.total_count, Parametros)
+    parametros = frame.describe(interval, asked, page.total_count, frame.Parametros)
     webhooks = [_show(webhook, cnpj) for webhook in page.items]
     return Reply(status=200, record=WebhooksConsultados(parametros=parametros, webhooks=webhooks))
 
 
-def read_key(request: Asked) -> str:
+def read_key(request: frame.Asked) -> str:
     """Read the key in the path; raises ``Violated`` for an invalid form."""
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
@@ -206,28 +197,18 @@ class Entrega(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """Quando ficou devida."""
 
 
-class EntregaListQuery(PageQuery, frozen=True, kw_only=True):
+class EntregaListQuery(WebhookListQuery, frozen=True, kw_only=True):
     """Quais entregas."""
 
-    inicio: Instante | None = None
-    """O instante mais antigo, incluído; RFC 3339 com fuso."""
-    fim: Instante | None = None
-    """O instante mais novo, incluído; RFC 3339 com fuso."""
     situacao: Situacao | None = None
     """Só as desta situação."""
 
 
-class ParametrosEntregas(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ParametrosEntregas(frame.Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """O que foi pedido, e a página."""
 
-    inicio: Instante | None = None
-    """Como foi pedido, em UTC."""
-    fim: Instante | None = None
-    """Como foi pedido, em UTC."""
     situacao: Situacao | None = None
     """Como foi pedida."""
-    paginacao: Paginacao
-    """A página."""
 
 
 class EntregasConsultadas(Struct, frozen=True, kw_only=True):
@@ -255,7 +236,7 @@ class Reenvio(Struct, frozen=True, kw_only=True):
     """Quantos avisos."""
 
 
-async def list_deliveries(services: Services, request: Asked) -> Reply:
+async def list_deliveries(services: Services, request: frame.Asked) -> Reply:
     """Lista as entregas de um webhook, com seus envios.
 
     O padrão não tem esta operação: ela é desta casa.
@@ -264,23 +245,23 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
     # The webhook is looked up before the query is checked.
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
     parameters = request.query.under(EntregaListQuery, _ENTITY)
-    interval = read_interval(parameters)
+    interval = frame.read_interval(parameters)
     situation = parameters.choice("situacao", _CHOICES)
-    asked = read_page(parameters)
+    asked = frame.read_page(parameters)
     parameters.raise_if_any()
     page = await key_webhook_usecases.list_deliveries(
         services.context,
         request.caller,
         key,
         None if situation is None else _STATUSES[situation],
-        make_span(interval, asked),
+        frame.make_span(interval, asked),
     )
-    parametros = describe(interval, asked, page.total_count, ParametrosEntregas, situacao=situation)
+    parametros = frame.describe(interval, asked, page.total_count, ParametrosEntregas, situacao=situation)
     entregas = [_show_notice(delivery) for delivery in page.items]
     return Reply(status=200, record=EntregasConsultadas(parametros=parametros, entregas=entregas))
 
 
-async def redeliver(services: Services, request: Asked) -> Reply:
+async def redeliver(services: Services, request: frame.Asked) -> Reply:
     """Envia de novo o corpo de uma entrega, já.
 
     Vão os mesmos bytes, com todos os Pix desse corpo, e os prazos recomeçam. O padrão não tem esta operação: ela é desta casa.
@@ -292,7 +273,7 @@ async def redeliver(services: Services, request: Asked) -> Reply:
     return Reply(status=200, record=_show_notice(delivery))
 
 
-async def replay(services: Services, request: Asked) -> Reply:
+async def replay(services: Services, request: frame.Asked) -> Reply:
     """Avisa de novo tudo o que houve em um intervalo.
 
     Cada Pix vai como está agora; o que já espera para ser enviado não vai duas vezes. O padrão não tem esta operação: ela é
@@ -303,7 +284,7 @@ async def replay(services: Services, request: Asked) -> Reply:
     body = request.body.under(ReenvioSolicitado, _ENTITY)
     texts = {name: body.text(name, length_max=64) for name in ("inicio", "fim")}
     body.raise_if_any()
-    interval = read_interval(Parameters(body.violations, {name: text or "" for name, text in texts.items()}))
+    interval = frame.read_interval(Parameters(body.violations, {name: text or "" for name, text in texts.items()}))
     body.raise_if_any()
     first, last = (errors.require(each, "a missing value is a violation") for each in (interval.inicio, interval.fim))
     count = await key_webhook_usecases.redeliver_events(services.context, request.caller, key, first, last)

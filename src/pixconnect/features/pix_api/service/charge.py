@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -26,12 +25,12 @@ from pixconnect.features.institutions.service.institution_charge import (
 )
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables.pending_call import CHANGES
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import ChargeSearch, Violated, Violation
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.features.pix_api.service.location import locate_charges
 from pixconnect.features.pix_api.service.pix import Pix
-from pixconnect.features.pix_api.tables import charge_search as charge_search_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
@@ -44,7 +43,6 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import LocationKind
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
@@ -137,11 +135,10 @@ async def read_charge(
     revision: int | None = None,
     kind: LocationKind = location_rules.AT_ONCE,
 ) -> StandardCharge:
-    """Read a charge's present state, or an earlier revision."""
     charge = await _find(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
-        earlier = await revision_store.find(context.pool, charge.holder_id, charge.id, revision)
+        earlier = await charge_store.find_revision(context.pool, charge.holder_id, charge.id, revision)
         if earlier is None:
             reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
             raise Violated(kind, [Violation(property="revisao", reason=reason, value=str(revision))])
@@ -188,25 +185,20 @@ async def make_write(
         own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
         new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
-        write_code=partial(
-            _write_code, prefix, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
+        write_code=lambda path: br_code.format_dynamic_br_code(
+            prefix + path, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
         ),
     )
 
 
-def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: bool) -> str:
-    return br_code.format_dynamic_br_code(prefix + path, name, city, is_paid_once=is_paid_once)
-
-
 async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
     """Read a page of the holder's charges, of both APIs, newest first."""
-    page = await charge_search_store.search(context.pool, caller.holder_id, search, span)
+    page = await pix_store.search_charges(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 
 
 async def find_pix(context: Context, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
-    """Find the payments of paid charges, by the charge's id."""
     # Those of a predecessor's charges were paid to it.
     paid = [each.charge for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
     transfers: dict[int, Transfer] = {}
@@ -240,7 +232,9 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
             held = " and a payment of it was accepted" if charge.held_by is not None else ""
             raise errors.BadRequest(f"txid: the charge is {charge.status}{held}: it cannot be removed")
         if charge.institution_id is None:
-            removed, change = await _remove_here(context, connection, charge), None
+            work = await begin_work(Batch[Any]((), connection, context.clock))
+            removed, change = remove_locked(work, charge, "REMOVED_BY_PSP"), None
+            await work.write()
             before, after = {"status": charge.status}, {"status": removed.status}
         else:
             removed, change = charge, await _want_at_institution(context, connection, charge)
@@ -249,13 +243,6 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
             context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
         )
     return removed if change is None else await _await_removal(context, change, wait_s)
-
-
-async def _remove_here(context: Operator, connection: Connection, charge: Charge) -> Charge:
-    work = await begin_work(Batch[Any]((), connection, context.clock))
-    removed = remove_locked(work, charge, "REMOVED_BY_PSP")
-    await work.write()
-    return removed
 
 
 async def _want_at_institution(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
@@ -348,14 +335,13 @@ async def _find_replayed(context: Context, caller: Caller, external_id: str, con
         made = read_contents(charge)
         # Later changes through the other API do not make the request another one.
         if charge.revision:
-            made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
+            made = await charge_store.find_revision(context.pool, charge.holder_id, charge.id, 0)
         if made is not None and are_equivalent(made, contents):
             return charge
     raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
 
 
 def _explain(context: Context, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
-    """Return the contract's refusal."""
     if isinstance(violated, InstitutionViolated):
         refusal = violated.refusal
         return errors.BadRequest(f"due_on: {refusal.reason}") if refusal.code == "due" else explain_refusal(refusal)

@@ -15,10 +15,10 @@ from pixconnect.features.due_charges.service import in_standard_order, judge_ter
 from pixconnect.features.institutions.service.charge_change import remove_locked
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.location import open_own_location
-from pixconnect.features.pix_api.tables import location as location_store
-from pixconnect.features.pix_api.tables.location import LOCATIONS
+from pixconnect.features.pix_api.tables import LOCATIONS
 from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
@@ -27,7 +27,6 @@ from pixconnect.kernel.rules.charge import Charge, announce_charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, are_equivalent, change_contents
 from pixconnect.kernel.rules.location import Location, LocationKind
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import charge_revision as revision_store
 from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -39,8 +38,6 @@ REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
 class StandardCharge(Struct, frozen=True, kw_only=True):
-    """A charge with its contents and location."""
-
     charge: Charge
     contents: ChargeContents
     revision: int
@@ -150,11 +147,11 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     for write in batch:
         write.was_tried = True
     owners = {(charge.id, charge.holder_id) for charge in charges.values()}
-    own = await location_store.find_of_charges(work.connection, owners) if owners else {}
+    own = await pix_store.find_locations_of_charges(work.connection, owners) if owners else {}
     # No other process changes the location of a locked charge.
     wanted = {(location.id, location.holder_id) for location in own.values()}
     wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
-    locations = await location_store.lock(work.connection, wanted) if wanted else {}
+    locations = await pix_store.lock_locations(work.connection, wanted) if wanted else {}
     # Our lost transaction may have committed while we waited for its locations, after we had looked for its charges.
     bound_to = {(location.charge_id, location.holder_id) for location in locations.values()}
     missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
@@ -188,7 +185,7 @@ async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_rem
         return charge.status == made.status and charge.modified_at == made.modified_at
     contents = charge.contents
     if charge.revision != made.revision:
-        contents = await revision_store.find(work.connection, made.holder_id, made.id, made.revision)
+        contents = await charge_store.find_revision(work.connection, made.holder_id, made.id, made.revision)
     return contents == made.contents
 
 

@@ -22,26 +22,13 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.pix_api.rules import Violated, Violation
-from pixconnect.features.pix_api.service.cents_records import (
-    show_cents_charge,
-    show_cents_pix,
-    show_cents_refund,
-    show_failure,
-    show_movement,
-    show_order,
-)
+from pixconnect.features.pix_api.service import cents_records
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
 from pixconnect.features.prepared_transfers import tables as prepared_store
 from pixconnect.features.prepared_transfers.rules import PreparedTransfer, is_approved_by
+from pixconnect.features.webhooks.rules import signature
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
-from pixconnect.features.webhooks.rules.signature import (
-    SECRET_LENGTH,
-    USER_AGENT,
-    CallbackKey,
-    callback_key_seal,
-    make_standard_secret,
-)
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.endpoint import CallbackTerms, EndpointConflict, HostIsAnothers
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -60,7 +47,7 @@ from pixconnect.platform.jose import RsaSigner, make_rsa_key
 _KEPT_MAX: Final = 8
 
 
-async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
+async def list_callback_keys(context: Context, profile: str) -> list[signature.CallbackKey]:
     """List all keys that may sign callbacks; the first signs now."""
     found = await endpoint_store.list_callback_keys(context.pool, profile)
     if found and _open_key(context, found[0]) is not None:
@@ -79,9 +66,9 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
         if private_der is not None:
             return load_signer(private_der)
     made = await asyncio.to_thread(make_rsa_key)
-    sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
+    sealed = context.secret_box.seal(made.private_der, signature.callback_key_seal(made.identifier))
     async with write_alone(context.pool) as connection:
-        key = CallbackKey(
+        key = signature.CallbackKey(
             key_identifier=made.identifier,
             profile=profile,
             public_pem=made.public_pem,
@@ -92,10 +79,10 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
     return load_signer(made.private_der)
 
 
-def _open_key(context: Context, key: CallbackKey) -> bytes | None:
+def _open_key(context: Context, key: signature.CallbackKey) -> bytes | None:
     """Open the private key; ``None`` if it was sealed with a secret key that is gone."""
     try:
-        return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))
+        return context.secret_box.open(key.private_sealed, signature.callback_key_seal(key.key_identifier))
     except SealBroken:
         return None
 
@@ -132,11 +119,11 @@ async def _show_charge_event(
         raise errors.InvariantBroken("charges are never deleted")
     paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
     base_url = context.policy.faces_url + profile.name
-    shown = show_cents_charge(charge, base_url)
+    shown = cents_records.show_cents_charge(charge, base_url)
     if paying is None:
         return {"charge": shown}
     own = await _read_own(context, paying)
-    return {"charge": shown, "pix": show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
+    return {"charge": shown, "pix": cents_records.show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
 
 
 async def _show_transfer_event(
@@ -148,8 +135,8 @@ async def _show_transfer_event(
         charge = None
         if transfer.charge_id is not None:
             charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
-        shown = show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
-        return {"charge": shown.charge, "pix": shown, "pixQrCode": None}
+        shown = cents_records.show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
+        return {"charge": shown.get("charge"), "pix": shown, "pixQrCode": None}
     external_id = transfer.external_id or ""
     found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
     prepared = found.get(external_id)
@@ -158,11 +145,11 @@ async def _show_transfer_event(
         prepared = None
     status = profile.sent.choose_word(transfer.status, transfer.outcome_code)
     said: dict[str, object] = {
-        "payment": show_order(prepared or _as_prepared(transfer), status),
-        "transaction": show_movement(transfer),
+        "payment": cents_records.show_order(prepared or _as_prepared(transfer), status),
+        "transaction": cents_records.show_movement(transfer),
     }
     if transfer.status in ("ERROR", "CANCELLED"):
-        said["error"] = show_failure(transfer, prepared, profile.sent)
+        said["error"] = cents_records.show_failure(transfer, prepared, profile.sent)
     return said
 
 
@@ -175,11 +162,10 @@ async def _show_refund_event(
     original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
     own = await _read_own(context, original)
     # Their notices name the return, while their answers name the payment.
-    shown = structs.replace(show_cents_refund(refund), end_to_end_id=refund.shown_id)
-    is_partial = refund.amount_cents < original.amount_cents
+    named = {"endToEndId": refund.shown_id, "partial": refund.amount_cents < original.amount_cents}
     return {
-        "refundTransaction": {**msgspec.to_builtins(shown), "partial": is_partial},
-        "originalTransaction": show_cents_pix(original, own, None, ""),
+        "refundTransaction": {**cents_records.show_cents_refund(refund), **named},
+        "originalTransaction": cents_records.show_cents_pix(original, own, None, ""),
     }
 
 
@@ -221,7 +207,7 @@ async def sign_for(
 async def sign_as(
     context: Context, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
 ) -> list[tuple[str, str]]:
-    headers = [("Content-Type", "application/json"), ("User-Agent", USER_AGENT)]
+    headers = [("Content-Type", "application/json"), ("User-Agent", signature.USER_AGENT)]
     if authorization is not None:
         headers.append(("Authorization", authorization))
     for kind, name in profile.webhook.signatures.items():
@@ -317,23 +303,23 @@ async def set_account_webhook(context: Context, caller: Caller, url: str, profil
 
 
 async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
-    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
-    if found is not None:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    if found:
         change = EndpointChange(url=url, status="active")
-        await endpoint_usecases.change_endpoint(context, caller, found.id, change)
+        await endpoint_usecases.change_endpoint(context, caller, found[0].id, change)
         return
     # Its owner sets no secret, so one is made for the HMAC signatures.
-    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
+    secret = signature.make_standard_secret(context.entropy.octets(signature.SECRET_LENGTH))
     request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
     terms = CallbackTerms(profile=profile.name, is_only=True)
     await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
 
 
 async def read_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> Endpoint:
-    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
-    if found is None:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    if not found:
         raise errors.NotFound("tipoWebhook: there is no such webhook")
-    return found
+    return found[0]
 
 
 async def delete_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> None:

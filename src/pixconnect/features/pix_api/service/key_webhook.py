@@ -23,14 +23,8 @@ from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus, DueDelivery, KeyDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, KeyWebhook
 from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service import redelivery
-from pixconnect.features.webhooks.service.endpoint import (
-    HostIsAnothers,
-    note_change,
-    refuse_anothers_host,
-    refuse_succeeded,
-    resume_backlog,
-)
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context, of_caller, write_alone, writing
@@ -69,7 +63,7 @@ async def set_webhook(
     except asyncpg.ForeignKeyViolationError:
         # An operator has just removed the key.
         raise Violated(ENTITY, [_not_owned(key)]) from None
-    except HostIsAnothers:
+    except endpoint_usecases.HostIsAnothers:
         raise Violated(ENTITY, [_not_at(url, _ANOTHERS)]) from None
     context.wake_workers()
     return webhook
@@ -101,16 +95,28 @@ async def _set(
 ) -> KeyWebhook:
     # Batches lock the same balance: every settlement after the answer is notified.
     await ledger_store.lock_balance(connection, caller.holder_id)
-    await refuse_succeeded(connection, caller)
-    await refuse_anothers_host(context, connection, caller, url)
+    await endpoint_usecases.refuse_succeeded(connection, caller)
+    await endpoint_usecases.refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
     found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
-        made = _set_format(profile, _open_endpoint(context, webhook))
+        # Its owner sets no secret, so one is made for the HMAC signatures.
+        secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH)).encode()
+        endpoint = Endpoint(
+            id=endpoint_id,
+            holder_id=caller.holder_id,
+            url=url,
+            event_types=endpoint_rules.EVENT_TYPES,
+            secret_sealed=context.secret_box.seal(secret, endpoint_rules.endpoint_seal(endpoint_id)),
+            created_at=now,
+            modified_at=now,
+            pix_key=key,
+        )
+        made = _set_format(profile, endpoint)
         await endpoint_store.insert(connection, made)
         await endpoint_store.KEY_WEBHOOK.insert(connection, webhook)
-        await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
+        await endpoint_usecases.note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
     before = errors.require(
         await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
@@ -119,14 +125,13 @@ async def _set(
     after = _set_format(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
     await endpoint_store.set_created(connection, key, now)
-    await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
+    await endpoint_usecases.note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
-        await resume_backlog(connection, before.id, now)
+        await endpoint_usecases.resume_backlog(connection, before.id, now)
     return structs.replace(found, url=url, created_at=now)
 
 
 def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a key, with this institution's format."""
     if profile is None:
         return structs.replace(endpoint, event_types=endpoint_rules.EVENT_TYPES, profile=None, only_with_txid=False)
     return structs.replace(
@@ -138,27 +143,10 @@ def _set_format(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpo
 
 
 def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
-    """Where the notices of a webhook are posted."""
     return endpoint_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
-def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
-    # Its owner sets no secret, so one is made for the HMAC signatures.
-    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
-    sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
-    return endpoint_rules.open_endpoint(
-        webhook.endpoint_id,
-        webhook.holder_id,
-        webhook.url,
-        endpoint_rules.EVENT_TYPES,
-        sealed,
-        webhook.created_at,
-        webhook.pix_key,
-    )
-
-
 async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
-    """The webhook of a key; raises ``NotFound``."""
     return errors.found(
         await endpoint_store.find_key_webhook(context.pool, caller.holder_id, key), "chave: there is no such webhook"
     )
@@ -177,7 +165,7 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
         if endpoint is None or not await endpoint_store.delete_key_webhook(connection, caller.holder_id, key):
             raise errors.NotFound("chave: there is no such webhook")
         now = await service_now_to_write(context.clock, connection)
-        await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
+        await endpoint_usecases.note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
     # Pending deliveries find no endpoint, and the worker that has their slot gives them up.
     context.wake_workers()
 
@@ -185,7 +173,6 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
 async def list_deliveries(
     context: Context, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
 ) -> Page[KeyDelivery]:
-    """List deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
     return await delivery_history_store.read_notices(context.pool, webhook.endpoint_id, status, span)
 

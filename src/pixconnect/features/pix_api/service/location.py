@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.pix_api.tables import location as location_store
-from pixconnect.features.pix_api.tables.location import LOCATIONS
+from pixconnect.features.pix_api import tables as pix_store
+from pixconnect.features.pix_api.tables import LOCATIONS
 from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import charge as charge_rules
@@ -36,8 +36,6 @@ class NewLocation(Struct, kw_only=True):
 
 
 class UnboundLocation(Struct, kw_only=True):
-    """A location to unbind from its charge."""
-
     holder_id: int
     location_id: int
     taken_from: int | None = None
@@ -65,7 +63,7 @@ async def create_location(context: Context, caller: Caller, kind: LocationKind) 
 async def _create_locations(batch: Batch[NewLocation]) -> list[Location]:
     work = await begin_work(batch)
     tried = [(new.location_id, new.holder_id) for new in batch if new.was_tried]
-    known = await location_store.lock(work.connection, tried) if tried else {}
+    known = await pix_store.lock_locations(work.connection, tried) if tried else {}
     made: list[Location] = []
     for new in batch:
         new.was_tried = True
@@ -89,7 +87,7 @@ async def _check_served_here(context: Context, caller: Caller) -> None:
 
 
 async def read_location(context: Context, caller: Caller, location_id: int) -> ShownLocation:
-    location = await location_store.find_by_id(context.pool, caller.holder_id, location_id)
+    location = await pix_store.find_location(context.pool, caller.holder_id, location_id)
     if location is None:
         raise errors.NotFound("id: there is no such location")
     (shown,) = await _show_all(context, [location])
@@ -104,7 +102,7 @@ async def list_locations(
     The contract's charges have one once this API has shown them.
     """
     statuses = location_rules.list_statuses(kind, is_bound=is_bound)
-    page = await location_store.read_page(context.pool, caller.holder_id, statuses, span)
+    page = await pix_store.read_locations(context.pool, caller.holder_id, statuses, span)
     return page.with_items(await _show_all(context, page.items))
 
 
@@ -124,11 +122,11 @@ async def unbind_location(context: Context, caller: Caller, location_id: int) ->
 async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | errors.PixConnectError]:
     work = await begin_work(batch)
     wanted = {(item.location_id, item.holder_id) for item in batch}
-    seen = await location_store.find(work.connection, wanted)
+    seen = await pix_store.find_locations(work.connection, wanted)
     charge_ids = {(place.charge_id, place.holder_id) for place in seen.values() if place.charge_id is not None}
     # Charges before locations, as everywhere. So a location may have got another charge before it is locked.
     charges = await work.lock_charges(sorted(charge_ids))
-    locations = await location_store.lock(work.connection, wanted)
+    locations = await pix_store.lock_locations(work.connection, wanted)
     outcomes: list[Location | errors.PixConnectError] = []
     for item in batch:
         name = item.location_id, item.holder_id
@@ -172,7 +170,7 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
 async def locate_charges(context: Context, charges: Sequence[Charge]) -> dict[int, Location]:
     """Return the locations of charges of one holder, by the charge's id; those without one get it now."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
-    found = await location_store.find_of_charges(context.pool, bound) if bound else {}
+    found = await pix_store.find_locations_of_charges(context.pool, bound) if bound else {}
     # Charges at institutions are served there.
     missing = [
         name
@@ -190,7 +188,7 @@ async def _place_missing(context: Context, missing: Sequence[tuple[int, int]]) -
         # Locked first: other requests that place them wait, and then find them placed.
         charges, _ = await charge_store.lock(batch.connection, missing)
         work = await begin_work(batch)
-        placed = await location_store.find_of_charges(batch.connection, charges)
+        placed = await pix_store.find_locations_of_charges(batch.connection, charges)
         for name, charge in charges.items():
             if name not in placed and not charge.is_unbound and charge.contents is None:
                 placed[name] = open_own_location(work, charge, location_ids[name])

@@ -10,20 +10,20 @@ from datetime import date, datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
 from pixconnect.features.due_charges.rules.day_amount import compute_amount, find_last_day
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.rules import Shown, Violated, Violation, without_none
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
-from pixconnect.kernel.rules import br_code, holder, money, tax_id
+from pixconnect.kernel.rules import br_code, holder, tax_id
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeStatus
-from pixconnect.kernel.rules.charge_contents import LIFETIME_S, ChargeContents, DayAmount, DueTerms, Line, Payer
+from pixconnect.kernel.rules.charge_contents import LIFETIME_S, DayAmount, DueTerms, Line, Payer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.location import WITH_DUE_DATE, LocationUnreachable
 from pixconnect.kernel.rules.money import format_reais
@@ -55,86 +55,86 @@ class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """O CEP, sem máscara."""
 
 
-class _DueCalendar(Struct, frozen=True, kw_only=True, rename="camel"):
-    criacao: str
-    apresentacao: str
-    vencimento: str = field(name="dataDeVencimento")
-    validade_apos_vencimento: int
+CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
+
+# Expiry is no status there: payers compute it from the calendar.
+COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobStatus](
+    (
+        ("PENDING", "ATIVA"),
+        ("EXPIRED", "ATIVA"),
+        ("APPROVED", "CONCLUIDA"),
+        ("RETURNED", "CONCLUIDA"),
+        ("REMOVED_BY_RECEIVER", "REMOVIDA_PELO_USUARIO_RECEBEDOR"),
+        ("REMOVED_BY_PSP", "REMOVIDA_PELO_PSP"),
+    )
+)
 
 
-class _DueValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    original: str
-    multa: str | None = None
-    juros: str | None = None
-    abatimento: str | None = None
-    desconto: str | None = None
-    final: str
+async def check_served(context: Context, path: str) -> Charge:
+    """Return the charge at a path behind the locations' common prefix; raises ``NotFound``."""
+    return errors.found(await context.directory.find_served(path), "no charge is served here")
 
 
-class DuePayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Source: Pix API 2.9.0, CobVPayload."""
+async def read_payload(context: Context, path: str, day: date | None = None) -> str:
+    """Return a compact JWS over the official payload of a path behind the locations' common prefix.
 
-    calendario: _DueCalendar
-    devedor: PayloadPayer
-    recebedor: RecebedorEndereco
-    valor: _DueValue
-    chave: str
-    solicitacao_pagador: str | None = None
-    lines: Sequence[PayloadLine] = field(default=(), name="infoAdicionais")
-    txid: str
-    revisao: int
-    status: CobStatus
+    Source: Pix API 2.9.0, ``CobPayload`` and ``CobVPayload``.
 
+    Args:
+        day: The payer's intended day for one with a due date; ``None`` is today.
 
-def show_due_payload(
-    own: OwnAccount,
-    charge: Charge,
-    contents: ChargeContents,
-    status: CobStatus,
-    asked: date | None,
-    now: datetime,
-    *,
-    shows_payer: bool,
-) -> DuePayload:
-    """Return the payload for a day, by default today; raises ``Violated`` for a day on which it cannot be paid."""
-    terms = errors.require(contents.due, "a charge of this kind has a due date")
-    day = _choose_day(terms, charge, status, asked, now)
+    Raises:
+        NotFound: No charge is served there.
+        Violated: A charge with a due date cannot be paid on the requested day.
+    """
+    charge = await check_served(context, path)
+    contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
+    balance = await ledger_store.find_balance(context.pool, charge.holder_id)
+    # While its holder may not be paid no payment is accepted, so payers need not try.
+    if status == "ATIVA" and balance is not None and not balance.may_deposit:
+        status = "REMOVIDA_PELO_PSP"
+    now = context.clock.now()
+    # Locations are public and served for ever, and codes get printed, posted and forwarded.
+    shows_payer = status == "ATIVA" and charge_rules.shows_payer(charge, now)
     payer = contents.payer if shows_payer else None
-    return DuePayload(
-        calendario=_DueCalendar(
-            criacao=format_milliseconds(charge.created_at),
-            # This process's clock may be a moment behind the one that dated the charge.
-            apresentacao=format_milliseconds(max(now, charge.created_at)),
-            vencimento=terms.due_on.isoformat(),
-            validade_apos_vencimento=terms.valid_days,
-        ),
-        # The standard requires one. For an ended charge it has no name, and the payee's public number.
-        devedor=show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
-        recebedor=show_receiver(own),
-        valor=_show_value(compute_amount(terms, contents.amount_cents, day)),
-        chave=contents.key,
-        solicitacao_pagador=contents.question if shows_payer else None,
-        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
-        txid=charge.txid,
-        revisao=charge.revision or 0,
-        status=status,
-    )
+    # This process's clock may be a moment behind the one that dated the charge.
+    shown_at = format_milliseconds(max(now, charge.created_at))
+    calendar = {"criacao": format_milliseconds(charge.created_at), "apresentacao": shown_at}
+    if contents.due is None:
+        price = format_reais(contents.amount_cents)
+        terms: dict[str, object] = {
+            "calendario": {**calendar, "expiracao": contents.lifetime_s},
+            "devedor": payer and _show_debtor(payer),
+            "valor": {"original": price, "modalidadeAlteracao": int(contents.may_change_amount or 0)},
+        }
+    else:
+        own = await context.directory.read_account(charge.holder_id)
+        due, on = contents.due, _choose_day(contents.due, charge, status, day, now)
+        of_due = {"dataDeVencimento": due.due_on.isoformat(), "validadeAposVencimento": due.valid_days}
+        terms = {
+            "calendario": {**calendar, **of_due},
+            # The standard requires one. For an ended charge it has no name, and the payee's public number.
+            "devedor": _show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
+            "recebedor": show_receiver(own),
+            "valor": _show_amount(compute_amount(due, contents.amount_cents, on)),
+        }
+    lines = [{"nome": line.name, "valor": line.value} for line in contents.lines if shows_payer]
+    facts = {
+        "chave": contents.key,
+        "solicitacaoPagador": contents.question if shows_payer else None,
+        "infoAdicionais": lines or None,
+        "txid": charge.txid,
+        "revisao": charge.revision or 0,
+        "status": status,
+    }
+    signer = context.port(SIGNER)
+    await signer.look_after_rest()
+    payload = msgspec.json.encode(without_none({**terms, **facts}))
+    return signer.sign_location(payload, context.policy.location_key_set_url)
 
 
-def show_receiver(own: OwnAccount) -> RecebedorEndereco:
-    """Return the account's owner and address, which every charge with a due date shows."""
-    address = errors.require(own.address, "a holder without an address makes no charge with a due date")
-    is_person = tax_id.is_cpf(own.party.tax_id)
-    return RecebedorEndereco(
-        cpf=own.party.tax_id if is_person else None,
-        cnpj=None if is_person else own.party.tax_id,
-        # A holder's name may be longer than the standard's maximum.
-        nome=own.party.name[:_NAME_LENGTH_MAX],
-        logradouro=address.street,
-        cidade=address.city[:_NAME_LENGTH_MAX],
-        uf=address.state,
-        cep=address.postal_code,
-    )
+def _show_debtor(payer: Payer) -> Shown:
+    return {"nome": payer.name, "cpf" if tax_id.is_cpf(payer.tax_id) else "cnpj": payer.tax_id}
 
 
 def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date | None, now: datetime) -> date:
@@ -156,131 +156,31 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
     raise Violated(WITH_DUE_DATE, [Violation(property="DPP", reason=reason, value=asked.isoformat())])
 
 
-def _show_value(amount: DayAmount) -> _DueValue:
-    return _DueValue(
-        original=format_reais(amount.original_cents),
-        multa=_show_part(amount.fine_cents),
-        juros=_show_part(amount.interest_cents),
-        abatimento=_show_part(amount.rebate_cents),
-        desconto=_show_part(amount.discount_cents),
-        final=format_reais(amount.total_cents),
+def _show_amount(amount: DayAmount) -> Shown:
+    parts = dict(
+        multa=amount.fine_cents,
+        juros=amount.interest_cents,
+        abatimento=amount.rebate_cents,
+        desconto=amount.discount_cents,
     )
+    shown = {name: format_reais(cents) for name, cents in parts.items() if cents}
+    return {"original": format_reais(amount.original_cents), **shown, "final": format_reais(amount.total_cents)}
 
 
-def _show_part(cents: int) -> str | None:
-    return format_reais(cents) if cents else None
-
-
-CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
-
-# Expiry is no status there: payers compute it from the calendar.
-COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobStatus](
-    (
-        ("PENDING", "ATIVA"),
-        ("EXPIRED", "ATIVA"),
-        ("APPROVED", "CONCLUIDA"),
-        ("RETURNED", "CONCLUIDA"),
-        ("REMOVED_BY_RECEIVER", "REMOVIDA_PELO_USUARIO_RECEBEDOR"),
-        ("REMOVED_BY_PSP", "REMOVIDA_PELO_PSP"),
+def show_receiver(own: OwnAccount) -> RecebedorEndereco:
+    """Return the account's owner and address, which every charge with a due date shows."""
+    address = errors.require(own.address, "a holder without an address makes no charge with a due date")
+    is_person = tax_id.is_cpf(own.party.tax_id)
+    return RecebedorEndereco(
+        cpf=own.party.tax_id if is_person else None,
+        cnpj=None if is_person else own.party.tax_id,
+        # A holder's name may be longer than the standard's maximum.
+        nome=own.party.name[:_NAME_LENGTH_MAX],
+        logradouro=address.street,
+        cidade=address.city[:_NAME_LENGTH_MAX],
+        uf=address.state,
+        cep=address.postal_code,
     )
-)
-
-
-class PayloadPayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    nome: str
-    cpf: str | None = None
-    cnpj: str | None = None
-
-
-class PayloadLine(Struct, frozen=True, kw_only=True):
-    nome: str
-    valor: str
-
-
-def show_debtor(payer: Payer) -> PayloadPayer:
-    if tax_id.is_cpf(payer.tax_id):
-        return PayloadPayer(nome=payer.name, cpf=payer.tax_id)
-    return PayloadPayer(nome=payer.name, cnpj=payer.tax_id)
-
-
-class _Calendar(Struct, frozen=True, kw_only=True, rename="camel"):
-    criacao: str
-    apresentacao: str
-    expiracao: int
-
-
-class _Value(Struct, frozen=True, kw_only=True, rename="camel"):
-    original: str
-    modalidade_alteracao: int = 0
-
-
-class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Source: Pix API 2.9.0, CobPayload."""
-
-    calendario: _Calendar
-    devedor: PayloadPayer | None = None
-    valor: _Value
-    chave: str
-    solicitacao_pagador: str | None = None
-    lines: Sequence[PayloadLine] = field(default=(), name="infoAdicionais")
-    txid: str
-    revisao: int
-    status: CobStatus
-
-
-async def check_served(context: Context, path: str) -> Charge:
-    """Return the charge at a path behind the locations' common prefix; raises ``NotFound``."""
-    return errors.found(await context.directory.find_served(path), "no charge is served here")
-
-
-async def read_payload(context: Context, path: str, day: date | None = None) -> str:
-    """Return a compact JWS over the official payload of a path behind the locations' common prefix.
-
-    Args:
-        day: The payer's intended day for one with a due date; ``None`` is today.
-
-    Raises:
-        NotFound: No charge is served there.
-        Violated: A charge with a due date cannot be paid on the requested day.
-    """
-    charge = await check_served(context, path)
-    contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
-    balance = await ledger_store.find_balance(context.pool, charge.holder_id)
-    # While its holder may not be paid no payment is accepted, so payers need not try.
-    if status == "ATIVA" and balance is not None and not balance.may_deposit:
-        status = "REMOVIDA_PELO_PSP"
-    now = context.clock.now()
-    # Locations are public and served for ever, and codes get printed, posted and forwarded.
-    shows_payer = status == "ATIVA" and charge_rules.shows_payer(charge, now)
-    if charge.due_on is not None:
-        own = await context.directory.read_account(charge.holder_id)
-        due = show_due_payload(own, charge, contents, status, day, now, shows_payer=shows_payer)
-        return await _sign(context, due)
-    payload = _Payload(
-        calendario=_Calendar(
-            criacao=format_milliseconds(charge.created_at),
-            # This process's clock may be a moment behind the one that dated the charge.
-            apresentacao=format_milliseconds(max(now, charge.created_at)),
-            expiracao=contents.lifetime_s,
-        ),
-        devedor=show_debtor(contents.payer) if contents.payer and shows_payer else None,
-        valor=_Value(
-            original=money.format_reais(contents.amount_cents),
-            modalidade_alteracao=int(contents.may_change_amount or 0),
-        ),
-        chave=contents.key,
-        solicitacao_pagador=contents.question if shows_payer else None,
-        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if shows_payer] or (),
-        txid=charge.txid,
-        revisao=charge.revision or 0,
-        status=status,
-    )
-    return await _sign(context, payload)
-
-
-async def _sign(context: Context, payload: Struct) -> str:
-    await context.port(SIGNER).look_after_rest()
-    return context.port(SIGNER).sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
 class DynamicCode(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ are no Pix in that API.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
@@ -17,8 +17,8 @@ from pixconnect.features.contests.rules.infraction import REFUND_REASONS
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.tables import find_paid_amounts
+from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch, Violated, Violation
-from pixconnect.features.pix_api.tables import received as received_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
@@ -125,7 +125,6 @@ class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel")
 
 
 async def read_pix(context: Context, caller: Caller, end_to_end_id: str) -> Pix:
-    """A Pix that the caller received; raises ``NotFound``."""
     transfer = await find_received(context, caller, end_to_end_id)
     return (await show_all(context.pool, [transfer]))[transfer.id]
 
@@ -135,14 +134,14 @@ async def list_pix(context: Context, caller: Caller, search: ReceivedSearch, spa
     pool, holder_id = context.pool, caller.holder_id
     # A settlement gets its date inside its transaction, and none takes as long as this.
     last_hour = (context.clock.now() - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
-    await received_store.count_hours(pool, holder_id, last_hour)
+    await pix_store.count_hours(pool, holder_id, last_hour)
     if search.txid is None and not search.is_filtered:
-        page = await received_store.read_page(pool, holder_id, span)
+        page = await pix_store.read_received_page(pool, holder_id, span)
     else:
-        if search.txid is None and (count := await received_store.count_all(pool, holder_id, span)) > SEARCHED_MAX:
+        if search.txid is None and (count := await pix_store.count_received(pool, holder_id, span)) > SEARCHED_MAX:
             reason = f"com estes filtros o intervalo pode ter {SEARCHED_MAX} Pix, e tem {count}: escolha um menor"
             raise Violated("pix", [Violation(property="inicio", reason=reason)])
-        page = await received_store.read_searched_page(pool, holder_id, search, span)
+        page = await pix_store.read_searched_page(pool, holder_id, search, span)
     shown = await show_all(pool, page.items)
     return page.with_items([shown[transfer.id] for transfer in page.items])
 
@@ -225,21 +224,14 @@ def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[st
     otherwise our name of it on the network, which never changes and which no caller can have chosen. Its number is no name:
     callers number their refunds too.
     """
-    own = {refund.id: _own_name(transfer, refund) for refund in refunds}
+    prefix, given = external_id_of(transfer, ""), {refund.id: refund.external_id or "" for refund in refunds}
+    own = {number: name.removeprefix(prefix) for number, name in given.items() if name.startswith(prefix)}
+    own = {number: name for number, name in own.items() if _REFUND_ID.fullmatch(name)}
     # Every name of the network counts as taken: a refund with another one's name would hide it.
     taken = {*own.values(), *(refund.return_id for refund in refunds)}
-    return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
-
-
-def _own_name(transfer: Transfer, refund: Refund) -> str | None:
-    prefix, external_id = external_id_of(transfer, ""), refund.external_id or ""
-    name = external_id.removeprefix(prefix)
-    return name if name != external_id and _REFUND_ID.fullmatch(name) else None
-
-
-def _name_of_contract(refund: Refund, taken: Collection[str | None]) -> str:
-    given = refund.external_id or ""
-    return given if _REFUND_ID.fullmatch(given) and given not in taken else refund.return_id
+    free = {number: name for number, name in given.items() if _REFUND_ID.fullmatch(name) and name not in taken}
+    names = free | own
+    return [(names.get(refund.id, refund.return_id), refund) for refund in refunds]
 
 
 def external_id_of(transfer: Transfer, refund_id: str) -> str:

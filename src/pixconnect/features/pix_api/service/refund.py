@@ -8,14 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from pixconnect.features.pix_api.rules import Violated, Violation
-from pixconnect.features.pix_api.service.pix import (
-    Devolucao,
-    add_reasons,
-    external_id_of,
-    find_received,
-    name_refunds,
-    show_devolucao,
-)
+from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.refund import start_refund
 from pixconnect.kernel.rules.access import Caller
@@ -40,12 +33,11 @@ _ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitid
 _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
-async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
-    """Read a refund of a Pix by its id; raises ``NotFound``."""
-    original = await find_received(context, caller, end_to_end_id)
+async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> standard_pix.Devolucao:
+    original = await standard_pix.find_received(context, caller, end_to_end_id)
     refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
-    (told,) = await add_reasons(context.pool, [refund])
-    return show_devolucao(refund_id, told)
+    (told,) = await standard_pix.add_reasons(context.pool, [refund])
+    return standard_pix.show_devolucao(refund_id, told)
 
 
 async def request_refund(
@@ -57,7 +49,7 @@ async def request_refund(
     amount_cents: int,
     description: str | None,
     is_new: bool = False,
-) -> Devolucao:
+) -> standard_pix.Devolucao:
     """Accept a refund, or return the one of the same earlier request, in its present state.
 
     Args:
@@ -71,7 +63,7 @@ async def request_refund(
     request = RefundRequest(
         end_to_end_id=original.end_to_end_id,
         amount_cents=amount_cents,
-        external_id=external_id_of(original, refund_id),
+        external_id=standard_pix.external_id_of(original, refund_id),
         description=description,
     )
     find_made = _refuse_made if is_new else _find_made
@@ -85,12 +77,12 @@ async def request_refund(
             if rows:
                 raise Violated(ENTITY, rows)
             made = await _start(context, caller, refund_id, request, is_new=is_new)
-    return show_devolucao(refund_id, made)
+    return standard_pix.show_devolucao(refund_id, made)
 
 
 async def _find(pool: Pool, original: Transfer, refund_id: str) -> Refund | None:
     refunds = await refund_store.find_of_transfers(pool, [(original.id, original.holder_id)])
-    return dict(name_refunds(original, refunds.get((original.id, original.holder_id), ()))).get(refund_id)
+    return dict(standard_pix.name_refunds(original, refunds.get((original.id, original.holder_id), ()))).get(refund_id)
 
 
 async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: RefundRequest) -> Refund | None:

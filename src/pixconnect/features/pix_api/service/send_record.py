@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from msgspec import Struct, field
-
 from pixconnect.features.institutions.profiles.profile import SentTraits
+from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.access import Caller
@@ -28,52 +27,23 @@ ACCOUNT_KINDS: Final = dict[str, AccountType](
 )
 
 
-class Recebedor(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    nome: str
-    tax_id: str = field(name="cpfCnpj")
-    cod_ispb: str | None = None
-    cod_agencia: str | None = None
-    nro_conta: str | None = None
-    tipo_conta: str | None = None
-
-
-class ErroPagamento(Struct, frozen=True, kw_only=True, rename="camel"):
-    codigo_erro: str
-    descricao_erro: str
-
-
-class EnvioTerminado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """O fim de um envio, como é avisado."""
-
-    codigo_solicitacao: str
-    chave: str | None = None
-    moved_at: str = field(name="dataHoraMovimento")
-    asked_at: str = field(name="dataHoraSolicitacao")
-    message: str | None = field(default=None, name="descricaoPagamento")
-    end_to_end: str
-    payee_ispb: str = field(name="instituicaoDestinatario")
-    recebedor: Recebedor
-    erros: Sequence[ErroPagamento]
-    status: str
-    kind: Literal["PAGAMENTO"] = field(name="tipoMovimentacao")
-    valor: str
-
-
-def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
+def show_ended(transfer: Transfer, words: SentTraits) -> Shown:
     status = words.choose_word(transfer.status, transfer.outcome_code)
-    return EnvioTerminado(
-        codigo_solicitacao=transfer.external_id or "",
-        chave=transfer.counterparty.key,
-        moved_at=write_local(ended_at(transfer) or transfer.modified_at),
-        asked_at=write_local(transfer.created_at),
-        message=transfer.payer_message,
-        end_to_end=transfer.shown_id,
-        payee_ispb=transfer.counterparty.ispb,
-        recebedor=show_payee(transfer),
-        erros=show_errors(transfer),
-        status=words.told.get(status) or words.told["other"],
-        kind="PAGAMENTO",
-        valor=format_reais(transfer.amount_cents),
+    return without_none(
+        {
+            "codigoSolicitacao": transfer.external_id or "",
+            "chave": transfer.counterparty.key,
+            "dataHoraMovimento": write_local(ended_at(transfer) or transfer.modified_at),
+            "dataHoraSolicitacao": write_local(transfer.created_at),
+            "descricaoPagamento": transfer.payer_message,
+            "endToEnd": transfer.shown_id,
+            "instituicaoDestinatario": transfer.counterparty.ispb,
+            "recebedor": show_payee(transfer),
+            "erros": show_errors(transfer),
+            "status": words.told.get(status) or words.told["other"],
+            "tipoMovimentacao": "PAGAMENTO",
+            "valor": format_reais(transfer.amount_cents),
+        }
     )
 
 
@@ -90,25 +60,24 @@ def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
     return {"payload": told} if form == "payload" else told
 
 
-def show_payee(transfer: Transfer) -> Recebedor:
+def show_payee(transfer: Transfer) -> Shown:
     payee = transfer.counterparty
-    shown = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else payee.tax_id
+    is_person = tax_id.is_cpf(payee.tax_id)
+    shown = {"nome": payee.name, "cpfCnpj": tax_id.mask_cpf(payee.tax_id) if is_person else payee.tax_id}
     if transfer.initiation_type != "MANUAL":
-        return Recebedor(nome=payee.name, tax_id=shown)
-    return Recebedor(
-        nome=payee.name,
-        tax_id=shown,
-        cod_ispb=payee.ispb,
-        cod_agencia=payee.branch,
-        nro_conta=payee.account_number,
-        tipo_conta=next(word for word, kind in ACCOUNT_KINDS.items() if kind == payee.account_type),
-    )
+        return shown
+    return shown | {
+        "codIspb": payee.ispb,
+        "codAgencia": payee.branch,
+        "nroConta": payee.account_number,
+        "tipoConta": next(word for word, kind in ACCOUNT_KINDS.items() if kind == payee.account_type),
+    }
 
 
-def show_errors(transfer: Transfer) -> Sequence[ErroPagamento]:
+def show_errors(transfer: Transfer) -> Sequence[Shown]:
     if transfer.status not in ("ERROR", "CANCELLED"):
         return ()
-    return (ErroPagamento(codigo_erro=transfer.outcome_code or "", descricao_erro=transfer.outcome_reason or ""),)
+    return ({"codigoErro": transfer.outcome_code or "", "descricaoErro": transfer.outcome_reason or ""},)
 
 
 def write_local(instant: datetime) -> str:
@@ -132,55 +101,23 @@ STATUSES: Final = dict[TransferStatus, EnvioStatus](
 )
 
 
-class ErroDoEnvio(Struct, frozen=True, kw_only=True):
-    """Por que um envio não foi realizado."""
-
-    codigo: str
-    origem: str
-    motivo: str
-
-
-class GnExtras(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """O que um aviso diz além do Pix."""
-
-    id_envio: str
-    erro: ErroDoEnvio | None = None
-
-
-class EnvioAvisado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """O fim de um envio, como é avisado."""
-
-    end_to_end_id: str
-    chave: str | None
-    tipo: Literal["SOLICITACAO"]
-    status: EnvioStatus
-    valor: str
-    horario: str | None
-    payer_message: str | None = field(default=None, name="infoPagador")
-    gn_extras: GnExtras
-
-
-class DevolucaoRecebida(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O que voltou de um envio."""
-
-    rtr_id: str
-    valor: str
-    horario: str
-
-
-def show_sent_notice(transfer: Transfer) -> EnvioAvisado:
-    is_done = STATUSES[transfer.status] == "REALIZADO"
-    error = ErroDoEnvio(codigo=transfer.outcome_code or "", origem="SPI", motivo=transfer.outcome_reason or "")
-    return EnvioAvisado(
-        end_to_end_id=transfer.shown_id,
-        chave=transfer.own_key,
-        tipo="SOLICITACAO",
-        status=STATUSES[transfer.status],
-        valor=format_reais(transfer.amount_cents),
-        horario=format_milliseconds(transfer.settled_at) if transfer.settled_at is not None else None,
-        payer_message=transfer.payer_message,
-        gn_extras=GnExtras(id_envio=transfer.external_id or "", erro=None if is_done else error),
-    )
+def show_sent_notice(transfer: Transfer) -> Shown:
+    """Show the end of a send as a key's webhook announces it."""
+    status = STATUSES[transfer.status]
+    extras: dict[str, object] = {"idEnvio": transfer.external_id or ""}
+    if status != "REALIZADO":
+        code, reason = transfer.outcome_code or "", transfer.outcome_reason or ""
+        extras["erro"] = {"codigo": code, "origem": "SPI", "motivo": reason}
+    shown = {
+        "endToEndId": transfer.shown_id,
+        "chave": transfer.own_key,
+        "tipo": "SOLICITACAO",
+        "status": status,
+        "valor": format_reais(transfer.amount_cents),
+        "horario": transfer.settled_at and format_milliseconds(transfer.settled_at),
+    }
+    message = {} if transfer.payer_message is None else {"infoPagador": transfer.payer_message}
+    return {**shown, **message, "gnExtras": extras}
 
 
 async def find_sent(
@@ -195,7 +132,7 @@ async def find_sent(
     return found if found is not None and found.direction == "OUT" else None
 
 
-async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[int, list[DevolucaoRecebida]]:
+async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[int, list[Shown]]:
     """Find the returns of each, by the transfer's id."""
     found = await refund_store.find_of_transfers(context.pool, [(each.id, each.holder_id) for each in sent])
     return {
@@ -204,9 +141,9 @@ async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[in
     }
 
 
-def _show_return(refund: Refund) -> DevolucaoRecebida:
-    return DevolucaoRecebida(
-        rtr_id=refund.shown_id,
-        valor=format_reais(refund.amount_cents),
-        horario=format_milliseconds(refund.settled_at or refund.created_at),
-    )
+def _show_return(refund: Refund) -> Shown:
+    return {
+        "rtrId": refund.shown_id,
+        "valor": format_reais(refund.amount_cents),
+        "horario": format_milliseconds(refund.settled_at or refund.created_at),
+    }

@@ -83,11 +83,7 @@ class BalanceComparisons:
         self._kept: dict[int, _Kept] = {}
 
     async def compare(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-        """Do the next step of an account's comparison, if one is due.
-
-        Raises:
-            InstitutionUnavailable: The step is due again.
-        """
+        """Do the next step of an account's comparison, if one is due; due again after ``InstitutionUnavailable``."""
         now_s = context.clock.monotonic_s()
         # A first comparison proves nothing about facts begun a moment ago, as for an account that was just added.
         kept = self._kept.setdefault(opened.account.id, _Kept(due_s=now_s + COMPARE_EVERY_S))

@@ -8,8 +8,7 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.meter import Gauge, Meter, age_s
-from pixconnect.doors.worker.problem import HealthCheck, counted
+from pixconnect.doors.worker.rows import Gauge, HealthCheck, Meter, age_s, counted
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import CaseKind
 from pixconnect.features.proof.rules import Extent
@@ -27,10 +26,8 @@ class _Runs(Struct, frozen=True, kw_only=True):
 
 async def _look_at_cases(context: Context, _now: datetime) -> Mapping[str, tuple[int, float]]:
     found, real_now = await case_store.count_open(context.pool), context.clock.real_now()
-    return {
-        kind: (found[kind].count, age_s(found[kind].oldest_at, real_now)) if kind in found else (0, 0.0)
-        for kind in get_args(CaseKind)
-    }
+    ages = {kind: (count, age_s(oldest_at, real_now)) for kind, (count, oldest_at) in found.items()}
+    return {kind: ages.get(kind, (0, 0.0)) for kind in get_args(CaseKind)}
 
 
 async def _look_at_runs(context: Context, _now: datetime) -> _Runs:
@@ -73,7 +70,7 @@ METERS: Final = (
 
 async def _count_apart(context: Context) -> int:
     found = (await case_store.count_open(context.pool)).get("account")
-    return found.count if found else 0
+    return found[0] if found else 0
 
 
 PROBLEMS: Final = (

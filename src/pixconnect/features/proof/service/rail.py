@@ -26,19 +26,8 @@ async def compare_with_rail(
     *,
     items_at_once: int = ITEMS_AT_ONCE,
 ) -> list[Finding]:
-    """Return all violations of some rules of ``features/proof/tables/rail.py``.
-
-    Args:
-        connection: As the reader.
-        rail: The rail.
-        since: From when on items are compared; ``None`` for all.
-        rules: Their names.
-        items_at_once: How many of the rail's items are held and compared together.
-
-    Raises:
-        RailUnavailable: It does not answer.
-    """
-    first = await rail_store.find_first_instant(connection)
+    """Return all violations of rules of ``features/proof/tables/rail.py``, by name; of items since an instant, or all."""
+    first = await connection.fetchval("select min(created_at) from holder")
     if first is None:
         return []
     found = list[Finding]()
@@ -61,6 +50,7 @@ async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
     # Facts that we date within the span may be dated before it there.
     theirs = [item async for page in rail.statement(recent - APART, position.as_of) for item in page]
     theirs += [item for item in ahead if item.settled_at >= position.as_of]
+    # Facts that either side alone has from ``recent`` on are no difference.
     cents = await rail_store.sum_held(connection, theirs, recent, position.as_of + APART)
     if cents == position.amount_cents:
         return []

@@ -59,7 +59,6 @@ class Look(Struct, kw_only=True):
     run: Run
     tell: Progress
     heads: Sequence[ChainHead]
-    """Recorded heads of chains."""
     has_all: bool
     """Whether every rule is checked: only then slices get checkpoints."""
     unreadable: dict[str, str]
@@ -306,10 +305,7 @@ def explain(error: NotReadableError) -> str:
 
 
 async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
-    """Judge the closed days of accounts again, from the recorded facts.
-
-    Returns until when each account's days are closed, and each closed day that would not close now.
-    """
+    """Return until when each account's days are closed, and each closed day that would not close now, by recorded facts."""
     judgements, found = list[Judgement](), list[Finding]()
     for account in await account_store.list_all(connection):
         days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.chore import Chore
+from pixconnect.doors.worker.rows import Chore
 from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead, Extent, Finding, Judgement, Rule
 from pixconnect.features.proof.service.rule_group import (
     BookReader,
@@ -43,7 +43,6 @@ from pixconnect.platform.pool import Connection
 
 FINDINGS_MAX: Final = 100_000
 CHAINED_MAX: Final = 5_000
-"""Entries that are chained in one transaction."""
 AUDIT_CHAINED_MAX: Final = 1_000
 """Audit rows chained in one transaction: each is a separate link."""
 REST_TIMES: Final = 2
@@ -61,7 +60,6 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
     again_after_s: float = 60
     """How long after a finding it is checked again."""
     heads: Sequence[ChainHead] = ()
-    """Recorded heads of chains."""
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -73,7 +71,6 @@ class Verification(Struct, frozen=True, kw_only=True):
     unchained_count: int | None
     """Entries that wait to be chained; ``None`` if they are unreadable."""
     unchained_audit_count: int | None
-    """Audit rows that wait to be chained."""
     waiting_cluster: str | None
     """The cluster whose commits wait for a standby; ``None`` if they wait for none."""
 
@@ -96,11 +93,7 @@ async def list_runs(context: Context, runs_max: int, findings_max: int) -> Seque
 
 
 async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
-    """Run the proof once.
-
-    Raises:
-        BadRequest: A rule does not exist.
-    """
+    """Run the proof once; raises ``BadRequest`` if a rule does not exist."""
     # Refused before any query.
     rules = choose_rules(request)
     connection = reader.connection
@@ -190,11 +183,7 @@ async def log_heads(context: Context) -> None:
 
 
 async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
-    """Return an entry with all inputs of its link in the chain, for independent verification.
-
-    Raises:
-        NotFound: The holder's chain has no such entry, or not yet.
-    """
+    """Return an entry with all inputs of its link in the chain; raises ``NotFound`` if its holder's chain lacks it yet."""
     found = await chain_store.find_chained(connection, entry_id, holder_id)
     if found is None:
         raise errors.NotFound(f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")

@@ -120,32 +120,13 @@ RAIL: Final = (ITEMS, SUM)
 async def compare_items(
     connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime
 ) -> list[Finding]:
-    """Return settlements of a span that one side lacks, or has differently.
-
-    Args:
-        connection: As the reader.
-        theirs: The rail's settlements of the span, and for a good while before and after it.
-        since: The span's begin.
-        until: Its end.
-    """
+    """Return settlements of a span that one side lacks, or has differently; ``theirs`` reach a good while beyond the span."""
     rows = await connection.fetch(ITEMS.broken, _encode(theirs).decode(), since, until)
     return [read_finding(ITEMS.name, row) for row in rows]
 
 
 async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime) -> int:
-    """Return the sum that the rail should hold, in cents, by its settlements up to an instant and to its position.
-
-    Args:
-        connection: As the reader.
-        theirs: The rail's settlements since a good while before the instant.
-        since: The instant: facts that either side alone has from it on are no difference.
-        until: The end of our facts.
-    """
+    """Return the sum that the rail should hold, in cents; ``theirs`` begin a good while before ``since``."""
     # Compared with an empty balance, so that it is always reported.
     [row] = await connection.fetch(SUM.broken, _encode(theirs).decode(), since, until, None)
     return int(row["found"])
-
-
-async def find_first_instant(connection: Connection) -> datetime | None:
-    """Find the first instant with any fact; ``None`` if there is nothing yet."""
-    return await connection.fetchval("select min(created_at) from holder")

@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.network import behaviour, directory, tables
+from pixconnect.features.sandbox.network import directory, tables
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.tables import (
@@ -71,7 +71,6 @@ class OrderGroup(Struct, frozen=True, kw_only=True):
     behaviours: list[Behaviour]
     """The behaviour of each: by the fault rules, or else the network's usual one."""
     claims: dict[str, str] = {}
-    """The merchants' codes that they pay."""
     fees: dict[str, Fee] = {}
 
 
@@ -116,13 +115,7 @@ def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: s
 
 
 def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
-    """Build the rows of orders.
-
-    Args:
-        faults: Counted down by those that follow a rule.
-        orders: As they came.
-        latency_ms: How long an ordinary one takes to settle.
-    """
+    """Build the rows of orders; those that follow a rule count ``faults`` down, and an ordinary one takes the latency."""
     behaviours = [_treat_order(faults, order) for order in orders]
     new = [
         _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms)
@@ -157,7 +150,7 @@ def read_refunds(
 def _treat_order(faults: Faults, order: Order) -> Behaviour:
     # Before all rules: the network rejects this itself.
     if order.amount_cents < 1:
-        return behaviour.reject(behaviour.USUAL, "AM01")
+        return Behaviour(code="AM01")
     if faults.rules:
         key, amount_cents = order.credit_party.key, order.amount_cents
         how = faults.behaviour_of(
@@ -178,7 +171,7 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
         how = faults.behaviour_of(message) or directory.behaviour_of_refund(order.description)
         if original is not None and how.code is None:
             if left[original.id] < order.amount_cents:
-                how = behaviour.reject(how, "AM09")
+                how = structs.replace(how, code="AM09")
             elif how.arrives and not how.is_refused:
                 # Orders of the same group share the remaining sum.
                 left[original.id] -= order.amount_cents
@@ -205,11 +198,7 @@ async def write(
     group: OrderGroup,
     numbers: Iterator[int],
 ) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
-    """Write orders, payers of merchants' codes, and fees.
-
-    Returns:
-        The new ids, the orders as written, and the fees.
-    """
+    """Write orders, payers of merchants' codes, and fees; return the new ids, the orders as written, and the fees."""
     if not arriving:
         return set(), arriving, []
     # Without these one statement is enough, and no transaction.
@@ -340,12 +329,7 @@ def redate(report: Report, due_at: datetime) -> Report:
 def sort_acknowledged(
     acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
 ) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
-    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals.
-
-    Args:
-        acknowledgements: The service's.
-        find: Finds a report.
-    """
+    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals."""
     orders: dict[str, str] = {}
     contested: list[str] = []
     arrivals: dict[str, Acknowledged] = {}

@@ -28,6 +28,7 @@ from pixconnect.features.sandbox.rules import (
     Failure,
     LookupAnswers,
     LookupQuestion,
+    Message,
     SandboxRefusal,
     SandboxUnavailable,
 )
@@ -285,7 +286,8 @@ async def _look_up(world: Outside, body: bytes) -> SandboxAnswer:
 
 async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:
     keys = {question.key for question in _lookup_questions(body)}
-    alone = {key for key in keys if outside.is_lookup_changed(world, key)}
+    # Those for which a fault rule may change the answer.
+    alone = {key for key in keys if world.faults.concerns(Message(operation="lookup", id="", key=key))}
     entries = await outside.find_entries(world, keys - alone)
     return SandboxAnswer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.rules import RULES_MAX, FaultRule, Message, Operation, SandboxRefusal
+from pixconnect.features.sandbox.rules import RULES_MAX, FaultMatch, FaultRule, Message, Operation, SandboxRefusal
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules import reject_code
 
@@ -70,13 +70,11 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     code: str | None = None
     """The reject code; ``None`` settles."""
     arrives: bool = True
-    """Whether the message reaches the network at all."""
     is_answered: bool = True
     reports_count: int = 1
     is_early: bool = False
     """Whether messages come out of order: an outcome before its answer, or after those of later messages."""
     is_refused: bool = False
-    """Whether the network cannot be reached."""
     ends_after_ms: int | None = None
     """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
     cancel_code: str | None = None
@@ -146,10 +144,6 @@ def hold(behaviour: Behaviour, *, is_returned: bool, after_ms: int = HELD_MS) ->
     )
 
 
-def reject(behaviour: Behaviour, code: str) -> Behaviour:
-    return structs.replace(behaviour, code=code)
-
-
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
 _AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})
@@ -207,7 +201,7 @@ class Faults:
     def hides_everything(self) -> bool:
         """Whether a rule makes the network unreachable for every message."""
         return any(
-            rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and not _narrows(rule)
+            rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and rule.match == FaultMatch()
             for rule in self.rules
         )
 
@@ -257,7 +251,3 @@ def _matches(rule: FaultRule, message: Message) -> bool:
     if match.amount_cents is not None and match.amount_cents != message.amount_cents:
         return False
     return match.key is None or (message.key is not None and match.key.lower() == message.key.lower())
-
-
-def _narrows(rule: FaultRule) -> bool:
-    return rule.match.key is not None or rule.match.amount_cents is not None or rule.match.operation is not None

@@ -82,7 +82,6 @@ FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
     f"{name}@{DOMAIN}": entry_of(f"{name}@{DOMAIN}", "EMAIL", account, f"Sandbox {name.capitalize()}", owner)
     for name, account, owner, _ in _ALWAYS_THERE
 }
-"""Entries by key."""
 
 _BEHAVIOURS: Final = {account: how for _, account, _, how in _ALWAYS_THERE}
 

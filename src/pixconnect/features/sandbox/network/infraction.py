@@ -116,13 +116,11 @@ async def find_paid(executor: Executor, end_to_end_id: str, now: datetime) -> Pa
 
 async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | None) -> int:
     """Find the part of a payment that this contest may still return: its own planned return is planned again."""
-    planned = set[str]() if contest is None else _planned_returns(contest)
+    planned = set[str]()
+    if contest is not None and contest.next_report is not None:
+        planned = {part.return_id for part in contest.next_report.taken}
+        planned -= {part.return_id for part in contest.report.taken}
     return await executor.fetchval(LEFT, end_to_end_id, list(planned)) or 0
-
-
-def _planned_returns(contest: Contest) -> set[str]:
-    told = {part.return_id for part in contest.report.taken}
-    return {part.return_id for part in (contest.next_report.taken if contest.next_report else ())} - told
 
 
 def list_pending(contest: Contest, now: datetime) -> list[tuple[datetime, Pending]]:
@@ -207,15 +205,8 @@ def open_contest(
 ) -> Contest:
     """Contest the rest of a payment, and hold the free part of it.
 
-    Args:
-        asked: The request.
-        paid: The payment.
-        left_cents: The part that other contests will not take by time either.
-        free_cents: The part that other contests do not hold.
-        number: Of all arrivals.
-        name: The contest's.
-        return_id: The name of its return by time.
-        now: When it is opened.
+    ``left_cents`` is the part that other contests will not take by time either, ``free_cents`` the part that they do not hold,
+    and ``return_id`` the name of its return by time.
     """
     if now > paid.settled_at + ARRANGEMENT.find("contest_window", paid.settled_at).duration:
         raise SandboxRefusal("invalid", "end_to_end_id: was paid too long ago to be contested")
@@ -249,10 +240,7 @@ def open_contest(
 
 
 def plan(contest: Contest, return_id: str | None, left_cents: int) -> Contest:
-    """The next report by time: the decision at the deadline, or the end of a block.
-
-    If nothing of the payment is left to return, there is nothing to take.
-    """
+    """Plan the next report by time: the decision at the deadline, which takes only what is left, or the end of a block."""
     report = contest.report
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         return structs.replace(contest, next_report=None, due_at=None)

@@ -346,7 +346,7 @@ class Network:
 
     async def _load(self) -> None:
         """Rebuild the schedule and the outbox; the caller must hold the lock exclusively."""
-        self._clock.set_offset(await tables.read_offset(self._pool))
+        self._clock.set_offset(await self._pool.fetchval("select moved_by from clock"))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
         contests = await infraction.list_unfinished(self._pool)

@@ -46,7 +46,6 @@ ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
 OVERTAKEN_BY_MS: Final = 1_000
 
 ARRIVALS_MAX: Final = 256
-"""Maximum of groups of arrivals that are written together."""
 MERCHANT_CITY: Final = "Sao Paulo"
 
 
@@ -113,11 +112,6 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
     how = await _find_behaviour(outside, Message(operation="lookup", id=end_to_end_id, key=key))
     await _check_answers(how)
     return None if how.code is not None else await _find_entry(outside, key)
-
-
-def is_lookup_changed(outside: Outside, key: str) -> bool:
-    """Whether a fault rule may change the answer for this key."""
-    return outside.faults.concerns(Message(operation="lookup", id="", key=key))
 
 
 async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]:

@@ -165,7 +165,6 @@ class Acknowledged(NamedTuple):
     is_first: bool
     """Whether it answers the first of two steps."""
     goes_on: bool
-    """Whether the next step follows."""
     is_held: bool
     """Whether the institution holds it from now on."""
 
@@ -243,10 +242,7 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
 async def acknowledge_arrivals(
     executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime
 ) -> list[AfterStep]:
-    """Record the service's acknowledgements; arrivals that ended without a code settle now.
-
-    Repeated acknowledgements are left out of the answer.
-    """
+    """Record acknowledgements, but repeated ones, and return the next steps; what ended without a code settles now."""
     rows = await executor.fetch(ACKNOWLEDGE_ARRIVALS, *_columns(acknowledged), now)
     return [AfterStep(*row) for row in rows]
 
@@ -270,10 +266,6 @@ async def last_number(executor: Executor) -> int:
     return await executor.fetchval(
         "select coalesce(max(number), 0) from (select number from arrival union all select number from infraction) as made"
     )
-
-
-async def read_offset(executor: Executor) -> timedelta:
-    return await executor.fetchval("select moved_by from clock")
 
 
 async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:

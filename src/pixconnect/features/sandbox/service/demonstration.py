@@ -91,7 +91,6 @@ class NewSandboxHolder(Struct, frozen=True, kw_only=True):
     balance_cents: int | None = None
     """``None`` is an empty account."""
     scopes: Sequence[str] = SCOPES
-    """Its client's scopes."""
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ chunked answer without its last chunk is known to be incomplete.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Final, Literal
@@ -25,7 +27,7 @@ from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.routing import NONE
 from pixconnect.features.statements import rules as statements
 from pixconnect.features.statements import service as statement_usecases
-from pixconnect.features.statements.api import statement_camt053, statement_csv, statement_ofx
+from pixconnect.features.statements.api import statement_camt053, statement_ofx
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant, to_day
 from pixconnect.platform.logging import current_request
@@ -54,17 +56,6 @@ class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The language of descriptions that we write: English or Portuguese."""
 
 
-class Counterparty(Struct, frozen=True, kw_only=True):
-    """The other side of a statement's line."""
-
-    name: str
-    """The account's owner."""
-    tax_id: str
-    """CPF or CNPJ."""
-    ispb: str
-    """The institution."""
-
-
 class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change of the account's current funds."""
 
@@ -82,7 +73,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much the balance changed."""
     running_balance: Cents
     """The balance after it."""
-    counterparty: Counterparty | None = None
+    counterparty: statements.Counterparty | None = None
     """The counterparty; deposits, the institution's own movements and repayments of deficits have none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
     """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
@@ -160,7 +151,6 @@ async def _write_json(
 
 
 def _on_wire(line: statements.StatementLine, language: statements.Language) -> StatementLine:
-    other = line.counterparty
     return StatementLine(
         id=line.id,
         create_timestamp=format_instant(line.created_at),
@@ -169,18 +159,75 @@ def _on_wire(line: statements.StatementLine, language: statements.Language) -> S
         impact_type=line.direction,
         amount=line.amount_cents,
         running_balance=line.running_balance_cents,
-        counterparty=None if other is None else Counterparty(name=other.name, tax_id=other.tax_id, ispb=other.ispb),
+        counterparty=line.counterparty,
         description=line.describe(language),
         external_id=line.external_id,
         transaction_identification=line.txid,
     )
 
 
+CSV_COLUMNS: Final = (
+    "id",
+    "create_timestamp",
+    "end_to_end_id",
+    "return_identification",
+    "impact_type",
+    "amount",
+    "running_balance",
+    "counterparty_name",
+    "counterparty_tax_id",
+    "counterparty_ispb",
+    "description",
+    # Later columns come last, so that programs may keep counting.
+    "external_id",
+    "transaction_identification",
+)
+
+
+async def write_csv(
+    found: statements.Statement, parts: AsyncIterable[Sequence[statements.StatementLine]]
+) -> AsyncIterator[bytes]:
+    """Write unsigned cents, and an empty cell for an absent value (RFC 4180).
+
+    Cells are exact, even if they begin like a formula: a program that reads them must get the ledger's contents. Names and
+    descriptions are outside text, and a spreadsheet may take ``=1+1`` for a formula; the reference page describes how to open
+    the file safely.
+    """
+    yield _write_rows([CSV_COLUMNS])
+    async for lines in parts:
+        yield _write_rows([_list_cells(line, found.language) for line in lines])
+
+
+def _list_cells(line: statements.StatementLine, language: statements.Language) -> tuple[str | int | None, ...]:
+    other = line.counterparty
+    return (
+        line.id,
+        format_instant(line.created_at),
+        line.end_to_end_id,
+        line.return_id,
+        line.direction,
+        line.amount_cents,
+        line.running_balance_cents,
+        # Deposits, movements and repayments have no counterparty: three empty cells.
+        *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
+        line.describe(language),
+        line.external_id,
+        line.txid,
+    )
+
+
+def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+    # The writer ends lines with CRLF itself, as RFC 4180 requires; another translation would double it.
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
 _WRITERS: Final[
     Mapping[
         str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
     ]
-] = {"json": _write_json, "csv": statement_csv.write, "ofx": statement_ofx.write, "camt053": statement_camt053.write}
+] = {"json": _write_json, "csv": write_csv, "ofx": statement_ofx.write, "camt053": statement_camt053.write}
 
 
 # fmt: off

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Final
 
 from pixconnect.features.statements.api import statement_xml as xml
-from pixconnect.features.statements.rules import Counterparty, Language, Statement, StatementLine
+from pixconnect.features.statements.rules import Language, Statement, StatementLine
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.clock import format_instant
 
@@ -32,117 +32,92 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
         document.element("Document", nsmap={None: _NAMESPACE}),
         document.element("BkToCstmrStmt"),
     ):
-        document.write(*_make_header(statement))
+        made_at = xml.format_xml_instant(statement.made_at)
+        # Sufficiently unique, as the standard requires: two exports need different microseconds.
+        message_id = f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}"
+        document.write(*xml.make({"GrpHdr": {"MsgId": message_id, "CreDtTm": made_at}}))
         with document.element("Stmt"):
-            document.write(*_make_body(statement))
-            async for written in xml.write_lines(document, output, parts, _append_line, statement.language):
+            document.write(*xml.make(_show_head(statement, made_at)))
+            async for written in xml.write_lines(document, output, parts, _show_line, statement.language):
                 yield written
     yield output.take()
 
 
-def _make_header(statement: Statement) -> xml.Node:
-    group = xml.make_group()
-    header = xml.append(group, "GrpHdr")
-    # Sufficiently unique, as the standard requires: two exports need different microseconds.
-    xml.append(header, "MsgId", f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}")
-    xml.append(header, "CreDtTm", xml.format_xml_instant(statement.made_at))
-    return group
+def _show_head(statement: Statement, made_at: str) -> xml.Tree:
+    account, extent = statement.account, statement.extent
+    initial_at = xml.format_xml_instant(statement.initial_at)
+    return {
+        "Id": f"{extent.first_number}-{extent.last_number}",
+        "CreDtTm": made_at,
+        "FrToDt": {"FrDtTm": initial_at, "ToDtTm": xml.format_xml_instant(statement.final_at)},
+        "Acct": {
+            # The issuer is the branch, as in the Pix scheme's own messages.
+            "Id": {"Othr": {"Id": account.account_number, "Issr": account.branch}},
+            "Tp": {"Cd": _ACCOUNT_TYPES[account.account_type]},
+            "Ccy": "BRL",
+            "Ownr": _show_party(account.name, account.tax_id),
+            "Svcr": _show_institution(account.ispb),
+        },
+        "Bal": [
+            _show_balance("OPBD", extent.opening_cents, initial_at),
+            _show_balance("CLBD", extent.closing_cents, xml.format_xml_instant(statement.closed_at)),
+        ],
+        "TxsSummry": {"TtlNtries": {"NbOfNtries": str(extent.lines_count)}},
+    }
 
 
-def _make_body(statement: Statement) -> xml.Node:
-    body, extent = xml.make_group(), statement.extent
-    xml.append(body, "Id", f"{extent.first_number}-{extent.last_number}")
-    xml.append(body, "CreDtTm", xml.format_xml_instant(statement.made_at))
-    period = xml.append(body, "FrToDt")
-    xml.append(period, "FrDtTm", xml.format_xml_instant(statement.initial_at))
-    xml.append(period, "ToDtTm", xml.format_xml_instant(statement.final_at))
-    _append_account(body, statement)
-    _append_balance(body, "OPBD", extent.opening_cents, xml.format_xml_instant(statement.initial_at))
-    _append_balance(body, "CLBD", extent.closing_cents, xml.format_xml_instant(statement.closed_at))
-    xml.append_path(body, "TxsSummry/TtlNtries/NbOfNtries", str(extent.lines_count))
-    return body
-
-
-def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> None:
-    entry = xml.append(parent, "Ntry")
-    line_id, booked_at = str(line.id), format_instant(line.created_at)
-    xml.append(entry, "NtryRef", line_id)
-    _append_amount(entry, line.amount_cents, is_credit=line.direction == "IN")
-    xml.append_path(entry, "Sts/Cd", "BOOK")
-    xml.append_path(entry, "BookgDt/DtTm", booked_at)
-    xml.append_path(entry, "ValDt/DtTm", booked_at)
-    xml.append(entry, "AcctSvcrRef", line_id)
-    _append_code(entry, line)
-    details = xml.append(xml.append(entry, "NtryDtls"), "TxDtls")
-    references = xml.append(details, "Refs")
-    xml.append(references, "EndToEndId", line.end_to_end_id or "NOTPROVIDED")
-    if line.txid is not None:
-        xml.append(references, "TxId", line.txid)
-    if line.return_id is not None:
-        reference = xml.append(references, "Prtry")
-        xml.append(reference, "Tp", "RETURN_IDENTIFICATION")
-        xml.append(reference, "Ref", line.return_id)
+def _show_line(line: StatementLine, language: Language) -> xml.Tree:
+    line_id, booked_at = str(line.id), {"DtTm": format_instant(line.created_at)}
+    named = None if line.return_id is None else {"Tp": "RETURN_IDENTIFICATION", "Ref": line.return_id}
+    references: xml.Tree = {"EndToEndId": line.end_to_end_id or "NOTPROVIDED", "TxId": line.txid, "Prtry": named}
+    details: dict[str, xml.Content] = {"Refs": references}
     if line.counterparty is not None:
-        _append_counterparty(details, line.counterparty, "Dbtr" if line.direction == "IN" else "Cdtr")
-    xml.append_path(details, "RmtInf/Ustrd", xml.clean(line.describe(language), 140))
+        other, role = line.counterparty, "Dbtr" if line.direction == "IN" else "Cdtr"
+        details["RltdPties"] = {role: {"Pty": _show_party(other.name, other.tax_id)}}
+        details["RltdAgts"] = {f"{role}Agt": _show_institution(other.ispb)}
+    details["RmtInf"] = {"Ustrd": xml.clean(line.describe(language), 140)}
     # References have room for 35 characters, and an external id may have 255.
-    if line.external_id is not None:
-        xml.append(details, "AddtlTxInf", xml.clean(line.external_id, 255))
+    details["AddtlTxInf"] = None if line.external_id is None else xml.clean(line.external_id, 255)
+    family, kind = _choose_code(line)
+    shown: xml.Tree = {
+        "NtryRef": line_id,
+        **_show_amount(line.amount_cents, is_credit=line.direction == "IN"),
+        "Sts": {"Cd": "BOOK"},
+        "BookgDt": booked_at,
+        "ValDt": booked_at,
+        "AcctSvcrRef": line_id,
+        "BkTxCd": {"Domn": {"Cd": "PMNT", "Fmly": {"Cd": family, "SubFmlyCd": kind}}},
+        "NtryDtls": {"TxDtls": details},
+    }
+    return {"Ntry": shown}
 
 
-def _append_code(entry: xml.Node, line: StatementLine) -> None:
-    """Append the code of received and issued instant credit transfers, domestic or returned; others are miscellaneous."""
+def _choose_code(line: StatementLine) -> tuple[str, str]:
+    """Choose the code of a received or issued instant credit transfer, domestic or returned; others are miscellaneous."""
+    is_in = line.direction == "IN"
+    if line.end_to_end_id is not None:
+        return "RRCT" if is_in else "IRCT", "DMCT" if line.return_id is None else "RRTN"
     # Deposits, movements, repayments and adjustments have no end-to-end id.
-    if line.end_to_end_id is None:
-        is_fee = line.movement is not None and line.movement.kind == "fee"
-        family = "MCOP" if line.direction == "IN" else "MDOP"
-        kind = "ADJT" if line.adjustment is not None else "FEES" if is_fee else "OTHR"
-    else:
-        family = "RRCT" if line.direction == "IN" else "IRCT"
-        kind = "DMCT" if line.return_id is None else "RRTN"
-    domain = xml.append(xml.append(entry, "BkTxCd"), "Domn")
-    xml.append(domain, "Cd", "PMNT")
-    codes = xml.append(domain, "Fmly")
-    xml.append(codes, "Cd", family)
-    xml.append(codes, "SubFmlyCd", kind)
+    is_fee = line.movement is not None and line.movement.kind == "fee"
+    return "MCOP" if is_in else "MDOP", "ADJT" if line.adjustment is not None else "FEES" if is_fee else "OTHR"
 
 
-def _append_counterparty(details: xml.Node, other: Counterparty, role: str) -> None:
-    party = xml.append(xml.append(xml.append(details, "RltdPties"), role), "Pty")
-    _append_party(party, other.name, other.tax_id)
-    xml.append_path(details, f"RltdAgts/{role}Agt/FinInstnId/ClrSysMmbId/MmbId", other.ispb)
-
-
-def _append_party(party: xml.Node, name: str, tax_id: str) -> None:
-    if name:
-        xml.append(party, "Nm", xml.clean(name, _NAME_MAX))
+def _show_party(name: str, tax_id: str) -> xml.Tree:
     # A CPF has 11 digits and is a person's; a CNPJ has 14 characters and is a company's.
     kind = "PrvtId" if len(tax_id) == 11 else "OrgId"
-    identity = xml.append(xml.append(xml.append(party, "Id"), kind), "Othr")
-    xml.append(identity, "Id", tax_id)
-    xml.append_path(identity, "SchmeNm/Cd", "TXID")
+    identity: xml.Tree = {"Othr": {"Id": tax_id, "SchmeNm": {"Cd": "TXID"}}}
+    return {"Nm": xml.clean(name, _NAME_MAX) if name else None, "Id": {kind: identity}}
 
 
-def _append_account(body: xml.Node, statement: Statement) -> None:
-    account = statement.account
-    element = xml.append(body, "Acct")
-    identity = xml.append(xml.append(element, "Id"), "Othr")
-    xml.append(identity, "Id", account.account_number)
-    xml.append(identity, "Issr", account.branch)  # as the Pix scheme's own messages do
-    xml.append_path(element, "Tp/Cd", _ACCOUNT_TYPES[account.account_type])
-    xml.append(element, "Ccy", "BRL")
-    _append_party(xml.append(element, "Ownr"), account.name, account.tax_id)
-    xml.append_path(element, "Svcr/FinInstnId/ClrSysMmbId/MmbId", account.ispb)
+def _show_institution(ispb: str) -> xml.Tree:
+    return {"FinInstnId": {"ClrSysMmbId": {"MmbId": ispb}}}
 
 
-def _append_balance(body: xml.Node, code: str, amount_cents: int, as_of: str) -> None:
-    balance = xml.append(body, "Bal")
-    xml.append_path(balance, "Tp/CdOrPrtry/Cd", code)
+def _show_balance(code: str, amount_cents: int, as_of: str) -> xml.Tree:
     # None of our balances is negative.
-    _append_amount(balance, amount_cents, is_credit=True)
-    xml.append_path(balance, "Dt/DtTm", as_of)
+    amount = _show_amount(amount_cents, is_credit=True)
+    return {"Tp": {"CdOrPrtry": {"Cd": code}}, **amount, "Dt": {"DtTm": as_of}}
 
 
-def _append_amount(parent: xml.Node, amount_cents: int, *, is_credit: bool) -> None:
-    xml.append(parent, "Amt", format_reais(amount_cents)).set("Ccy", "BRL")
-    xml.append(parent, "CdtDbtInd", "CRDT" if is_credit else "DBIT")
+def _show_amount(amount_cents: int, *, is_credit: bool) -> xml.Tree:
+    return {"Amt": (format_reais(amount_cents), {"Ccy": "BRL"}), "CdtDbtInd": "CRDT" if is_credit else "DBIT"}

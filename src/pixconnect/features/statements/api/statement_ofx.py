@@ -16,104 +16,83 @@ _DECLARATIONS: Final = (
     b'<?xml version="1.0" encoding="UTF-8" standalone="no"?>\r\n'
     b'<?OFX OFXHEADER="200" VERSION="211" SECURITY="NONE" OLDFILEUID="NONE" NEWFILEUID="NONE"?>\r\n'
 )
+_STATUS: Final = {"CODE": "0", "SEVERITY": "INFO"}
 
 
 async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
     output = xml.Output()
     output.write(_DECLARATIONS)
     with xml.open_document(output) as document, document.element("OFX"):
-        document.write(*_make_signon(statement))
+        document.write(*xml.make(_show_signon(statement)))
         with document.element("BANKMSGSRSV1"), document.element("STMTTRNRS"):
-            document.write(*_make_answer())
+            # Zero is for a file that answers no request.
+            document.write(*xml.make({"TRNUID": "0", "STATUS": _STATUS}))
             with document.element("STMTRS"):
-                document.write(*_make_account(statement))
+                document.write(*xml.make(_show_account(statement)))
                 with document.element("BANKTRANLIST"):
-                    document.write(*_make_period(statement))
-                    async for written in xml.write_lines(document, output, parts, _append_line, statement.language):
+                    period = {"DTSTART": _instant(statement.initial_at), "DTEND": _instant(statement.final_at)}
+                    document.write(*xml.make(period))
+                    async for written in xml.write_lines(document, output, parts, _show_line, statement.language):
                         yield written
-                document.write(*_make_balances(statement))
+                document.write(*xml.make(_show_balances(statement)))
     yield output.take()
 
 
-def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> None:
-    element = xml.append(parent, "STMTTRN")
+def _show_signon(statement: Statement) -> xml.Tree:
+    account = statement.account
+    answer: xml.Tree = {
+        "STATUS": _STATUS,
+        "DTSERVER": _instant(statement.made_at),
+        # OFX names languages by ISO 639-2.
+        "LANGUAGE": "POR" if statement.language == "pt" else "ENG",
+        "FI": {"ORG": xml.clean(account.bank or account.ispb, 32), "FID": account.ispb},
+    }
+    return {"SIGNONMSGSRSV1": {"SONRS": answer}}
+
+
+def _show_account(statement: Statement) -> xml.Tree:
+    account = statement.account
+    # OFX has neither salary nor transactional accounts.
+    kind = "SAVINGS" if account.account_type == "SAVINGS" else "CHECKING"
+    number = account.account_number
+    return {
+        "CURDEF": "BRL",
+        "BANKACCTFROM": {"BANKID": account.ispb, "BRANCHID": account.branch, "ACCTID": number, "ACCTTYPE": kind},
+    }
+
+
+def _show_line(line: StatementLine, language: Language) -> xml.Tree:
     is_in = line.direction == "IN"
     is_fee = line.movement is not None and line.movement.kind == "fee"
-    kind = "OTHER" if line.adjustment is not None else "FEE" if is_fee else "CREDIT" if is_in else "DEBIT"
-    xml.append(element, "TRNTYPE", kind)
-    xml.append(element, "DTPOSTED", _instant(line.created_at))
-    xml.append(element, "TRNAMT", ("" if is_in else "-") + format_reais(line.amount_cents))
-    xml.append(element, "FITID", str(line.id))
-    if line.end_to_end_id is not None:
-        xml.append(element, "REFNUM", line.end_to_end_id)
-    if line.counterparty is not None and line.counterparty.name:
-        xml.append(element, "NAME", xml.clean(line.counterparty.name, 32))
+    name = line.counterparty and line.counterparty.name
     # Facts without a field are in the memo.
     memo = " ".join(part for part in (line.return_id, line.describe(language)) if part)
     memo += f" | external_id {line.external_id}" if line.external_id else ""
     memo += f" | txid {line.txid}" if line.txid else ""
-    xml.append(element, "MEMO", xml.clean(memo, 255))
+    shown: xml.Tree = {
+        "TRNTYPE": "OTHER" if line.adjustment is not None else "FEE" if is_fee else "CREDIT" if is_in else "DEBIT",
+        "DTPOSTED": _instant(line.created_at),
+        "TRNAMT": ("" if is_in else "-") + format_reais(line.amount_cents),
+        "FITID": str(line.id),
+        "REFNUM": line.end_to_end_id,
+        "NAME": xml.clean(name, 32) if name else None,
+        "MEMO": xml.clean(memo, 255),
+    }
+    return {"STMTTRN": shown}
 
 
-def _make_signon(statement: Statement) -> xml.Node:
-    group = xml.make_group()
-    answer = xml.append(xml.append(group, "SIGNONMSGSRSV1"), "SONRS")
-    _append_status(answer)
-    xml.append(answer, "DTSERVER", _instant(statement.made_at))
-    # OFX names languages by ISO 639-2.
-    xml.append(answer, "LANGUAGE", "POR" if statement.language == "pt" else "ENG")
-    institution = xml.append(answer, "FI")
-    xml.append(institution, "ORG", xml.clean(statement.account.bank or statement.account.ispb, 32))
-    xml.append(institution, "FID", statement.account.ispb)
-    return group
-
-
-def _make_answer() -> xml.Node:
-    group = xml.make_group()
-    # Zero is for a file that answers no request.
-    xml.append(group, "TRNUID", "0")
-    _append_status(group)
-    return group
-
-
-def _append_status(parent: xml.Node) -> None:
-    status = xml.append(parent, "STATUS")
-    xml.append(status, "CODE", "0")
-    xml.append(status, "SEVERITY", "INFO")
-
-
-def _make_account(statement: Statement) -> xml.Node:
-    group, account = xml.make_group(), statement.account
-    xml.append(group, "CURDEF", "BRL")
-    element = xml.append(group, "BANKACCTFROM")
-    xml.append(element, "BANKID", account.ispb)
-    xml.append(element, "BRANCHID", account.branch)
-    xml.append(element, "ACCTID", account.account_number)
-    # OFX has neither salary nor transactional accounts.
-    xml.append(element, "ACCTTYPE", "SAVINGS" if account.account_type == "SAVINGS" else "CHECKING")
-    return group
-
-
-def _make_period(statement: Statement) -> xml.Node:
-    group = xml.make_group()
-    xml.append(group, "DTSTART", _instant(statement.initial_at))
-    xml.append(group, "DTEND", _instant(statement.final_at))
-    return group
-
-
-def _make_balances(statement: Statement) -> xml.Node:
-    group = xml.make_group()
-    closing = xml.append(group, "LEDGERBAL")
-    xml.append(closing, "BALAMT", format_reais(statement.extent.closing_cents))
-    xml.append(closing, "DTASOF", _instant(statement.closed_at))
-    opening = xml.append(xml.append(group, "BALLIST"), "BAL")
-    xml.append(opening, "NAME", "OPENING")
-    xml.append(opening, "DESC", "Balance before the first line")
+def _show_balances(statement: Statement) -> xml.Tree:
+    extent = statement.extent
     # OFX has no opening balance; DOLLAR marks the value as money, in the account's currency.
-    xml.append(opening, "BALTYPE", "DOLLAR")
-    xml.append(opening, "VALUE", format_reais(statement.extent.opening_cents))
-    xml.append(opening, "DTASOF", _instant(statement.initial_at))
-    return group
+    opening: xml.Tree = {
+        "NAME": "OPENING",
+        "DESC": "Balance before the first line",
+        "BALTYPE": "DOLLAR",
+        "VALUE": format_reais(extent.opening_cents),
+        "DTASOF": _instant(statement.initial_at),
+    }
+    closing = {"BALAMT": format_reais(extent.closing_cents), "DTASOF": _instant(statement.closed_at)}
+    return {"LEDGERBAL": closing, "BALLIST": {"BAL": opening}}
 
 
 def _instant(instant: datetime) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Final, Protocol, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
 
@@ -21,10 +21,6 @@ class Node(Protocol):
     """The part of lxml's elements that we use."""
 
     text: str | None
-
-    def append(self, element: Node, /) -> None:
-        """Add a child."""
-        ...
 
     def set(self, name: str, value: str, /) -> None:
         """Add an attribute."""
@@ -78,50 +74,58 @@ def open_document(output: Output) -> AbstractContextManager[XmlDocument]:
     return _etree.xmlfile(output, encoding="UTF-8")
 
 
+Tree: TypeAlias = "Mapping[str, Content]"
+Content: TypeAlias = "str | tuple[str, Mapping[str, str]] | list[Tree] | Tree | None"
+"""An element: its text, also with attributes, or the elements in it. A list repeats it, and ``None`` leaves it out."""
+
+
 async def write_lines(
     document: XmlDocument,
     output: Output,
     parts: AsyncIterable[Sequence[StatementLine]],
-    append_line: Callable[[Node, StatementLine, Language], None],
+    show_line: Callable[[StatementLine, Language], Tree],
     language: Language,
 ) -> AsyncIterator[bytes]:
     """Write the lines of a statement, and yield each part when it is written."""
     async for lines in parts:
-        group = make_group()
+        group = _etree.Element("group")
         for line in lines:
-            append_line(group, line, language)
+            _append(group, show_line(line, language))
         document.write(*group)
         # Sent in parts: the statement may be longer than memory.
         document.flush()
         yield output.take()
 
 
-def make_group() -> Node:
-    """Make an element that only holds others, which are written without it."""
-    return _etree.Element("group")
-
-
-def append(parent: Node, tag: str, text: str | None = None) -> Node:
-    """Add an element; one without a text is made to hold others."""
-    element = _etree.SubElement(parent, tag)
-    element.text = text
-    return element
-
-
-def append_path(parent: Node, path: str, text: str) -> None:
-    """Add elements one within the other, the last of them with a text.
+def make(tree: Tree) -> Iterator[Node]:
+    """Make elements.
 
     Example:
-        >>> group, output = make_group(), Output()
-        >>> append_path(group, "b/c", "d")
+        >>> output = Output()
         >>> with open_document(output) as document, document.element("a"):
-        ...     document.write(*group)
+        ...     document.write(*make({"b": [{"c": "d"}, {"e": None}], "f": ("1", {"g": "h"})}))
         >>> output.take()
-        b'<a><b><c>d</c></b></a>'
+        b'<a><b><c>d</c></b><b/><f g="h">1</f></a>'
     """
-    for tag in path.split("/"):
-        parent = _etree.SubElement(parent, tag)
-    parent.text = text
+    group = _etree.Element("group")
+    _append(group, tree)
+    return iter(group)
+
+
+def _append(parent: Node, tree: Tree) -> None:
+    for tag, content in tree.items():
+        for each in content if isinstance(content, list) else (content,):
+            if each is None:
+                continue
+            element = _etree.SubElement(parent, tag)
+            if isinstance(each, str):
+                element.text = each
+            elif isinstance(each, tuple):
+                element.text, attributes = each
+                for name, value in attributes.items():
+                    element.set(name, value)
+            else:
+                _append(element, each)
 
 
 def clean(text: str, length_max: int) -> str:

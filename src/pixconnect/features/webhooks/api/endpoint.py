@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from pixconnect.doors.api import paging
 from pixconnect.doors.api.decoding import read_instant
@@ -175,12 +175,8 @@ async def change_endpoint(services: Services, request: Request[int, Nothing, Cha
     if body == ChangeEndpointRequest():
         raise errors.BadRequest("body: must have at least one field")
     # On the wire a field that is left out is UNSET and null is refused; for the domain None is "as it was".
-    change = endpoint_rules.EndpointChange(
-        url=None if body.url is UNSET else body.url,
-        secret=None if body.secret is UNSET else body.secret,
-        event_types=None if body.event_types is UNSET else body.event_types,
-        status=None if body.status is UNSET else body.status,
-    )
+    fields = {name: value for name, value in structs.asdict(body).items() if value is not UNSET}
+    change = endpoint_rules.EndpointChange(**fields)
     endpoint = await endpoint_usecases.change_endpoint(services.context, request.caller, request.parameter, change)
     return _show_endpoint(endpoint)
 

@@ -13,10 +13,8 @@ from pixconnect.doors.api.contract.charge import PaidBy, show_paid_by
 from pixconnect.doors.api.contract.transfer import TransferParty, show_party
 from pixconnect.doors.api.envelope import Amount, Id, Instant
 from pixconnect.doors.api.operation import Later, Nothing, Request, Services
-from pixconnect.features.webhooks.rules import feed
-from pixconnect.features.webhooks.rules.feed import FeedCursor, FeedQuery
 from pixconnect.features.webhooks.service import feed as feed_usecases
-from pixconnect.features.webhooks.service.feed import FeedWaits
+from pixconnect.features.webhooks.service.feed import PAGE_SIZE_MAX, WAIT_MAX_S, FeedCursor, FeedQuery, FeedWaits
 from pixconnect.kernel.rules.event import EVENT_NAMES, EventName, Resource
 from pixconnect.kernel.rules.listing import NUMBER_MAX, CursorText
 from pixconnect.kernel.rules.refund import Refund, RefundReason
@@ -34,9 +32,9 @@ class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where to continue: the `cursor` of the last answer, or of the last event that you have processed."""
     start: Literal["oldest", "now"] | None = None
     """Where to begin without a cursor: at the oldest event that is kept, which is the default, or behind the newest."""
-    page_size: Annotated[int, Meta(ge=1, le=feed.PAGE_SIZE_MAX)] = 100
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = 100
     """Events an answer, at most."""
-    wait_s: Annotated[int, Meta(ge=0, le=feed.WAIT_MAX_S)] = 0
+    wait_s: Annotated[int, Meta(ge=0, le=WAIT_MAX_S)] = 0
     """If there are no events, wait this many seconds; answered as soon as there are some."""
     event_types: str | None = None
     """Only events of these names, separated by commas."""
@@ -176,7 +174,7 @@ def read_feed_cursor(text: str, holder_id: int) -> FeedCursor:
     return FeedCursor(position=position, passed_count=passed_count)
 
 
-def _show_page(page: feed.FeedPage, holder_id: int) -> EventFeed:
+def _show_page(page: feed_usecases.FeedPage, holder_id: int) -> EventFeed:
     return EventFeed(
         events=[_show_event(one, holder_id) for one in page.events],
         cursor=write_feed_cursor(page.next, holder_id),
@@ -194,7 +192,7 @@ class _Body(Struct, frozen=True):
 _read_body: Final = msgspec.json.Decoder(_Body).decode
 
 
-def _show_event(one: feed.FeedEvent, holder_id: int) -> FeedEvent:
+def _show_event(one: feed_usecases.FeedEvent, holder_id: int) -> FeedEvent:
     body = _read_body(one.event.body)
     return FeedEvent(
         id=one.event.id,
@@ -208,7 +206,7 @@ def _show_event(one: feed.FeedEvent, holder_id: int) -> FeedEvent:
     )
 
 
-def _show_detail(one: feed.FeedEvent) -> EventDetail:
+def _show_detail(one: feed_usecases.FeedEvent) -> EventDetail:
     if one.charge is not None:
         is_paid = one.event.name == "qrcode.approved"
         return EventDetail(

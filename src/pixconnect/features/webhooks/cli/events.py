@@ -115,9 +115,8 @@ def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Js
         event = find_recent_event(session.client, event_id)
         sent = _redeliver(session.client, event, endpoint_id)
     if endpoint_id is None:
-        sent += [
-            {"to": f"listen {one.name}", "answer": one.answer} for one in listeners.resend(session.credentials, event)
-        ]
+        told = listeners.resend(session.credentials, event)
+        sent += [{"to": f"listen {name}", "answer": answer} for name, answer in told]
     if not sent:
         raise CommandError(f"the event {event_id} is for no endpoint, and no `pixconnect listen` runs")
     output.show_list("sent", sent, as_json=json, columns=("to", "delivery_id", "answer"))

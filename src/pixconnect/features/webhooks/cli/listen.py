@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import json as std_json
 import re
+import secrets
 import time
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from pixconnect.doors.cli.integrator.credentials import Credentials, find_creden
 from pixconnect.doors.cli.integrator.session import explaining
 from pixconnect.doors.cli.output import Json
 from pixconnect.features.webhooks.cli.events import FoundEvent
-from pixconnect.features.webhooks.cli.listeners import Door, ListenerState, make_token
+from pixconnect.features.webhooks.cli.listeners import Door, ListenerState
 from pixconnect.features.webhooks.rules.signature import message_id, request_headers
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.money import show_reais
@@ -249,7 +250,8 @@ class _Listener:
 
     async def _open_door(self, opened: AsyncExitStack) -> None:
         """Open the port for `events resend`."""
-        token = make_token()
+        # Only users with access to our files can read it.
+        token = secrets.token_urlsafe(16)
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:

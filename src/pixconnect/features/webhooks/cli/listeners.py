@@ -43,11 +43,6 @@ class Door(Struct, frozen=True, kw_only=True):
     forward_to: str
 
 
-class ListenerOutcome(Struct, frozen=True, kw_only=True):
-    name: str
-    answer: str
-
-
 class ListenerState:
     """One listener's own folder, which it alone uses.
 
@@ -121,8 +116,8 @@ def _lock(path: Path) -> BinaryIO:
     return lock
 
 
-def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[ListenerOutcome]:
-    """Send an event again to each listener of this user that has these credentials."""
+def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Send an event again to each listener of this user that has these credentials; yield its name and answer."""
     for path in sorted(_folder().glob("*/door.json")):
         try:
             door = msgspec.json.decode(path.read_bytes(), type=Door)
@@ -139,12 +134,7 @@ def resend(credentials: Credentials, event: dict[str, Any]) -> Iterator[Listener
             # A killed listener leaves its door behind.
             continue
         if answer:
-            yield ListenerOutcome(name=door.forward_to or path.parent.name, answer=answer)
-
-
-def make_token() -> str:
-    """A token that only users with access to our files can read."""
-    return secrets.token_urlsafe(16)
+            yield door.forward_to or path.parent.name, answer
 
 
 def _folder() -> Path:

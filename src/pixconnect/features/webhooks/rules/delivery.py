@@ -145,8 +145,6 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):
-    """The position in the due deliveries."""
-
     due_at: datetime
     id: int = 0
 

@@ -54,20 +54,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     holder_id: int
     url: str
     event_types: tuple[EventName, ...]
-    status: EndpointStatus
-    status_reason: str | None
+    status: EndpointStatus = "active"
+    status_reason: str | None = None
     secret_sealed: bytes
     """Bound by ``endpoint_seal``."""
-    previous_secret_sealed: bytes | None
+    previous_secret_sealed: bytes | None = None
     """Signs beside the new one until ``previous_secret_until``."""
-    previous_secret_until: datetime | None
-    first_failure_at: datetime | None
+    previous_secret_until: datetime | None = None
+    first_failure_at: datetime | None = None
     """The first failure since the last success."""
     created_at: datetime
     modified_at: datetime
     """The last change by its owner or the service; deliveries do not count."""
     pix_key: str | None = None
-    """The key of a key webhook (``features/webhooks/rules/endpoint.py``), which lists of endpoints leave out."""
+    """The key of a key webhook, which lists of endpoints leave out."""
     profile: str | None = None
     """The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours."""
     only_with_txid: bool = False
@@ -76,33 +76,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """Its owner's name for it, at institutions where webhooks have one."""
     authorization_sealed: bytes | None = None
     """Its ``Authorization`` header, if its owner set one; bound by ``endpoint_seal``."""
-
-
-def open_endpoint(
-    endpoint_id: int,
-    holder_id: int,
-    url: str,
-    event_types: tuple[EventName, ...],
-    secret_sealed: bytes,
-    now: datetime,
-    pix_key: str | None = None,
-) -> Endpoint:
-    """Make a new endpoint, which is active at once."""
-    return Endpoint(
-        id=endpoint_id,
-        holder_id=holder_id,
-        url=url,
-        event_types=event_types,
-        status="active",
-        status_reason=None,
-        secret_sealed=secret_sealed,
-        previous_secret_sealed=None,
-        previous_secret_until=None,
-        first_failure_at=None,
-        created_at=now,
-        modified_at=now,
-        pix_key=pix_key,
-    )
 
 
 def activate(endpoint: Endpoint) -> Endpoint:
@@ -129,8 +102,6 @@ def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, k
 
 
 class EndpointState(Struct, frozen=True, kw_only=True):
-    """An endpoint's state for people."""
-
     what: Literal["fine", "failing", "inactive", "disabled"]
     since: datetime | None
     """``None`` if it is healthy."""
@@ -154,7 +125,6 @@ def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | N
 
 
 def endpoint_seal(endpoint_id: int) -> str:
-    """The binding of an endpoint's sealed secrets."""
     return f"webhook_endpoint:{endpoint_id}"
 
 

@@ -44,8 +44,6 @@ _log = structlog.get_logger(__name__)
 
 
 class Recording(Struct, frozen=True, kw_only=True):
-    """A conclusion to be recorded."""
-
     conclusion: Conclusion
     epoch: int
     """The epoch of its slot when this worker read the delivery."""
@@ -137,7 +135,11 @@ async def _post(
     # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
-        effect = await _draw_fault(context, delivery, recipient.endpoint)
+        effect, endpoint = "", recipient.endpoint
+        # Our own webhooks have no fault rules.
+        if endpoint.profile is not None:
+            message = Message(operation="callback", id=delivery.message_id, key=endpoint.pix_key)
+            effect = await draw_fault(context, message)
         if effect == "lost":
             # The sender counts it as delivered, so it never comes again.
             return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
@@ -146,14 +148,6 @@ async def _post(
         return await context.port(RECEIVERS).post(recipient.url, headers, body)
     finally:
         current_party.reset(whose)
-
-
-async def _draw_fault(context: Context, delivery: DueDelivery, endpoint: Endpoint) -> str:
-    """Return a fault rule's effect on an institution's callback; our own webhooks have no rules."""
-    if endpoint.profile is None:
-        return ""
-    message = Message(operation="callback", id=delivery.message_id, key=endpoint.pix_key)
-    return await draw_fault(context, message)
 
 
 def _failed(reason: str) -> WebhookExchange:

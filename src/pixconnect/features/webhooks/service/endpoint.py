@@ -75,6 +75,7 @@ _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
 _AUDITED_LENGTH_MAX: Final = 500
 """Maximum length of a URL in the audit, which can never be erased."""
+_NO_ENDPOINT: Final = "id: there is no such webhook endpoint"
 _RESUMED_MAX = 100
 """Maximum of resumed endpoints in one pass of housekeeping."""
 
@@ -129,9 +130,21 @@ async def create_endpoint(
         ):
             raise EndpointConflict
         now = await service_now_to_write(context.clock, connection)
-        endpoint = endpoint_rules.open_endpoint(endpoint_id, caller.holder_id, request.url, event_types, sealed, now)
+        endpoint = Endpoint(
+            id=endpoint_id,
+            holder_id=caller.holder_id,
+            url=request.url,
+            event_types=event_types,
+            secret_sealed=sealed,
+            created_at=now,
+            modified_at=now,
+        )
         if terms is not None:
-            endpoint = _mark(context, endpoint, terms)
+            word = terms.authorization
+            authorization = None if word is None else _seal(context, endpoint_id, word)
+            endpoint = structs.replace(
+                endpoint, profile=terms.profile, name=terms.name, authorization_sealed=authorization
+            )
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
         await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
@@ -143,7 +156,7 @@ list_endpoints: Final = of_caller(endpoint_store.read_page)
 
 
 async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
-    return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
+    return errors.found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id), _NO_ENDPOINT)
 
 
 async def change_endpoint(
@@ -164,7 +177,7 @@ async def change_endpoint(
     if change.url is not None:
         await context.port(RECEIVERS).check_url(change.url)
     async with write_alone(context.pool) as connection:
-        before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        before = errors.found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id), _NO_ENDPOINT)
         if change.url is not None and change.url != before.url:
             await refuse_anothers_host(context, connection, caller, change.url)
         now = await service_now_to_write(context.clock, connection)
@@ -221,7 +234,6 @@ def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
 
 
 async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
-    """Make pending deliveries of a reactivated endpoint due now."""
     # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
     await endpoint_store.set_resumed(connection, endpoint_id, now)
     if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
@@ -229,7 +241,6 @@ async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime
 
 
 async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
-    """List endpoints of one holder, or of all, by id."""
     return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
 
 
@@ -277,7 +288,7 @@ async def finish_resuming(context: Context) -> int:
 async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int, act: Act | None = None) -> Endpoint:
     """Delete an endpoint; the service gives up its pending deliveries."""
     async with write_alone(context.pool) as connection:
-        endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        endpoint = errors.found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id), _NO_ENDPOINT)
         await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
         now = await service_now_to_write(context.clock, connection)
         await note_change(connection, caller, "endpoint remove", now, endpoint_id, before=endpoint)
@@ -319,12 +330,6 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
     return after
 
 
-def _mark(context: Context, endpoint: Endpoint, terms: CallbackTerms) -> Endpoint:
-    word = terms.authorization
-    sealed = None if word is None else _seal(context, endpoint.id, word)
-    return structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=sealed)
-
-
 def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
     return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
 
@@ -340,9 +345,3 @@ def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
 def _check_count(count: int) -> None:
     if count >= endpoint_rules.ENDPOINTS_MAX:
         raise errors.LimitExceeded(f"a holder can have {endpoint_rules.ENDPOINTS_MAX} webhook endpoints")
-
-
-def _found(endpoint: Endpoint | None) -> Endpoint:
-    if endpoint is None:
-        raise errors.NotFound("id: there is no such webhook endpoint")
-    return endpoint

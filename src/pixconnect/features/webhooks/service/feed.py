@@ -13,17 +13,20 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
-from pixconnect.features.webhooks.rules.feed import FeedCursor, FeedEvent, FeedPage, FeedQuery
 from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.features.webhooks.tables.feed import FEED_CHANNEL, NewPositions, Rows, read_feed_notice
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.event import Event, Resource
+from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.event import Event, EventName, Resource
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -35,6 +38,9 @@ from pixconnect.platform.notifier import REJOIN_AFTER_S, Connect, keep_listening
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import wait_for
 
+PAGE_SIZE_MAX: Final = 1000
+WAIT_MAX_S: Final = 30
+"""Below the minute after which proxies give up."""
 GIVEN_MAX: Final = 10_000
 """Events that get their positions in one transaction."""
 SWEPT_MAX: Final = 200_000
@@ -43,9 +49,51 @@ LOOKED_AT_MAX: Final = 5_000
 STALLED_S: Final = 60
 """If an event waits longer than this for its position, the sequencer does not work."""
 _ID_MAX: Final = 2**53 - 1
-_BEGINNING: Final = FeedCursor(position=0, passed_count=0)
 
 _log = structlog.get_logger(__name__)
+
+
+class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
+    position: int
+    passed_count: int
+    """The number of earlier events at this position."""
+
+
+class FeedQuery(Struct, frozen=True, kw_only=True):
+    cursor: FeedCursor | None = None
+    start: Literal["oldest", "now"] = "oldest"
+    """Where to begin without a cursor."""
+    page_size: int = 100
+    names: frozenset[EventName] | None = None
+    resource: Resource | None = None
+    any_id: str | None = None
+    """Any id of a charge, transfer, refund or movement."""
+
+    @property
+    def is_filtered(self) -> bool:
+        return not self.names == self.resource == self.any_id == None  # noqa: E711
+
+
+class FeedEvent(Struct, frozen=True, kw_only=True):
+    """An event, with the present state of its subject."""
+
+    event: Event
+    charge: Charge | None = None
+    transfer: Transfer | None = None
+    """For a paid charge, the payment."""
+    refund: Refund | None = None
+    next: FeedCursor
+    """Continues after this event."""
+
+
+class FeedPage(Struct, frozen=True, kw_only=True):
+    events: list[FeedEvent]
+    next: FeedCursor
+    has_more: bool
+    """Whether there is more now; a filter may leave a page empty before the end."""
+
+
+_BEGINNING: Final = FeedCursor(position=0, passed_count=0)
 
 
 async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPositions:
@@ -175,16 +223,15 @@ async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, F
 
 async def read_lag_s(pool: Pool, clock: Clock) -> float:
     """Return how long the oldest event has waited for its position."""
-    waiting = await feed_store.read_sequencer_backlog(pool)
-    if waiting.oldest_at is None:
+    oldest_at, given_before_s = await feed_store.read_sequencer_backlog(pool)
+    if oldest_at is None:
         return 0.0
-    lag_s = (await service_now(clock, pool) - waiting.oldest_at).total_seconds()
+    lag_s = (await service_now(clock, pool) - oldest_at).total_seconds()
     # A moved clock makes a new event look old.
-    return max(0.0, min(lag_s, waiting.given_before_s))
+    return max(0.0, min(lag_s, given_before_s))
 
 
 async def check_feed(pool: Pool, clock: Clock) -> None:
-    """Health check: events get their positions."""
     lag_s = await read_lag_s(pool, clock)
     if lag_s > STALLED_S:
         raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")
@@ -200,8 +247,6 @@ RETRY_AFTER_S: Final = 1
 
 
 class FeedWaits:
-    """The waiting requests of one process."""
-
     def __init__(self, connect: Connect, poll_s: float = POLL_S) -> None:
         self._connect = connect
         self._poll_s = poll_s
@@ -268,8 +313,6 @@ class FeedWaits:
 
 
 class Wait:
-    """One waiting request."""
-
     def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
         self._woken = woken
         self._poll_s = poll_s

@@ -46,7 +46,6 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int, act: Act
 async def redeliver_one(
     context: Context, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
 ) -> None:
-    """Send one delivery's body again, with all its deliveries."""
     async with write.transaction() as connection:
         now = await service_now_to_write(context.clock, connection)
         held_ids, ids = [], await redelivery_store.find_same_body(connection, holder_id, delivery_id)

@@ -288,7 +288,7 @@ _ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEM
 _RECORD: Final = of_columns(
     _RESULT,
     # Most attempts are first ones with the same successful answer.
-    once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
+    once=["status, due_at, failures_before, failures_count, number, status_code, response, error"],
     name="result",
     sql=f"""
     with held as materialized ({lease_store.HOLD}),
@@ -345,7 +345,6 @@ _GIVE_UP: Final[LiteralString] = """
 
 
 async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Fail those of these deliveries whose endpoint was deleted."""
     await connection.execute(_GIVE_UP, delivery_ids, now)
 
 
@@ -365,7 +364,6 @@ async def next_due_at(
 
 
 async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
-    """Find endpoints with a delivery due by then without an obstacle."""
     return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
 
 

@@ -108,30 +108,27 @@ async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Reco
 
 
 def lists_of(columns: LiteralString) -> dict[DeliveryStatus | None, Source]:
-    """Make an endpoint's lists of deliveries, by status and of all."""
     statuses: tuple[DeliveryStatus | None, ...] = (None, "pending", "delivered", "failed")
-    return {status: _list_of(columns, status) for status in statuses}
-
-
-def _list_of(columns: LiteralString, status: DeliveryStatus | None) -> Source:
-    # The status is part of the text: PostgreSQL cannot use an index of failed deliveries for a parameter.
-    in_status: LiteralString = "" if status is None else f"and status = '{status}'"
-    owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
-    where: LiteralString = f"{owned} and created_at between $2 and $3"
-    return Source(
-        hours=webhook_hours_statement("delivery", status or "made"),
-        page=f"select {columns} {where} order by created_at desc, id desc offset $4 limit $5",
-        page_after=f"select {columns} {owned} and {AFTER} {AFTER_ORDER}",
-        count=f"select count(*) {where}",
-        is_sparse=status is not None,
-    )
+    lists: dict[DeliveryStatus | None, Source] = {}
+    for status in statuses:
+        # The status is part of the text: PostgreSQL cannot use an index of failed deliveries for a parameter.
+        in_status: LiteralString = "" if status is None else f"and status = '{status}'"
+        owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
+        where: LiteralString = f"{owned} and created_at between $2 and $3"
+        lists[status] = Source(
+            hours=webhook_hours_statement("delivery", status or "made"),
+            page=f"select {columns} {where} order by created_at desc, id desc offset $4 limit $5",
+            page_after=f"select {columns} {owned} and {AFTER} {AFTER_ORDER}",
+            count=f"select count(*) {where}",
+            is_sparse=status is not None,
+        )
+    return lists
 
 
 _LISTS: Final = lists_of(DELIVERY.select)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
-    """Read a page of an endpoint's deliveries, of one status or of all, and the total."""
     # Attempts are read from the same snapshot as the page.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
@@ -238,7 +235,6 @@ _LISTS_OF_NOTICES: Final = lists_of(_SHOWN)
 
 
 async def read_notices(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
-    """Read a page of the notices of a key's webhook, of one status or of all, and the total."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS_OF_NOTICES[status], endpoint_id, None, span)
         return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))

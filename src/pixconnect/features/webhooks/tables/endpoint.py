@@ -52,40 +52,26 @@ async def count(connection: Connection | Pool, holder_id: int) -> int:
 insert: Final = ENDPOINT.insert
 
 
-_FIND: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2 and pix_key is null
-"""
+_OWN: Final[LiteralString] = "where id = $1 and holder_id = $2 and pix_key is null"
 
 
 async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
-    return ENDPOINT.read_found(row)
-
-
-async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
-    """Find the endpoint that receives the holder's sends in this institution's format."""
-    return await ENDPOINT.find(
-        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id limit 1", holder_id, profile
-    )
+    return await ENDPOINT.find(pool, _OWN, endpoint_id, holder_id)
 
 
 async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
-    """The endpoints with this institution's format."""
+    """The endpoints that receive the holder's sends in this institution's format, by id."""
     return await ENDPOINT.find_all(
         pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id", holder_id, profile
     )
 
 
-_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
-
-
 async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
     """Endpoints in their present state, by id, of any holder."""
-    return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+    return {each.id: each for each in await ENDPOINT.find_all(pool, "where id = any($1)", endpoint_ids)}
 
 
 async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
-    """The endpoint, of any holder, locked until the transaction ends."""
     return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
@@ -100,7 +86,6 @@ _LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where hol
 
 
 async def list_removed(pool: Pool, holder_id: int) -> list[int]:
-    """List a holder's last removed endpoints."""
     return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
 
 
@@ -132,9 +117,7 @@ async def read_backlogs(
 
 
 async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    """Lock the endpoint of this holder until the transaction ends."""
-    row = await connection.fetchrow(f"{_FIND} for no key update", endpoint_id, holder_id)
-    return ENDPOINT.read_found(row)
+    return await ENDPOINT.find(connection, f"{_OWN} for no key update", endpoint_id, holder_id)
 
 
 async def lock_concerned(
@@ -161,8 +144,7 @@ async def update(connection: Connection, endpoint: Endpoint) -> None:
 
 
 # A seal begins with the id of its key.
-_LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint
+_SEALED_OTHERWISE: Final[LiteralString] = """
     where id > $2 and (
         substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
         or substr(authorization_sealed, 1, octet_length($1)) <> $1
@@ -175,8 +157,7 @@ async def lock_sealed_otherwise(
     connection: Connection, seal_head: bytes, after_id: int, rows_max: int
 ) -> list[Endpoint]:
     """Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
-    rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
-    return [ENDPOINT.read(row) for row in rows]
+    return await ENDPOINT.find_all(connection, _SEALED_OTHERWISE, seal_head, after_id, rows_max)
 
 
 _RESEAL: Final[LiteralString] = """
@@ -201,7 +182,6 @@ _FIND_RESUMED: Final[LiteralString] = """
 
 
 async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
-    """Endpoints with deliveries still to be rescheduled, and since when."""
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
 
@@ -291,7 +271,6 @@ _PAGE_OF_KEYS: Final[LiteralString] = f"""
 
 
 async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
-    """Read a page of a holder's webhooks of keys, last configured first, and the total."""
     # At most one per key: few enough to be counted each time.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         count = await connection.fetchval(_COUNT_OF_KEYS, holder_id, span.initial_at, span.final_at)

@@ -176,17 +176,7 @@ _FIND_RESOURCES: Final[LiteralString] = """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """Find a holder's resources that events may concern, by any of their ids."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
-
-
-class SequencerBacklog(Struct, frozen=True, kw_only=True):
-    """The figures behind the sequencer's health."""
-
-    oldest_at: datetime | None
-    """When the oldest event without a position happened, service time."""
-    given_before_s: float
-    """How long ago positions were last assigned, real time."""
 
 
 # If the sequencer stands still, the first of so many has no position; if it works, fewer are beyond the bound.
@@ -204,6 +194,7 @@ _READ_WAITING: Final[LiteralString] = """
 """
 
 
-async def read_sequencer_backlog(pool: Pool) -> SequencerBacklog:
+async def read_sequencer_backlog(pool: Pool) -> tuple[datetime | None, float]:
+    """Return when the oldest event without a position happened, and how many seconds of real time ago any got one."""
     row = await fetch_row(pool, _READ_WAITING)
-    return SequencerBacklog(oldest_at=row["oldest_at"], given_before_s=row["given_before_s"])
+    return row["oldest_at"], row["given_before_s"]

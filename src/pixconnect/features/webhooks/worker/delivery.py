@@ -24,7 +24,7 @@ from typing import Any, Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.leases import Member, Poller, Rest, SlotLeases
+from pixconnect.doors.worker.leases import Member, SlotLeases
 from pixconnect.features.identity.rules import Signer
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
@@ -85,9 +85,8 @@ class EventSignatures:
         return jws
 
 
-# Without wake-ups; the second once nothing was found for some time.
+# After something was found, without wake-ups.
 _READ_EVERY_S = 0.25
-_READ_EVERY_MAX_S = 1.0
 # The health check fails when this worker could not read anything for this long.
 _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
@@ -117,8 +116,6 @@ class DeliveryParts(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryFigures:
-    """Counts of attempts since the worker started, for metrics."""
-
     def __init__(self) -> None:
         self.attempts = {"delivered": 0, "refused": 0, "broken": 0}
         self.given_up_count = 0
@@ -164,7 +161,6 @@ class DeliveryWorker(Member):
         self._has_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
-        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S, Poller.DELIVERIES)
         self.figures = DeliveryFigures()
         leases.add(self)
 
@@ -240,7 +236,7 @@ class DeliveryWorker(Member):
             if not has_more:
                 # A backlog is read a page at a time, and ordinary reads skip its endpoint.
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
-                await self.rest(self._has_news, self._rest.after(ended_s, has_found=has_found), has_found=has_found)
+                await self.rest(self._has_news, _READ_EVERY_S, has_found=has_found)
             # The rest of the pause, so that a pause after a longer wait does not wake us separately.
             left_s = ended_s + pause_s - clock.monotonic_s()
             if left_s > 0:
@@ -301,7 +297,6 @@ class DeliveryWorker(Member):
             self._begin_task(deliver(work, recipient))
 
     async def _deliver_notice(self, work: Work, recipient: Recipient) -> None:
-        """Make, store and send the body of a key's webhook."""
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.features.webhooks.rules.delivery import BacklogWalk, DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import NOTICE_PIX_MAX
@@ -25,8 +25,6 @@ _TAKEN_LATELY_MAX = 2048
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
-    """Maximum numbers of requests in progress."""
-
     # These two count for all workers together; each has its share.
     endpoint_max: int = 64
     """More than needed by a receiver that answers in 50 ms at 1,000 events a second."""
@@ -54,22 +52,16 @@ class Work(Struct, frozen=True, kw_only=True):
         return self.delivery.attempts_count > 0
 
 
-class EndpointQueue:
-    __slots__ = (
-        "endpoint_id", "fresh", "has_more", "holder_id", "in_flight_count", "limit", "retries", "retries_in_flight_count",
-        "walk",
-    )  # fmt: skip
-
-    def __init__(self, endpoint_id: int, holder_id: int) -> None:
-        self.endpoint_id = endpoint_id
-        self.holder_id = holder_id
-        self.fresh: deque[Work] = deque()
-        self.retries: deque[Work] = deque()
-        self.in_flight_count = 0
-        self.retries_in_flight_count = 0
-        self.limit = _LIMIT_START
-        self.has_more = False
-        self.walk = BacklogWalk()
+class EndpointQueue(Struct, eq=False):
+    endpoint_id: int
+    holder_id: int
+    fresh: deque[Work] = field(default_factory=deque[Work])
+    retries: deque[Work] = field(default_factory=deque[Work])
+    in_flight_count: int = 0
+    retries_in_flight_count: int = 0
+    limit: float = _LIMIT_START
+    has_more: bool = False
+    walk: BacklogWalk = BacklogWalk()
 
     @property
     def kept_count(self) -> int:
@@ -120,7 +112,6 @@ class DeliveryQueue:
         return True
 
     def room(self, queue: EndpointQueue) -> int:
-        """Return how many more deliveries of an endpoint may be added."""
         return self._kept_max() - queue.kept_count
 
     def known_lately(self) -> list[int]:

@@ -108,7 +108,6 @@ class DeliveryReader:
         return found.unfinished is not None or self._sweep is not None
 
     async def read_followers(self, held: dict[int, int], done: Sequence[DueDelivery]) -> None:
-        """Read the followers of finished deliveries."""
         followed = [due for due in done if self._held_back.may_wait_for(due)]
         if not followed:
             return

@@ -65,7 +65,6 @@ class AttemptLog(GatheredLog[_Noted]):
         self._clock = clock
 
     def append(self, conclusion: Conclusion, url: str = "") -> None:
-        """Log an attempt; the receiver's address is for terminals alone."""
         if our_logging.is_shown():
             _show(conclusion, url)
         elif self._is_on:
@@ -120,8 +119,6 @@ _log = structlog.get_logger(__name__)
 
 
 class EndedAttempt:
-    """An ended attempt; the write queue notifies it when it is recorded."""
-
     __slots__ = ("_records", "conclusion", "is_over", "url", "work")
 
     def __init__(self, records: AttemptRecords, work: Work, conclusion: Conclusion, url: str) -> None:

@@ -1,8 +1,9 @@
-"""Pix keys have one spelling each: published vectors, and confusing characters of other scripts."""
+"""Accounts at any institution, Pix keys in their one spelling, and the holder that a key led to."""
 
 import gc
 import json
 import tracemalloc
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,8 +12,79 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.kernel.rules import holder
-from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.kernel.rules.holder import KeyHolding, KeyType, find_holder_at
 from pixconnect.platform.base import errors
+
+
+@pytest.mark.parametrize(
+    ("branch", "account_number", "ispb"),
+    [("0001", "1001", "99999004"), ("1", "0", "00000000"), ("9999", "X" * 20, "99999A04"), ("0", "12345X", "ABCDEFGH")],
+)
+def test_an_account_that_could_exist_is_accepted(branch: str, account_number: str, ispb: str) -> None:
+    holder.check_account(branch, account_number, ispb)
+
+
+@pytest.mark.parametrize(
+    ("branch", "account_number", "ispb", "field"),
+    [
+        ("", "1001", "99999004", "branch"),
+        ("00010", "1001", "99999004", "branch"),
+        ("000A", "1001", "99999004", "branch"),
+        ("00-1", "1001", "99999004", "branch"),
+        ("\N{ARABIC-INDIC DIGIT ONE}", "1001", "99999004", "branch"),
+        ("1\n", "1001", "99999004", "branch"),
+        ("0001", "", "99999004", "account_number"),
+        ("0001", "1" * 21, "99999004", "account_number"),
+        ("0001", "1001-5", "99999004", "account_number"),
+        ("0001", "1001x", "99999004", "account_number"),
+        ("0001", "10 01", "99999004", "account_number"),
+        ("0001", "1001", "9999900", "ispb"),
+        ("0001", "1001", "999990040", "ispb"),
+        ("0001", "1001", "9999900a", "ispb"),
+        ("0001", "1001", "9999900\N{FULLWIDTH DIGIT FOUR}", "ispb"),
+        ("x", "x", "x", "branch"),
+        ("1", "x", "x", "account_number"),
+    ],
+)
+def test_the_first_wrong_field_refuses_an_account(branch: str, account_number: str, ispb: str, field: str) -> None:
+    with pytest.raises(errors.InvalidAccount, match=f"^{field}: must be"):
+        holder.check_account(branch, account_number, ispb)
+
+
+BEGIN = datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def held(member_id: int | None, given_d: int, removed_d: int | None = None) -> KeyHolding:
+    removed_at = None if removed_d is None else BEGIN + timedelta(days=removed_d)
+    return KeyHolding(member_id=member_id, given_at=BEGIN + timedelta(days=given_d), removed_at=removed_at)
+
+
+@pytest.mark.parametrize(
+    ("holdings", "day", "found"),
+    [
+        ([], 5, (None, False)),
+        ([held(1, 0)], 5, (1, False)),
+        # Before it was registered here, no other holder had it.
+        ([held(1, 8)], 5, (1, False)),
+        ([held(1, 0, 9)], 5, (1, False)),
+        ([held(1, 0, 9)], 9, (1, False)),
+        # In quarantine it has no holder.
+        ([held(1, 0, 4)], 5, (None, False)),
+        ([held(1, 0, 6), held(2, 9)], 5, (1, False)),
+        ([held(1, 0, 6), held(2, 9)], 9, (2, False)),
+        ([held(1, 0, 6), held(2, 9)], 7, (None, True)),
+        ([held(1, 6, 7), held(2, 9)], 5, (None, True)),
+        # The same holder again.
+        ([held(1, 0, 4), held(1, 8)], 5, (1, False)),
+        ([held(2, 0, 1), held(1, 2, 4), held(1, 8)], 5, (None, True)),
+        # A holder on another account cannot have been paid on this one.
+        ([held(None, 0, 9)], 5, (None, False)),
+        ([held(None, 0, 4), held(2, 9)], 5, (None, True)),
+    ],
+)
+def test_it_is_whose_the_key_was_then(holdings: list[KeyHolding], day: int, found: tuple[int | None, bool]) -> None:
+    assert find_holder_at(holdings, BEGIN + timedelta(days=day)) == found
+
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors" / "pix_keys.json").read_text())
 KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)

@@ -1,7 +1,8 @@
-"""Received Pix by the instant at which they settled, newest first, with exact totals at any length.
+"""Tables of the central bank's API: locations, searches of charges, and received Pix.
 
-The hours of ``listing`` are those of ``received_hour``, as far as they are counted; from there on the index is counted. So
-payments write nothing for this list, and holders who do not use it cost nothing.
+Received Pix are listed by the instant at which they settled, newest first, with exact totals at any length. The hours of
+``listing`` are those of ``received_hour``, as far as they are counted; from there on the index is counted. So payments write
+nothing for this list, and holders who do not use it cost nothing.
 
 A Pix settled at the network's instant, if that is minutes from ours. All hours are counted by ours, which never change once
 they are over; the few that the network dates otherwise are moved to their hours.
@@ -10,15 +11,155 @@ they are over; the few that the network dates otherwise are moved to their hours
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final, LiteralString
 
-from pixconnect.features.pix_api.rules import ReceivedSearch
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
+from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.location import Location
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import lookup, tally
+from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.clock import Deadline
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.listing import ListedRows, Source, merge_statuses
+from pixconnect.kernel.tables.table import Table, of_columns, update_of
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
+
+# A location changes only under the lock of the charge that it has or gets.
+LOCATION: Final = Table(
+    "location",
+    Location,
+    "id bigint, holder_id bigint, token text, status text, charge_id bigint, created_at timestamptz",
+)
+
+_INSERT_LOCATION: Final = of_columns(
+    LOCATION,
+    once=["status, created_at, holder_id", "status, created_at"],
+    name="location_row",
+    sql="insert into location ({names}) {rows}",
+)
+
+_MOVED: Final = LOCATION.only("id", "holder_id", "status", "charge_id")
+_UPDATE_LOCATION: Final = update_of(LOCATION, _MOVED, name="location_change")
+LOCATIONS: Final = Fact(
+    rank=30,
+    inserts=(_INSERT_LOCATION,),
+    updates=(_UPDATE_LOCATION,),
+    may_move_new=True,
+    sort_key=attrgetter("token"),
+    follow=tally.count("location"),
+)
+
+find_location: Final = lookup.one_by(LOCATION, "id")
+find_locations_of_charges: Final = lookup.by_pairs(LOCATION, "charge_id")
+find_locations: Final = lookup.by_pairs(LOCATION, "id")
+# Locked after the charges that get or lose them.
+lock_locations: Final = lookup.by_pairs(LOCATION, "id", locks=True)
+read_locations: Final = lookup.page_of(LOCATION, listing_store.source_of_statuses("location", LOCATION.select))
+
+
+_IS_DUE: Final[LiteralString] = "due_on is not null"
+_IS_AT_ONCE: Final[LiteralString] = "due_on is null"
+_OWNED: Final[LiteralString] = """
+    from charge where holder_id = $1 and holder_id + 0 = $1 and created_at between $2 and $3 and status || '' = any($4::text[])
+"""
+_ORDER: Final[LiteralString] = "order by created_at desc, id desc"
+
+
+# Searched from its lot, which has at most a thousand.
+_OF_LOT: Final[LiteralString] = """
+    from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
+    where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
+        and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
+"""
+_READ_OF_LOT: Final[LiteralString] = f"""
+    select {CHARGE.select} {_OF_LOT} order by charge.created_at desc, charge.id desc offset $8 limit $9
+"""
+
+
+class _Statements(Struct, frozen=True, kw_only=True):
+    list: Source
+    count_of_debtor: LiteralString
+    read_of_debtor: LiteralString
+    count_unbound: LiteralString
+    read_unbound: LiteralString
+    read_placed: LiteralString
+
+
+def _write_statements(kind: LiteralString, wanted: ListedRows) -> _Statements:
+    # "status || ''" keeps plans off the index of all charges, which has few matches.
+    of_debtor: LiteralString = (
+        f"{_OWNED} and {kind} and payer_tax_id = $5 and ($6::boolean is null or (is_unbound is null) = $6)"
+    )
+    unbound: LiteralString = f"{_OWNED} and {kind} and is_unbound"
+    return _Statements(
+        list=listing_store.source_of_statuses("charge", CHARGE.select, wanted),
+        count_of_debtor=f"select count(*) {of_debtor}",
+        read_of_debtor=f"select {CHARGE.select} {of_debtor} {_ORDER} offset $7 limit $8",
+        count_unbound=f"select count(*) {unbound}",
+        read_unbound=f"select {CHARGE.select} {unbound} {_ORDER} offset $5 limit $6",
+        read_placed=merge_statuses(
+            "charge",
+            CHARGE.select,
+            f"created_at between $2 and $3 and {kind} and is_unbound is null",
+            statuses="$4",
+            skipped="$5",
+            count="$6",
+        ),
+    )
+
+
+_AT_ONCE: Final = _write_statements(_IS_AT_ONCE, ListedRows(where=_IS_AT_ONCE, without="charge_due", left_out=_IS_DUE))
+_DUE: Final = _write_statements(_IS_DUE, ListedRows(where=_IS_DUE, kind="charge_due"))
+
+
+async def search_charges(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -> Page[Charge]:
+    """Read one page by number. Only the first pages of charges with a location are quick: most charges have one."""
+    statements = _DUE if search.has_due_date else _AT_ONCE
+    if search.tax_id is None and search.is_placed is None and search.lot_number is None:
+        page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
+        return page.with_items([CHARGE.read(row) for row in page.items])
+    oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
+    if oldest > newest:
+        return Page(items=[], total_count=0)
+    asked = (holder_id, oldest, newest, list(search.statuses))
+    part = (span.position, span.page_size)
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        if search.lot_number is not None:
+            filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
+            count: int = await connection.fetchval(f"select count(*) {_OF_LOT}", *filtered)
+            rows = await _read_search(connection, count, _READ_OF_LOT, *filtered, *part)
+        elif search.tax_id is not None:
+            filtered = (*asked, search.tax_id, search.is_placed)
+            count = await connection.fetchval(statements.count_of_debtor, *filtered)
+            rows = await _read_search(connection, count, statements.read_of_debtor, *filtered, *part)
+        else:
+            count = await connection.fetchval(statements.count_unbound, *asked)
+            if search.is_placed:
+                # Nearly all have one, so the count is the remainder of the totals.
+                whole = structs.replace(span, page=1, page_size=1)
+                listed = await listing_store.read_page_in(
+                    connection, statements.list, holder_id, search.statuses, whole
+                )
+                count = listed.total_count - count
+            statement = statements.read_placed if search.is_placed else statements.read_unbound
+            rows = await _read_search(connection, count, statement, *asked, *part)
+    return Page(items=[CHARGE.read(row) for row in rows], total_count=count)
+
+
+async def _read_search(
+    connection: Connection, count: int, statement: LiteralString, *arguments: object
+) -> list[asyncpg.Record]:
+    position = arguments[-2]
+    return await connection.fetch(statement, *arguments) if isinstance(position, int) and position < count else []
+
 
 _RECEIVED: Final[LiteralString] = """
     from transfer where holder_id = $1 and holder_id + 0 = $1 and direction = 'IN' and settled_at is not null
@@ -53,7 +194,7 @@ def _part(where: LiteralString, listed_at: LiteralString) -> LiteralString:
     )"""
 
 
-_LIST: Final = listing_store.Source(
+_LIST: Final = Source(
     hours=f"""
         select hour, sum(count)::bigint as count from (
             select hour, count from received_hour where holder_id = $1 and hour between $2 and $3 and hour < {_KNOWN_UNTIL}
@@ -124,8 +265,7 @@ async def forget_hours(connection: Connection, _now: datetime, _by: timedelta) -
 DEADLINES: Final = (Deadline(move_back=forget_hours),)
 
 
-async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transfer]:
-    """One page of all that a holder received."""
+async def read_received_page(pool: Pool, holder_id: int, span: Span) -> Page[Transfer]:
     page = await listing_store.read_page(pool, _LIST, holder_id, None, span)
     return page.with_items([TRANSFER.read(row) for row in page.items])
 
@@ -164,8 +304,7 @@ _COUNT_OF_TXID: Final[LiteralString] = f"select count(*) {_OF_TXID}"
 _READ_OF_TXID: Final[LiteralString] = f"select {TRANSFER.select} {_OF_TXID} {_NEWEST_FIRST} offset $8 limit $9"
 
 
-async def count_all(pool: Pool, holder_id: int, span: Span) -> int:
-    """Count a holder's received Pix, by whole hours' totals."""
+async def count_received(pool: Pool, holder_id: int, span: Span) -> int:
     whole = Span(page=1, page_size=1, initial_at=span.initial_at, final_at=span.final_at)
     return (await listing_store.read_page(pool, _LIST, holder_id, None, whole)).total_count
 

@@ -1,1 +1,0 @@
-"""SQL of the central bank's Pix API."""

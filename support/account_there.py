@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from msgspec import Struct, structs
 
 from pixconnect.assembly.application import make_application
-from pixconnect.features.faces.door import FaceDoor
+from pixconnect.features.faces.api import FaceDoor
 from pixconnect.features.faces.frame import PREFIX
 from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
 from pixconnect.features.institutions.adapters.opening import open_institution

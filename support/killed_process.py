@@ -74,7 +74,10 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
 }
 _STANDARD, _WOOVI = "standard:StandardInstitution", "woovi:WooviInstitution"
 _CHANGES_THERE: Final = (
-    ("change there", "pixconnect.features.institutions.tables.pending_call:insert"),  # after it: before its COMMIT
+    (
+        "change there",
+        "pixconnect.features.institutions.tables.pending_call:insert_change",
+    ),  # after it: before its COMMIT
     (
         "revision noted",
         "pixconnect.features.institutions.tables.pending_call:note_revision",
@@ -90,7 +93,7 @@ _OPENINGS_THERE: Final = (
     ("opening there", f"pixconnect.features.institutions.adapters.{_STANDARD}.open_charge"),
     (
         "opening ended",
-        "pixconnect.features.institutions.tables.charge_opening:note_opened",
+        "pixconnect.features.institutions.tables.pending_call:note_opened",
     ),  # before it: in the charge's transaction
 )
 # The same over an account at an institution, by part. Several functions can share a point.

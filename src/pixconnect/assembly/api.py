@@ -29,7 +29,7 @@ from pixconnect.doors.api.site import BUILT, Site
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
-from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
 from pixconnect.features.webhooks.service.feed import FeedWaits

@@ -27,7 +27,7 @@ from pixconnect.doors.api.site import Site
 from pixconnect.features.faces import fault
 from pixconnect.features.faces.woovi import operations
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring.service.health import HealthWatch, ServiceHealth
 from pixconnect.kernel.rules.access import AccessToken
 from pixconnect.platform.adapters.system import SystemClock

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.features.cases.service.case import look_for_cases
 from pixconnect.features.institutions.rules.institution import InstitutionTraits, InstitutionUnavailable
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service.figures import METERS
+from pixconnect.features.institutions.service.monitoring import METERS
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.worker import READ_EVERY_S, AccountBalances

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.features.faces.door import READ_MAX, SHOWN_MAX, FaceDoor, FaceLog, mask_body, mask_query
+from pixconnect.features.faces.api import READ_MAX, SHOWN_MAX, FaceDoor, FaceLog, mask_body, mask_query
 from support.api import Api
 from support.service import FakeClock
 

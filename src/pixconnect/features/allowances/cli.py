@@ -14,7 +14,7 @@ from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import Payees, WantedAllowance
 from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
-from pixconnect.features.institutions.service import rail_memory as give_back_usecases
+from pixconnect.features.institutions.service import returns as give_back_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.credential import OpenInstitution
 from pixconnect.kernel.flows.context import Operator

@@ -18,7 +18,7 @@ from pixconnect.features.allowances.rules import (
     want,
 )
 from pixconnect.features.institutions.service.account import found, name_account
-from pixconnect.features.institutions.service.proposing import confirming, record_confirmed
+from pixconnect.features.institutions.service.proposals import confirming, record_confirmed
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import make_proposal, propose

@@ -17,10 +17,9 @@ from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.credential import list_ending
 from pixconnect.features.institutions.service.day import AccountDays, DayLines
-from pixconnect.features.institutions.service.figures import count_waiting_transfers
 from pixconnect.features.institutions.service.inquiry import Inquiries
-from pixconnect.features.institutions.service.problems import list_late_charges
-from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
+from pixconnect.features.institutions.service.monitoring import count_waiting_transfers, list_late_charges
+from pixconnect.features.institutions.tables.pending_call import WaitingCharge
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 

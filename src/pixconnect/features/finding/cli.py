@@ -15,8 +15,8 @@ from pixconnect.doors.console.wanted import Wanted, as_days
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.cli.client import show_asker
-from pixconnect.features.institutions.service.problems import list_waiting_charges
-from pixconnect.features.institutions.tables.charge_opening import WaitingCharge
+from pixconnect.features.institutions.service.monitoring import list_waiting_charges
+from pixconnect.features.institutions.tables.pending_call import WaitingCharge
 from pixconnect.kernel.flows import unresolved as unresolved_usecases
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.order import OpenOrder

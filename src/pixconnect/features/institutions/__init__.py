@@ -8,8 +8,8 @@ FEATURE: Final = Feature(
     accounts=("features.institutions.source:ACCOUNTS",),
     end_rules=("features.institutions.order_end:END_RULES",),
     members=("features.institutions.worker:MEMBERS",),
-    problems=("features.institutions.service.problems:PROBLEMS",),
-    meters=("features.institutions.service.figures:METERS",),
+    problems=("features.institutions.service.monitoring:PROBLEMS",),
+    meters=("features.institutions.service.monitoring:METERS",),
     rules=(
         "features.institutions.day_checks:STATEMENT_LINES",
         "features.institutions.checks:INSTITUTIONS",

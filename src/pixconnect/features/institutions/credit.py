@@ -7,8 +7,8 @@ from datetime import datetime
 from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.returned_line import GiveBack
-from pixconnect.features.institutions.tables import charge_opening as opening_store
 from pixconnect.features.institutions.tables import give_back as give_back_store
+from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import Credited, CreditSource
 from pixconnect.kernel.rules.charge import Charge
@@ -24,7 +24,7 @@ from pixconnect.platform.pool import Pool
 
 async def find_named_charge(pool: Pool, account_id: int, name: str) -> Charge | None:
     """The charge of the account with this txid or reference, if its holder lies on the account."""
-    charge = await opening_store.find_charge(pool, account_id, name)
+    charge = await call_store.find_charge(pool, account_id, name)
     holder = None if charge is None else await holder_store.find(pool, charge.holder_id)
     return None if holder is None or holder.institution_id != account_id else charge
 

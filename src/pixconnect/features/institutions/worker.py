@@ -30,16 +30,14 @@ from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
-from pixconnect.features.institutions.service.day_file import read_day_files
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.institutions.service.pending_call import go_on
-from pixconnect.features.institutions.service.rail_memory import AccountFence, StoredRailMemory, give_back_due
-from pixconnect.features.institutions.service.sent_return import follow_sent_returns
+from pixconnect.features.institutions.service.rail_memory import AccountFence, StoredRailMemory
+from pixconnect.features.institutions.service.returns import follow_sent_returns, give_back_due
 from pixconnect.features.institutions.service.statement import settle_waiting
-from pixconnect.features.institutions.service.statement_sweep import sweep_statement
+from pixconnect.features.institutions.service.statement_sweep import read_day_files, sweep_statement
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.features.monitoring.tables import account_figures as figures_store
 from pixconnect.features.proof.service.comparison import BalanceComparisons
 from pixconnect.kernel.flows.context import Context
@@ -128,7 +126,7 @@ class CallbackNews:
         self._next_s: dict[int, float] = {}
 
     def receive(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
-        """Receive a notification of ``features.institutions.service.callback``."""
+        """Receive a notification of ``features.institutions.service.webhook``."""
         # A process of a later version may send paces unknown to this one: these are skipped.
         account_id, *paces = str(payload).split()
         self.note_call(int(account_id), [cast("Pace", pace) for pace in paces if pace in get_args(Pace)])
@@ -287,7 +285,9 @@ class AccountReaders(TimedMember):
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
         """Make the context of a newly opened account."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
-        await certificate_store.note(self._context.pool, opened.account.id, opened.institution.traits.certificates)
+        await account_store.note_certificates(
+            self._context.pool, opened.account.id, opened.institution.traits.certificates
+        )
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 

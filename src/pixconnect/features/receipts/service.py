@@ -15,7 +15,7 @@ from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.receipts import rules as receipts
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind
 from pixconnect.kernel.flows.before_order import find_wait
@@ -59,7 +59,7 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
         accounts = await context.port(INSTITUTIONS).list_all()
         institution = next((one.name for one in accounts if one.id == transfer.institution_id), None)
         if transfer.txid is not None:
-            opening = await opening_store.find_txid(context.pool, transfer.institution_id, transfer.txid)
+            opening = await call_store.find_opening_of_txid(context.pool, transfer.institution_id, transfer.txid)
             network_txid = None if opening is None else opening.network_txid
     wait = None
     if transfer.direction == "OUT" and transfer.status == "PROCESSING":

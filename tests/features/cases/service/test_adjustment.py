@@ -12,7 +12,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.case import ShownCase
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service import closing as closing_usecases
+from pixconnect.features.institutions.service import proposals as closing_usecases
 from pixconnect.features.institutions.service.statement import record_file
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening

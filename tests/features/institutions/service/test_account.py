@@ -27,7 +27,7 @@ from pixconnect.features.institutions.service.credential import (
 )
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder
-from pixconnect.features.institutions.tables import certificate as certificate_store
+from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.platform.adapters.secret_box import AesSecretBox, SecretKeyError, open_sending_box
@@ -370,7 +370,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         ends_at = now + timedelta(**delta)
         used = [AccountCertificate(part="receiving", ends_at=ends_at)]
         there.traits = structs.replace(there.traits, certificates=used)
-        await certificate_store.note(live.context.pool, shop.account.id, there.traits.certificates)
+        await account_store.note_certificates(live.context.pool, shop.account.id, there.traits.certificates)
 
     await ending_in(days=31)
     assert await list_ending(live.context.pool, now) == []
@@ -392,7 +392,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         f"health: degraded; institutions: {told.value.message}"
     ]
     there.traits = structs.replace(there.traits, certificates=())
-    await certificate_store.note(live.context.pool, shop.account.id, there.traits.certificates)
+    await account_store.note_certificates(live.context.pool, shop.account.id, there.traits.certificates)
     await check_accounts(shop.context)
 
 

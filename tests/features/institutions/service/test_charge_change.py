@@ -11,8 +11,8 @@ from pixconnect.features.institutions.rules.institution import CertainRefusal, N
 from pixconnect.features.institutions.rules.pending_call import TAKEN_FOR, WORKER_AFTER
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS, change_at_institution
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
+from pixconnect.features.institutions.service.monitoring import list_late_charges
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution, go_on
-from pixconnect.features.institutions.service.problems import list_late_charges
 from pixconnect.features.pix_api.service import charge as standard_charge
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.rules.charge import Charge, read_contents

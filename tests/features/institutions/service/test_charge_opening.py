@@ -21,7 +21,7 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS, change_at_institution
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution, go_on
-from pixconnect.features.institutions.tables import charge_opening as opening_store
+from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.platform.base import errors
@@ -109,7 +109,7 @@ async def test_the_txid_that_an_institution_makes_is_kept(shop: Shop, answers: l
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
     await go_on(shop.at, shop.opened, OPENING_CALLS)
     charge = await shop.charge("order-1")
-    opening = await opening_store.find_of_charge(shop.context.pool, charge)
+    opening = await call_store.find_opening_of_charge(shop.context.pool, charge)
     assert opening is not None
     assert (opening.state, opening.txid, opening.network_txid) == ("opened", charge.txid, "there0")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):

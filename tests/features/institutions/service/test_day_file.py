@@ -9,8 +9,8 @@ from msgspec import structs
 from pixconnect.features.cases.service.case import list_cases, look_for_cases
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.service import day as day_usecases
-from pixconnect.features.institutions.service.day_file import fetch_own_file, read_day_files
 from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
+from pixconnect.features.institutions.service.statement_sweep import fetch_own_file, read_day_files
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.features.institutions.tables.statement_file import DayFile

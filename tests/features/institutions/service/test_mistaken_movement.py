@@ -21,7 +21,7 @@ from pixconnect.features.institutions.rules.institution import (
 from pixconnect.features.institutions.rules.rail_memory import SentReturn, name_refund_at_institution
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.refund import record_returns
-from pixconnect.features.institutions.service.sent_return import EVERY, follow_sent_returns
+from pixconnect.features.institutions.service.returns import EVERY, follow_sent_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.tables import mistaken_item as mistaken_store

@@ -5,7 +5,7 @@ import pytest
 
 from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service import sweep as sweep_usecases
-from pixconnect.features.institutions.service.proposing import propose_release
+from pixconnect.features.institutions.service.proposals import propose_release
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.holder import add_pix_key, remove_pix_key

@@ -4,7 +4,7 @@ import pytest
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service.penny import follow_penny, read_penny_terms, send_penny
+from pixconnect.features.institutions.service.inquiry import follow_penny, read_penny_terms, send_penny
 from pixconnect.features.institutions.service.statement_sweep import record_listed
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.rules.transfer import Transfer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from features.cases.service.test_answer import look, moved, read, waiting
-from pixconnect.features.institutions.service.closing import propose_closing
+from pixconnect.features.institutions.service.proposals import propose_closing
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as investment_store
 from pixconnect.features.institutions.tables import item as item_store

@@ -21,7 +21,7 @@ from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount
 from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
 from pixconnect.features.institutions.service.day import list_waiting
-from pixconnect.features.institutions.service.proposing import (
+from pixconnect.features.institutions.service.proposals import (
     confirming,
     find_account_of,
     lock_case,

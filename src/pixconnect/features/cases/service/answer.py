@@ -28,7 +28,7 @@ from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, R
 from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
-from pixconnect.features.institutions.service.proposing import (
+from pixconnect.features.institutions.service.proposals import (
     confirming,
     find_account_of,
     lock_case,

@@ -27,7 +27,7 @@ from pixconnect.features.institutions.order_end import find_mistaken
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.joining import ItemJoin
-from pixconnect.features.institutions.service.proposing import (
+from pixconnect.features.institutions.service.proposals import (
     confirming,
     find_account_of,
     lock_case,

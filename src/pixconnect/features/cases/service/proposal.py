@@ -13,8 +13,7 @@ from pixconnect.features.cases.service.adjustment import adjust_case
 from pixconnect.features.cases.service.answer import answer_case
 from pixconnect.features.cases.service.case_ending import end_by_case
 from pixconnect.features.cases.service.separation import separate_lines
-from pixconnect.features.institutions.service.closing import close_account
-from pixconnect.features.institutions.service.proposing import release_key
+from pixconnect.features.institutions.service.proposals import close_account, release_key
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.context import Core, Operator, Writer
 from pixconnect.kernel.flows.holder import raise_limits

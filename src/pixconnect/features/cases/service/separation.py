@@ -22,7 +22,7 @@ from pixconnect.features.cases.service.answer import LINES_MAX, OURS_APART_MAX
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import LineKey, RecordedItem
 from pixconnect.features.institutions.service.account import found, name_account
-from pixconnect.features.institutions.service.proposing import confirming, record_confirmed
+from pixconnect.features.institutions.service.proposals import confirming, record_confirmed
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store

@@ -24,10 +24,10 @@ from pixconnect.features.institutions.rules.account import AccountState, Institu
 from pixconnect.features.institutions.rules.account_file import AccountDescription, read_account_file
 from pixconnect.features.institutions.rules.institution import PermissionTried, ReceivedPix
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service import closing as closing_usecases
 from pixconnect.features.institutions.service import credential as credential_usecases
 from pixconnect.features.institutions.service import day as day_usecases
-from pixconnect.features.institutions.service import proposing as release_usecases
+from pixconnect.features.institutions.service import proposals as closing_usecases
+from pixconnect.features.institutions.service import proposals as release_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
 from pixconnect.features.institutions.service.credential import OpenInstitution

@@ -22,9 +22,9 @@ from pixconnect.features.institutions.rules.judging import JudgedLine
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service.day import ShownDay
-from pixconnect.features.institutions.service.day_file import fetch_own_file
 from pixconnect.features.institutions.service.statement import FilePreview, RecordedStatement, SettledStatement
 from pixconnect.features.institutions.service.statement_account import DAYS_MAX
+from pixconnect.features.institutions.service.statement_sweep import fetch_own_file
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.platform import outgoing_text

@@ -21,9 +21,9 @@ from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import guess_key_type
 from pixconnect.features.institutions.cli.opening import AccountName, make_opener
 from pixconnect.features.institutions.rules.recording import TakenExchange
-from pixconnect.features.institutions.service import penny as penny_usecases
+from pixconnect.features.institutions.service import inquiry as penny_usecases
 from pixconnect.features.institutions.service import rehearsal as rehearsal_usecases
-from pixconnect.features.institutions.service.penny import PennySent, PennyTerms
+from pixconnect.features.institutions.service.inquiry import PennySent, PennyTerms
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.platform.config import Settings

@@ -36,8 +36,7 @@ from pixconnect.features.institutions.service.pending_call import (
     call_once,
     require_account,
 )
-from pixconnect.features.institutions.tables import charge_opening as opening_store
-from pixconnect.features.institutions.tables import pending_call as change_store
+from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.kernel.flows.charge import revise_charge
 from pixconnect.kernel.flows.context import Context, write_alone
@@ -137,13 +136,13 @@ async def begin_change(
         ServiceUnavailable: Another change is pending.
     """
     locked, _ = await charge_store.lock(connection, [(charge.id, charge.holder_id)])
-    under_way = await change_store.find_under_way(connection, charge.id, charge.holder_id)
+    under_way = await call_store.find_under_way(connection, charge.id, charge.holder_id)
     if under_way is not None:
         if under_way.wants_the_same(wanted):
             return under_way, False
         if under_way.kind != "withdraw":
             raise errors.ServiceUnavailable("another change of this charge is under way at the institution")
-    opening = await opening_store.find_of_charge(connection, charge)
+    opening = await call_store.find_opening_of_charge(connection, charge)
     if opening is not None and opening.reference is not None:
         raise RefusedByInstitution(STATIC_CODE)
     found = locked[charge.id, charge.holder_id]
@@ -151,7 +150,7 @@ async def begin_change(
         return None, False
     if not charge_rules.may_be_changed(found):
         raise RefusedByInstitution(CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
-    return await change_store.insert(connection, wanted), True
+    return await call_store.insert_change(connection, wanted), True
 
 
 async def _carry_out(context: Context, institution: Institution, change: ChargeChange) -> OpeningAnswer:
@@ -164,7 +163,7 @@ async def _carry_out(context: Context, institution: Institution, change: ChargeC
         return ABSENT
     if there.status != "active" or is_done_at_institution(change, there):
         return there
-    if change.revision_there is None and not await change_store.note_revision(context.pool, change, there.revision):
+    if change.revision_there is None and not await call_store.note_revision(context.pool, change, there.revision):
         return UnknownOutcome(reason="another process is calling by now")
     if change.contents is None:
         return await institution.remove_charge(change.txid, has_due_date=has_due_date)
@@ -275,7 +274,7 @@ async def _remove(
 async def note_removal(connection: Connection, charge: Charge, removal: Removal, now: datetime) -> None:
     """Record that a charge was removed at the institution without our request, before it is removed here."""
     wanted = want_change(charge, removal=removal)
-    await change_store.insert(connection, structs.replace(wanted, state="done", due_at=now, created_at=now))
+    await call_store.insert_change(connection, structs.replace(wanted, state="done", due_at=now, created_at=now))
 
 
 def remove_locked(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:

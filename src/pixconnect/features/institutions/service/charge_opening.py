@@ -7,10 +7,11 @@ unknown at the timeout or was not sent gets a static code instead.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Final
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
@@ -25,14 +26,15 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.features.institutions.rules.pending_call import (
     ABSENT_FOR,
+    REFERENCE_LENGTH,
     TAKEN_FOR,
     WORKER_AFTER,
+    ChargeChange,
     ChargeOpening,
     find_known_refusal,
     strip_rights,
     write_terms,
 )
-from pixconnect.features.institutions.service.opened_charge import fall_back, finish, unknown_outcome
 from pixconnect.features.institutions.service.pending_call import (
     CallKind,
     RefusedByInstitution,
@@ -43,16 +45,26 @@ from pixconnect.features.institutions.service.pending_call import (
     explain_pause,
     require_account,
 )
-from pixconnect.features.institutions.tables import charge_opening as opening_store
-from pixconnect.features.institutions.tables.charge_opening import OPENINGS
+from pixconnect.features.institutions.tables import pending_call as call_store
+from pixconnect.features.institutions.tables.pending_call import OPENINGS
 from pixconnect.kernel.flows.context import Context, or_unknown, write_alone
-from pixconnect.kernel.rules import identifiers
+from pixconnect.kernel.rules import br_code, identifiers
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest, read_contents
-from pixconnect.kernel.rules.charge_contents import ChargeContents, are_equivalent
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, announce_charge, read_contents
+from pixconnect.kernel.rules.charge_contents import (
+    ChargeContents,
+    are_equivalent,
+    digest_contents,
+    find_expiry,
+    set_rule,
+)
+from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.rules.identifiers import fingerprint, was_made_by
 from pixconnect.kernel.tables import charge as charge_store
+from pixconnect.kernel.tables.charge import CHARGES
+from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.table import find_refusal
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
 
 REMOVED_THERE: Final = CertainRefusal(
@@ -108,7 +120,9 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
         raise RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:
-        named = None if new.txid is None else await opening_store.find_txid(context.pool, institution_id, new.txid)
+        named = (
+            None if new.txid is None else await call_store.find_opening_of_txid(context.pool, institution_id, new.txid)
+        )
         if named is not None and named.holder_id != caller.holder_id:
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
         return await open_at_institution(context, caller, new, institution_id)
@@ -130,7 +144,7 @@ async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[
     """
     now = context.clock.real_now()
     waiting = set[str]()
-    for opening in await opening_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
+    for opening in await call_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
         is_known = await ask_again(context, opened, OPENING_CALLS, opening)
         if not is_known and now - opening.created_at < ABSENT_FOR:
             waiting.add(opening.txid)
@@ -143,7 +157,7 @@ async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charg
     if name is None:
         return None
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, name)
-    found = charge or await opening_store.find(context.pool, caller.holder_id, name)
+    found = charge or await call_store.find_opening(context.pool, caller.holder_id, name)
     if found is not None and not new.was_made_as(found):
         raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
     return found
@@ -154,7 +168,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
     external_id, txid = new.external_id or new.txid, new.txid
     if txid is None and external_id is not None:
         # A refused charge opens again under the same txid: if the refused one exists after all, it is this one.
-        txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
+        txid = await call_store.find_refused_txid(context.pool, caller.holder_id, external_id)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     if external_id is None:
         # The standard's API names a charge by its txid.
@@ -180,9 +194,9 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
     try:
         async with write_alone(context.pool) as connection:
             # This process's copy of the account may be a second old, and an opening on a closed account would never end.
-            if not await opening_store.may_begin(connection, opening):
+            if not await call_store.may_begin(connection, opening):
                 raise explain_pause()
-            return opening if await opening_store.insert(connection, opening) else None
+            return opening if await call_store.insert_opening(connection, opening) else None
     except asyncpg.IntegrityConstraintViolationError as refused:
         # The holder was succeeded, or moved to another account, between that check and the insert.
         if refusal := find_refusal(refused):
@@ -221,7 +235,7 @@ async def _settle(context: Context, opening: ChargeOpening, answer: OpeningAnswe
             return await finish(context, opening, answer)
         case CertainRefusal(code=code, reason=reason):
             async with write_alone(context.pool) as connection:
-                await opening_store.refuse(connection, opening, code, reason)
+                await call_store.refuse(connection, opening, code, reason)
             return None
         case NotSent(reason=reason) | UnknownOutcome(reason=reason):
             return UnknownOutcome(reason=reason)
@@ -240,9 +254,111 @@ def _explain_end(ended: ChargeOpening) -> Exception | None:
             return None
 
 
-OPENING_CALLS: Final = CallKind(
-    rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, unknown_outcome=unknown_outcome
-)
+async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) -> Charge | None:
+    """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
+    account = await context.directory.read_account(opening.holder_id)
+    code = there.code
+    if code is None and there.location is not None:
+        is_paid_once = there.due is None
+        name, city = account.party.name, account.city
+        code = br_code.format_dynamic_br_code(there.location, name, city, is_paid_once=is_paid_once)
+    if code is None:
+        raise errors.InvariantBroken(
+            "an institution opened a charge that cannot be paid: it has no code and no location"
+        )
+    # The institution's clock decides until when it can be paid.
+    contents = structs.replace(opening.contents, lifetime_s=there.lifetime_s)
+    async with context.writes.transaction() as batch:
+        # Under the opening's lock: the caller's process and a worker may both have its result, and one of them writes the
+        # charge.
+        locked = await OPENINGS.lock(batch.connection, opening)
+        if locked is None or locked.state != "opening":
+            return await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
+        work = await begin_work(batch)
+        charge = _write_charge(work, opening, contents, code, counted_from=there.created_at)
+        await work.write()
+        await call_store.note_opened(batch.connection, opening, network_txid=there.network_txid)
+    return charge
+
+
+def _write_charge(
+    work: UnitOfWork, opening: ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
+) -> Charge:
+    contents = set_rule(contents, discounts_roll=True)
+    charge = Charge(
+        id=opening.charge_id,
+        holder_id=opening.holder_id,
+        external_id=opening.external_id,
+        fingerprint=opening.fingerprint or digest_contents(contents),
+        txid=opening.txid,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        br_code=code,
+        status="PENDING",
+        slot=opening.charge_id % SLOTS_COUNT,
+        created_at=work.now,
+        modified_at=work.now,
+        expires_at=find_expiry(contents, counted_from),
+        contents=contents,
+        due_on=contents.due and contents.due.due_on,
+        institution_id=opening.institution_id,
+    )
+    work.put(CHARGES, charge)
+    if opening.asked_by is not None:
+        work.put(ORIGINS, Asked("charge", charge.id, charge.created_at, opening.asked_by))
+    work.announce(announce_charge, charge, "qrcode.pending")
+    return charge
+
+
+async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
+    """Write the charge with a static code, which it keeps; a possible charge there is withdrawn, never completed."""
+    account = await context.directory.read_account(opening.holder_id)
+    wanted, reference = opening.contents, context.entropy.token(REFERENCE_LENGTH)
+    code = br_code.format_static_br_code(
+        wanted.key, account.party.name, account.city, amount_cents=wanted.amount_cents, txid=reference
+    )
+    async with context.writes.transaction() as batch:
+        locked = await OPENINGS.lock(batch.connection, opening)
+        if locked is None or locked.state != "opening":
+            # A worker has found it meanwhile.
+            found = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
+            if found is None:
+                raise unknown_outcome(opening)
+            return found
+        work = await begin_work(batch)
+        charge = _write_charge(work, opening, wanted, code, counted_from=work.now)
+        await work.write()
+        await call_store.note_opened(batch.connection, opening, reference=reference)
+        # Only a charge that was certainly never sent needs no withdrawal, and a worker may have called since.
+        if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
+            now = context.clock.real_now()
+            await call_store.insert_change(batch.connection, _withdraw(charge, opening.institution_id, now))
+    return charge
+
+
+def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChange:
+    """Remove a possibly opened charge there; while it may still arrive, its absence proves nothing."""
+    return ChargeChange(
+        id=0,
+        charge_id=charge.id,
+        holder_id=charge.holder_id,
+        institution_id=institution_id,
+        txid=charge.txid,
+        kind="withdraw",
+        calls_count=0,
+        due_at=now,
+        created_at=now,
+    )
+
+
+def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:
+    """Return the error for a caller's timeout."""
+    return errors.OutcomeUnknown(
+        f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
+        "request under it gets the charge once that is known",
+        opening.txid,
+    )
 
 
 def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
@@ -259,3 +375,8 @@ def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
     if "expiracao" in member:
         return errors.InvalidQrCode(f"expiry: {text}")
     return errors.InvalidQrCode(text)
+
+
+OPENING_CALLS: Final = CallKind(
+    rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, unknown_outcome=unknown_outcome
+)

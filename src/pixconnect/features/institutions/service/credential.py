@@ -22,7 +22,6 @@ from pixconnect.features.institutions.rules.account import (
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import certificate as certificate_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.platform.base import errors
@@ -98,7 +97,7 @@ async def open_for_operator(
 
 async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:
     """List certificates that expire soon, soonest first."""
-    return find_ending(await certificate_store.list_all(connection), now)
+    return find_ending(await account_store.list_certificates(connection), now)
 
 
 class KnownAccount(Struct, frozen=True, kw_only=True):
@@ -178,7 +177,7 @@ async def try_permissions(
     institution = await open_for_operator(context, open_institution, account)
     tried = await _check(institution, account)
     async with write_alone(context.pool) as connection:
-        await certificate_store.note(connection, account.id, institution.traits.certificates)
+        await account_store.note_certificates(connection, account.id, institution.traits.certificates)
         why_sealed = await find_why_sealed(context, connection, account.id)
         sending = None if why_sealed else await _open_sending(context, connection, open_institution, account)
         if sending is not None:
@@ -230,4 +229,4 @@ async def _open_sending(
 
 async def _note_sending(connection: Connection, account: InstitutionAccount, sending: Institution) -> None:
     own = [structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"]
-    await certificate_store.note(connection, account.id, own, of_sending=True)
+    await account_store.note_certificates(connection, account.id, own, of_sending=True)

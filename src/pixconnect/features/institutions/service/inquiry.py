@@ -1,9 +1,12 @@
-"""Queries an institution about one Pix or charge now, and records new facts as a sweep would: for payers' support."""
+"""Operators' checks at an institution: a query for one Pix or charge, and a transfer of R$ 0,01 to a key that they name.
+
+A query records new facts as a sweep would; it is for payers' support.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -18,13 +21,18 @@ from pixconnect.features.institutions.rules.institution import (
 from pixconnect.features.institutions.rules.rail_memory import SentPix
 from pixconnect.features.institutions.service.account import find_account, name_account
 from pixconnect.features.institutions.service.credential import explain_to_operator
-from pixconnect.features.institutions.service.sent_return import record_sent_returns
+from pixconnect.features.institutions.service.returns import record_sent_returns
 from pixconnect.features.institutions.service.sweep import record_page
+from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import rail_step as step_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.flows.transfer import start_transfer
+from pixconnect.kernel.rules.access import ALL_SCOPES, Caller
+from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_txid
-from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
 
@@ -58,6 +66,30 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
 class Inquiries(Struct, frozen=True, kw_only=True):
     ask: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
     """As ``ask``, at the account of this name."""
+
+
+PENNY_CENTS: Final = 1
+_LISTED_MAX: Final = 100
+
+
+class PennyTerms(Struct, frozen=True, kw_only=True):
+    """The planned actions."""
+
+    account: InstitutionAccount
+    fee_cents: int | None
+    """The last known fee for a transfer from the account; ``None`` if none was read."""
+
+
+class PennySent(Struct, frozen=True, kw_only=True):
+    """The progress of the test."""
+
+    transfer: Transfer
+    came_back: Sequence[Transfer] = ()
+    """Pix of the same amount that came in for the house since, newest first: customers pay more."""
+
+    @property
+    def is_back(self) -> bool:
+        return bool(self.came_back) or self.transfer.returned_cents > 0
 
 
 async def find_asked(context: Context, name: str) -> InstitutionAccount:
@@ -133,3 +165,50 @@ async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | No
         return None, []
     found = [await institution.read_received(name) for name in charge.paid_by]
     return charge, [pix for pix in found if pix is not None]
+
+
+async def read_penny_terms(context: Context, name: str) -> PennyTerms:
+    """Read the terms of sending: its source and its price.
+
+    Raises:
+        NotFound: The account does not exist.
+        BadRequest: It is not active.
+    """
+    async with context.pool.acquire() as connection:
+        account = await find_account(connection, name)
+        fee_cents = await books_store.find_last_fee(connection, account.id)
+    if account.state != "active":
+        raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is sent over it")
+    return PennyTerms(account=account, fee_cents=fee_cents)
+
+
+async def send_penny(
+    context: Context, operator: Operator, account: InstitutionAccount, key: str, key_type: KeyType
+) -> Transfer:
+    """Send the cent as any transfer of the house: within the allowance, by the worker, once.
+
+    Raises:
+        RuleBroken: As of every transfer.
+        ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
+        OutcomeUnknown: It may have been accepted; check the house's transfers.
+    """
+    request = KeyTransferRequest(amount_cents=PENNY_CENTS, key=key, key_type=key_type)
+    async with write_alone(operator.pool) as connection:
+        # Before sending: the audit has the attempt even if its outcome is lost.
+        await audit.record(operator, connection, "institution check", name_account(account.name), after=request)
+    return (await start_transfer(context, _act_for(account, operator), request)).transfer
+
+
+async def follow_penny(context: Context, sent: Transfer) -> PennySent:
+    """Return its state, and the house's incoming Pix meanwhile."""
+    now = await transfer_store.find_by_id(context.pool, sent.holder_id, sent.id)
+    span = Span(page_size=_LISTED_MAX, initial_at=sent.created_at)
+    page = await transfer_store.read_page(context.pool, sent.holder_id, "CONFIRMED", span)
+    back = [one for one in page.items if one.direction == "IN" and one.amount_cents == PENNY_CENTS]
+    return PennySent(transfer=now or sent, came_back=back)
+
+
+def _act_for(account: InstitutionAccount, operator: Operator) -> Caller:
+    return Caller(
+        client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
+    )

@@ -15,8 +15,7 @@ from pixconnect.features.institutions.rules.institution import CertainRefusal
 from pixconnect.features.institutions.service.charge_change import change_at_institution
 from pixconnect.features.institutions.service.charge_opening import NewOpening, open_at_institution
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
-from pixconnect.features.institutions.tables import charge_opening as opening_store
-from pixconnect.features.institutions.tables import pending_call as change_store
+from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge_write import REMOVAL, StandardCharge
 from pixconnect.kernel.flows.context import Context
@@ -174,7 +173,7 @@ async def _remove(context: Context, caller: Caller, charge: Charge, kind: Locati
 async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Charge | None:
     """Find a charge that this caller's request has removed: a replay gets its result."""
     # It is unknown whether an answer arrived: its process may have been killed before. Nothing follows a removal.
-    last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
+    last = await call_store.find_last(context.pool, charge.id, charge.holder_id)
     if last is None or (last.kind, last.state, last.removal) != ("remove", "done", "REMOVED_BY_RECEIVER"):
         return None
     if last.asked_by is None or last.asked_by.client_id != caller.client_id:
@@ -183,13 +182,13 @@ async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Cha
 
 
 async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -> bool:
-    found = None if put.txid is None else await opening_store.find(context.pool, caller.holder_id, put.txid)
+    found = None if put.txid is None else await call_store.find_opening(context.pool, caller.holder_id, put.txid)
     return found is not None and _want_charge(caller, put).was_made_as(found)
 
 
 async def _has_contents_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
     # While its contents at the institution are unknown, they count as different.
-    is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
+    is_known = await call_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and are_equivalent(contents, charge_rules.read_contents(charge))
 
 

@@ -1,12 +1,16 @@
 """Judges lines of an account's statement by the recorded facts of their days, and records the outcomes.
 
 The lock on recording is held until the transaction ends: two concurrent readings of one file would both find its lines new.
+
+A second format of a day's statement is compared with the first one: agreement confirms, and nothing is posted twice. The format
+that first reports a day completely owns the day. A line of another format alone waits for an operator in the case of its day,
+until a later file of the first format has it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -14,13 +18,18 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import judging
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.day import compare, count_by, sum_groups
+from pixconnect.features.institutions.rules.day import compare, count_by, is_over, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
-from pixconnect.features.institutions.statement_files.statement_file import ItemSource, StatementFile
+from pixconnect.features.institutions.statement_files.statement_file import (
+    ITEM_ID_LENGTH_MAX,
+    ItemSource,
+    StatementFile,
+    find_final_balance,
+)
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as file_store
@@ -39,6 +48,17 @@ class JudgedFile(Struct, frozen=True, kw_only=True):
     """Of the file."""
     closed: frozenset[date]
     """Days that were proved before."""
+
+
+_BEFORE: Final = timedelta(days=35)
+_GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
+"""Lines with one of these reasons are no line of their day."""
+
+
+class SecondForm(Struct, frozen=True, kw_only=True):
+    lines: Sequence[JudgedLine]
+    unlisted: Counter[date]
+    """Recorded lines of each day that count and are not in this form."""
 
 
 async def judge_file(
@@ -188,3 +208,97 @@ async def _find_opening(connection: Connection, account: InstitutionAccount) -> 
     groups = await item_store.sum_days(connection, account.id, day, day, has_investments=has_investments)
     moved = sum_groups(groups).net_cents
     return None if before_cents is None else account.opening_cents + moved - before_cents
+
+
+async def judge_second(
+    connection: Connection,
+    account_id: int,
+    source: ItemSource,
+    days: Collection[date],
+    lines: Sequence[InstitutionItem],
+    dated: tuple[datetime, date],
+    *,
+    is_whole: bool,
+) -> SecondForm:
+    """Compare lines of days that another format has reported completely, in the caller's transaction.
+
+    Lines in both are known. Lines in this format alone are recorded and wait for an operator: they move no money by themselves.
+    If this file is known to be complete (``is_whole``), lines missing from it are no longer in question.
+    """
+    if not days:
+        return SecondForm(lines=(), unlisted=Counter())
+    await item_store.lock_recording(connection, account_id)
+    span = min(days), max(days)
+    recorded = [item for item in await item_store.list_days(connection, account_id, *span) if item.day in days]
+    standing = sorted((item for item in recorded if item.waits not in _GONE), key=lambda item: item.waits in SET_ASIDE)
+    own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
+    compared = compare(lines, [item for item in standing if item not in own_aside], source)
+    # A line in a second format is no payer's text.
+    shown = [
+        one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source
+    ]
+    await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
+    more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
+    named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
+    # A reference may come again on another day, or for a line that an operator has answered.
+    found = await item_store.find(connection, account_id, [line.item_id for line in named])
+    evidence = Evidence(
+        first_on=span[0],
+        last_on=span[1],
+        closed=frozenset(days),
+        today=dated[1],
+        known=tuple(own_aside),
+        taken={*found, *(item.item_id for item in recorded)},
+        is_whole=is_whole,
+    )
+    judged = judging.judge_lines(named, evidence).lines
+    await write_judged(connection, account_id, source, judged, dated[0])
+    known = [line for line, is_more in zip(lines, compared.is_more, strict=True) if not is_more]
+    return SecondForm(
+        lines=[*(JudgedLine(item=line, outcome="known") for line in known), *judged[: len(more)]],
+        unlisted=Counter(item.day for item in compared.unlisted if item.waits not in SET_ASIDE),
+    )
+
+
+async def note_second(
+    connection: Connection,
+    file: StatementFile,
+    others: Mapping[date, RecordedDay],
+    compared: SecondForm,
+    as_of: datetime,
+) -> None:
+    """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
+    closing = find_final_balance(file, as_of)
+    more = {line.item.day for line in compared.lines if line.outcome != "known"}
+    covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
+    usual_cents = await _find_difference(connection, min(covered, key=lambda one: one.day)) if covered else 0
+    for one in covered:
+        opening_cents = file.opening.cents if file.opening and one.day == file.first_on else None
+        closing_cents = closing.cents if closing and one.day == closing.on else None
+        balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
+        apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
+        # A persistent difference is a case of the first day that has it.
+        differ_count = sum(cents != usual_cents for cents in apart)
+        is_same = not (apart or compared.unlisted[one.day] or one.day in more)
+        missing = [new if old is None and is_same else None for old, new in balances]
+        count = compared.unlisted[one.day] + differ_count
+        await day_store.note_second(connection, one, count, (missing[0], missing[1]), closing_cents)
+
+
+async def _find_difference(connection: Connection, day: RecordedDay) -> int:
+    """Return by how much a second form's last earlier closing balance was above the first form's."""
+    before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
+    told = [
+        one.second_closing_cents - one.closing_cents
+        for one in before
+        if one.second_closing_cents is not None and one.closing_cents is not None
+    ]
+    return told[-1] if told else 0
+
+
+async def find_others(
+    connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
+) -> dict[date, RecordedDay]:
+    """Find those of some days that another format has reported."""
+    told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
+    return {one.day: one for one in told if one.source != source}

@@ -24,8 +24,7 @@ from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import being_worked_on
 from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone, post_kept
-from pixconnect.features.institutions.service.line_judging import judge_file
-from pixconnect.features.institutions.service.second_form import find_others, judge_second, note_second, reserve_lines
+from pixconnect.features.institutions.service.line_judging import find_others, judge_file, judge_second, note_second
 from pixconnect.features.institutions.service.statement_account import (
     ChosenStatements,
     add_blocked,
@@ -33,7 +32,7 @@ from pixconnect.features.institutions.service.statement_account import (
     confirm,
     parse_file,
 )
-from pixconnect.features.institutions.service.statement_posting import post_unowned
+from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import (
     StatedBalance,

@@ -2,6 +2,18 @@
 
 If a line shows that an order left which two operators closed as never sent, it becomes a movement of its holder that names the
 case; the order stays as it ended, and its case is reopened.
+
+Lines between an account and its own investment change no holder's money. If a process dies after posting a yield, the next run
+matches the line with that yield.
+
+The sum of each waiting debit is reserved in a block of the house: the bank may have debited it, so the house cannot pay it out.
+
+- A debit waits: a block opens, as far as there is money; incoming money covers the rest.
+- The debit becomes a movement: the block ends in the same transaction.
+- The debit is matched, set aside or struck: the block ends when the account's lines are settled.
+
+Each run compares waiting debits with open blocks, so that reading a file again changes nothing, and a run after a crash does
+the rest. A waiting credit has no effect, since it has no entry.
 """
 
 from __future__ import annotations
@@ -11,10 +23,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.features.cases import tables as ending_store
 from pixconnect.features.cases.rules import CaseEnding
+from pixconnect.features.contests.rules.block import open_line_block
+from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
@@ -24,15 +38,28 @@ from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows.context import Writer, write_alone
+from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.kernel.rules.rail import MovementKind, MovementReport
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
+_BEFORE: Final = timedelta(days=10)
+"""How far back the last day before a redemption is searched."""
+_CHANGED_AT_ONCE: Final = 50
+"""Each takes up to two ids of the batch."""
+
+
+class AccountLines(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    holder_id: int
+    """The account's house."""
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -157,17 +184,13 @@ def _is_near(left: UnmatchedItem, ending: CaseEnding) -> bool:
     return first_on <= left.item.day <= last_on + timedelta(days=DAYS_APART_MAX)
 
 
-# Matches lines between an account and its own investment, which change no holder's money. Call it while no other line of the
-# account is matched. If a process dies after posting a yield, the next run matches the line with that yield.
-
-_BEFORE: Final = timedelta(days=10)
-"""How far back the last day before a redemption is searched."""
-
-
 async def plan(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, int | None]:
-    """Run ``plan_investments`` on those of these lines that wait for nothing and are own investments."""
+    """Run ``plan_investments`` on those of these lines that wait for nothing and are own investments.
+
+    Call it while no other line of the account is matched.
+    """
     items = [one.item for one in left if one.waits is None and is_own_investment(one.item)]
     if not items:
         return {}
@@ -239,3 +262,37 @@ async def report_part(
         description=item.text[:DESCRIPTION_LENGTH_MAX] or None,
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )
+
+
+async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
+    """Make the blocks of an account's house match its waiting debits. Call it while no line is judged."""
+    asked = AccountLines(institution_id=account.id, holder_id=account.house_id)
+    while await reserved_store.differs(context.pool, account.id):
+        # Changes that another has made meanwhile, or that no run can make, are not tried again.
+        if not await context.writes.submit(RESERVE_LINES, asked):
+            return
+
+
+async def _reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
+    """Return, for each account, whether anything was changed."""
+    work = await lock_balances(batch)
+    held = work.claim(HeldBlocks)
+    await held.read()
+    outcomes: list[bool] = []
+    for asked in batch:
+        # After the lock: posting a line as a movement of the house ends its block under the same one.
+        waiting = await reserved_store.list_waiting(batch.connection, asked.institution_id)
+        blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
+        ended = [block for block in blocks if block.line_id not in waiting][:_CHANGED_AT_ONCE]
+        for block in ended:
+            held.end_line(block)
+        reserved = {block.line_id for block in blocks}
+        lacking = [line for line in waiting.items() if line[0] not in reserved]
+        outcomes.append(bool(ended or lacking))
+        for line in lacking[: _CHANGED_AT_ONCE - len(ended)]:
+            held.hold(None, open_line_block(work.take_id(), asked.holder_id, asked.institution_id, line, work.now))
+    await work.write()
+    return outcomes
+
+
+RESERVE_LINES: Final = WriteOperation("reserve_lines", _reserve_lines)

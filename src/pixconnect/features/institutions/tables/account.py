@@ -1,4 +1,4 @@
-"""The table of accounts at institutions."""
+"""The tables of accounts at institutions, and of the expiry of their certificates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Final, LiteralString
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.account import AccountState, Environment, InstitutionAccount, Option
+from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
+    AccountState,
+    Environment,
+    InstitutionAccount,
+    Option,
+)
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.kernel.tables.table import Table
@@ -40,6 +46,17 @@ class SealedCredentials(Struct, frozen=True, kw_only=True):
     sending: bytes | None
 
 
+# Written only on a change: a worker opens an account at each change of it.
+_NOTE: Final[LiteralString] = """
+    insert into institution_certificate as kept (institution_id, part, ends_at)
+    select $1, part, ends_at from unnest($2::text[], $3::timestamptz[]) as used (part, ends_at)
+    on conflict (institution_id, part) do update set ends_at = excluded.ends_at where kept.ends_at <> excluded.ends_at
+"""
+_FORGET_OTHERS: Final[LiteralString] = """
+    delete from institution_certificate where institution_id = $1 and (part = 'sending') = $3 and part <> all($2)
+"""
+
+
 async def next_id(connection: Connection) -> int:
     """Return a number that no account has, nor had; the caller holds the lock of the installation."""
     # Used ids stay referenced for ever, and a row here is never deleted.
@@ -58,11 +75,6 @@ async def insert(connection: Connection, account: InstitutionAccount, sealed: Se
     return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
 
 
-_FIND_NAMED: Final[LiteralString] = (
-    f"select {ACCOUNT.select} from institution_account where name = $1 and removed_at is null"
-)
-
-
 async def find(connection: Connection | Pool, account_id: int) -> InstitutionAccount | None:
     return await ACCOUNT.find(connection, "where id = $1", account_id)
 
@@ -73,11 +85,11 @@ async def lock(connection: Connection, account_id: int) -> InstitutionAccount | 
 
 
 async def find_named(connection: Connection | Pool, name: str) -> InstitutionAccount | None:
-    return ACCOUNT.read_found(await connection.fetchrow(_FIND_NAMED, name))
+    return await ACCOUNT.find(connection, "where name = $1 and removed_at is null", name)
 
 
 async def lock_named(connection: Connection, name: str) -> InstitutionAccount | None:
-    return ACCOUNT.read_found(await connection.fetchrow(f"{_FIND_NAMED} for no key update", name))
+    return await ACCOUNT.find(connection, "where name = $1 and removed_at is null for no key update", name)
 
 
 IS_ANY: Final[LiteralString] = "exists (select from institution_account where removed_at is null)"
@@ -89,13 +101,13 @@ async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
 
 
 _READ_SEALED: Final[LiteralString] = """
-    select receiving_sealed, sending_sealed from institution_account where id = $1
+    select receiving_sealed as receiving, sending_sealed as sending from institution_account where id = $1
 """
 
 
 async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedCredentials | None:
     row = await connection.fetchrow(_READ_SEALED, account_id)
-    return None if row is None else SealedCredentials(receiving=row["receiving_sealed"], sending=row["sending_sealed"])
+    return None if row is None else SealedCredentials(**row)
 
 
 _SET_STATE: Final[LiteralString] = """
@@ -108,28 +120,23 @@ async def set_state(connection: Connection, account_id: int, state: AccountState
     await connection.execute(_SET_STATE, account_id, state)
 
 
-_PAUSE: Final[LiteralString] = """
-    update institution_account set state = 'paused', paused_because = null, revision = revision + 1 where id = $1
-"""
-
-
 async def pause(connection: Connection, account_id: int) -> None:
     """Pause an account as an operator; one that a loss has paused is still read, and stays paused afterwards."""
-    await connection.execute(_PAUSE, account_id)
+    how: LiteralString = "set state = 'paused', paused_because = null, revision = revision + 1 where id = $1"
+    await ACCOUNT.change(connection, how, account_id)
 
 
 # An account paused by an operator, before the loss or since, stays paused.
-_RECOVER: Final[LiteralString] = f"""
-    update institution_account
+_RECOVER: Final[LiteralString] = """
     set state = case when paused_because is null then state else 'active' end, paused_because = null, lost_at = null,
         revision = revision + 1
-    where id = $1 returning {ACCOUNT.select}
+    where id = $1
 """
 
 
 async def recover(connection: Connection, account_id: int) -> InstitutionAccount | None:
     """Restore the account's state from before the database's loss."""
-    return ACCOUNT.read_found(await connection.fetchrow(_RECOVER, account_id))
+    return await ACCOUNT.change(connection, _RECOVER, account_id)
 
 
 _CHANGED: Final = ACCOUNT.only("id", "base_url", "token_url", "authorities", "keys", "poll_s", "options")
@@ -236,12 +243,10 @@ async def remove(connection: Connection, account_id: int, removed_at: datetime) 
     await connection.execute(_REMOVE, account_id, removed_at)
 
 
-_HOLDERS: Final[LiteralString] = "select id from holder where institution_id = $1 order by id"
-
-
 async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
     """List the ids of its holders."""
-    return [row["id"] for row in await connection.fetch(_HOLDERS, account_id)]
+    rows = await connection.fetch("select id from holder where institution_id = $1 order by id", account_id)
+    return [row["id"] for row in rows]
 
 
 _LIST_LEFT: Final[LiteralString] = """
@@ -300,3 +305,26 @@ _BALANCE: Final[LiteralString] = f"""
 async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
     """Sum our books' balance of it, in cents: minus its holders' settlement and differences, without money elsewhere."""
     return await connection.fetchval(_BALANCE, account_id)
+
+
+async def note_certificates(
+    connection: Connection | Pool, institution_id: int, used: Sequence[AccountCertificate], *, of_sending: bool = False
+) -> None:
+    """Record the certificates of an account's receiving credential and its institution, or of its sending one."""
+    parts = [one.part for one in used]
+    await connection.execute(_FORGET_OTHERS, institution_id, parts, of_sending)
+    await connection.execute(_NOTE, institution_id, parts, [one.ends_at for one in used])
+
+
+_LIST: Final[LiteralString] = """
+    select name, part, ends_at from institution_certificate join institution_account on id = institution_id
+    where removed_at is null and state <> 'closed' order by name, part
+"""
+
+
+async def list_certificates(connection: Connection | Pool) -> list[tuple[str, AccountCertificate]]:
+    """List certificates of all accounts in use, with each one's name."""
+    return [
+        (row["name"], AccountCertificate(part=row["part"], ends_at=row["ends_at"]))
+        for row in await connection.fetch(_LIST)
+    ]

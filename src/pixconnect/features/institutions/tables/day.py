@@ -54,15 +54,12 @@ DAY: Final = Table(
     key=("institution_id", "day"),
 )
 
-_LIST: Final[LiteralString] = f"""
-    select {DAY.select} from institution_day where institution_id = $1 and day between $2 and $3 order by day
-"""
-
 
 async def list_days(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> list[RecordedDay]:
-    return [DAY.read(row) for row in await connection.fetch(_LIST, institution_id, first_on, last_on)]
+    which: LiteralString = "where institution_id = $1 and day between $2 and $3 order by day"
+    return await DAY.find_all(connection, which, institution_id, first_on, last_on)
 
 
 _LIST_UNREAD: Final[LiteralString] = """
@@ -84,8 +81,6 @@ async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datet
     """List days that the database lost and no statement covered, for an account added after the loss.
 
     Args:
-        pool: The database.
-        institution_id: The account.
         lost_since: Losses detected since then count; this bounds the lost span if its length is unknown.
     """
     return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
@@ -261,12 +256,9 @@ async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -
     return await SWEEP.find(connection, "where institution_id = $1 and pace = $2", institution_id, pace)
 
 
-_SWEEP_LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_sweep where institution_id = $1"
-
-
 async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
     """List the last whole sweep of an account at each pace."""
-    found = [SWEEP.read(row) for row in await connection.fetch(_SWEEP_LIST, institution_id)]
+    found = await SWEEP.find_all(connection, "where institution_id = $1", institution_id)
     return {sweep.pace: sweep for sweep in found}
 
 

@@ -22,13 +22,8 @@ GIVE_BACK: Final = Table(
 
 
 async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[GiveBack]:
-    return await GIVE_BACK.find_all(
-        pool,
-        "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3",
-        institution_id,
-        now,
-        count_max,
-    )
+    which: LiteralString = "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3"
+    return await GIVE_BACK.find_all(pool, which, institution_id, now, count_max)
 
 
 # Only from *waiting*: if two check one payment, the first records how it ended.
@@ -42,8 +37,7 @@ async def move(pool: Pool, after: GiveBack) -> None:
     await pool.execute(_MOVE, after.transfer_id, after.holder_id, after.state, after.reason, after.due_at)
 
 
-_LIST_STANDING: Final[LiteralString] = f"""
-    select {GIVE_BACK.select} from give_back
+_STANDING: Final[LiteralString] = """
     where institution_id = $1 and state = 'waiting' and reason is not null and created_at <= $2 order by created_at limit $3
 """
 
@@ -52,7 +46,7 @@ async def list_standing(
     connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
 ) -> list[GiveBack]:
     """List an account's failed automatic returns since an instant, oldest first."""
-    return [GIVE_BACK.read(row) for row in await connection.fetch(_LIST_STANDING, institution_id, since, count_max)]
+    return await GIVE_BACK.find_all(connection, _STANDING, institution_id, since, count_max)
 
 
 _LIST_WITHOUT_CHARGE: Final[LiteralString] = """

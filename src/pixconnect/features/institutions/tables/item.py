@@ -84,19 +84,14 @@ async def find(connection: Connection, institution_id: int, item_ids: Sequence[s
     return {item.item_id: item for item in map(ITEM.read, rows)}
 
 
-_LIST_DAYS: Final[LiteralString] = f"""
-    select {ITEM.select} from institution_item where institution_id = $1 and day between $2 and $3 order by day, item_id
-"""
-
-
 async def list_days(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> list[RecordedItem]:
-    return [ITEM.read(row) for row in await connection.fetch(_LIST_DAYS, institution_id, first_on, last_on)]
+    which: LiteralString = "where institution_id = $1 and day between $2 and $3 order by day, item_id"
+    return await ITEM.find_all(connection, which, institution_id, first_on, last_on)
 
 
-_LIST_ALONE: Final[LiteralString] = f"""
-    select {ITEM.select} from institution_item
+_ALONE: Final[LiteralString] = """
     where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
         and (day, item_id) > ($2, $3)
     order by day, item_id limit $4
@@ -107,24 +102,25 @@ async def list_unjoined(
     connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
 ) -> list[RecordedItem]:
     """List unmatched or waiting items, except for some reasons, by day and id after a position."""
-    rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count, without)
-    return [ITEM.read(row) for row in rows]
+    return await ITEM.find_all(connection, _ALONE, institution_id, *after, count, without)
 
 
-_LIST_ASIDE: Final[LiteralString] = f"""
-    select {ITEM.select} from institution_item
+_ASIDE: Final[LiteralString] = """
     where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id
 """
 
 
 async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
     """List lines of some days that moved no money, according to the files."""
-    return [ITEM.read(row) for row in await connection.fetch(_LIST_ASIDE, institution_id, *days, SET_ASIDE)]
+    return await ITEM.find_all(connection, _ASIDE, institution_id, *days, SET_ASIDE)
 
 
 _JOIN: Final[LiteralString] = """
     update institution_item set joined_kind = $3, joined_id = $4, joined_by = $5, is_reversal = $6, waits = null
     where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = ''
+"""
+_ADD_PART: Final[LiteralString] = """
+    insert into institution_item_part (institution_id, item_id, transfer_id) values ($1, $2, $3)
 """
 
 
@@ -132,7 +128,8 @@ async def join(connection: Connection, institution_id: int, joins: Sequence[Item
     """Match items, including sums, with their records, in the caller's transaction."""
     rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
     await _write(connection, _JOIN, rows)
-    await add_parts(connection, institution_id, joins)
+    parts = [(institution_id, one.item_id, int(name)) for one in joins for _, name in one.parts]
+    await _write(connection, _ADD_PART, parts)
 
 
 _LOCK_ALONE: Final[LiteralString] = """
@@ -300,20 +297,6 @@ _SUM_BEFORE: Final[LiteralString] = """
 async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
     """Sum the movements of the opening day before the opening balance; ``None`` if a line has no hour."""
     return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)
-
-
-# Transfers and refunds that are lines of a statement, and lines that are sums of transfers.
-
-_ADD_PART: Final[LiteralString] = """
-    insert into institution_item_part (institution_id, item_id, transfer_id) values ($1, $2, $3)
-"""
-
-
-async def add_parts(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
-    """Record the parts of sums, in the transaction that matches them."""
-    rows = [(institution_id, one.item_id, int(name)) for one in joins for _, name in one.parts]
-    if rows:
-        await connection.executemany(_ADD_PART, rows)
 
 
 _RELEASE_OUTDONE: Final[LiteralString] = """

@@ -28,13 +28,11 @@ STEP: Final = Table(
     key=("order_name",),
 )
 
-_FIND: Final[LiteralString] = f"select {STEP.select} from rail_step where order_name = any($1) and institution_id = $2"
-
 
 async def find(pool: Connection | Pool, institution_id: int, order_names: Sequence[str]) -> dict[str, RailStep]:
     """Find an account's rows, by our name."""
-    found = map(STEP.read, await pool.fetch(_FIND, order_names, institution_id))
-    return {step.order_name: step for step in found}
+    which: LiteralString = "where order_name = any($1) and institution_id = $2"
+    return {step.order_name: step for step in await STEP.find_all(pool, which, order_names, institution_id)}
 
 
 class OrderNaming(Struct, frozen=True, kw_only=True):
@@ -157,12 +155,9 @@ _END: Final = Part[OpenOrder](
 ENDED_STEPS: Final = Fact(rank=90, inserts=(_END,), key=None)
 """Steps of orders that end by a list, or because no call was made in time."""
 
-_FIND_NAMED: Final[LiteralString] = f"""
-    select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = 'refund'
-"""
-
 
 async def find_named(pool: Connection | Pool, institution_id: int, names_there: Sequence[str]) -> dict[str, RailStep]:
     """Find our own refunds among the names that an institution lists."""
-    rows = await pool.fetch(_FIND_NAMED, institution_id, names_there)
-    return {row["name_there"]: STEP.read(row) for row in rows}
+    which: LiteralString = "where institution_id = $1 and name_there = any($2) and kind = 'refund'"
+    found = await STEP.find_all(pool, which, institution_id, names_there)
+    return {step.name_there: step for step in found if step.name_there is not None}

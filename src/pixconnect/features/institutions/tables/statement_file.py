@@ -27,16 +27,6 @@ _INSERT_FILE: Final[LiteralString] = f"""
     insert into institution_file ({FILE.names}) values ({FILE.parameters}) on conflict do nothing
 """
 
-_FIND_FIRST_READING: Final[LiteralString] = """
-    select recorded_at from institution_file where institution_id = $1 and digest = $2
-"""
-
-
-_LIST_FILES: Final[LiteralString] = f"""
-    select {FILE.select} from institution_file where institution_id = $1 and $2 between first_on and last_on
-    order by recorded_at desc, digest limit 20
-"""
-
 
 async def insert_file(connection: Connection, file: RecordedFile) -> None:
     await connection.execute(_INSERT_FILE, *FILE.values(file))
@@ -44,12 +34,16 @@ async def insert_file(connection: Connection, file: RecordedFile) -> None:
 
 async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
     """List the last files that cover a day, newest first."""
-    return [FILE.read(row) for row in await connection.fetch(_LIST_FILES, institution_id, day)]
+    which: LiteralString = (
+        "where institution_id = $1 and $2 between first_on and last_on order by recorded_at desc, digest limit 20"
+    )
+    return await FILE.find_all(connection, which, institution_id, day)
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
     """Find when a file of these bytes was first read."""
-    return await connection.fetchval(_FIND_FIRST_READING, institution_id, digest)
+    file = await FILE.find(connection, "where institution_id = $1 and digest = $2", institution_id, digest)
+    return None if file is None else file.recorded_at
 
 
 def _read_account(bank: str, branch: str, number: str, account_type: str, agreement: str) -> StatementAccount:
@@ -74,9 +68,6 @@ SOURCE: Final = Table(
     },
 )
 
-_LIST_SOURCES: Final[LiteralString] = f"""
-    select {SOURCE.select} from institution_source where institution_id = $1 order by confirmed_at, format, is_own
-"""
 _INSERT_SOURCE: Final[LiteralString] = f"""
     insert into institution_source ({SOURCE.names}) values ({SOURCE.parameters}) on conflict do nothing
 """
@@ -84,7 +75,8 @@ _INSERT_SOURCE: Final[LiteralString] = f"""
 
 async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
     """List the formats of files whose first file an operator has confirmed, oldest first."""
-    return [SOURCE.read(row) for row in await connection.fetch(_LIST_SOURCES, institution_id)]
+    which: LiteralString = "where institution_id = $1 order by confirmed_at, format, is_own"
+    return await SOURCE.find_all(connection, which, institution_id)
 
 
 async def insert_source(connection: Connection, source: FileSource) -> None:
@@ -102,7 +94,7 @@ async def are_ids_stable(connection: Connection, institution_id: int) -> bool:
     return await connection.fetchval(_ARE_IDS_STABLE, institution_id)
 
 
-# Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/second_form.py``.
+# Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/statement_posting.py``.
 
 # Those that need an answer by the table of outcomes.
 WAITING: Final[LiteralString] = """
@@ -161,13 +153,9 @@ ASKED: Final = Table(
     key=("institution_id", "day"),
 )
 
-_LIST: Final[LiteralString] = f"""
-    select {ASKED.select} from institution_day_file where institution_id = $1 and day >= $2
-"""
-
 
 async def list_since(pool: Connection | Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
-    found = [ASKED.read(row) for row in await pool.fetch(_LIST, institution_id, first_on)]
+    found = await ASKED.find_all(pool, "where institution_id = $1 and day >= $2", institution_id, first_on)
     return {asked.day: asked for asked in found}
 
 

@@ -18,7 +18,7 @@ from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
-from pixconnect.features.institutions.service.callback import Callbacks
+from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.institutions.worker import AccountReaders
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base.feature_parts import FeatureParts

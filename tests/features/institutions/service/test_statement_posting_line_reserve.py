@@ -13,7 +13,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.institutions.service.second_form import reserve_lines
+from pixconnect.features.institutions.service.statement_posting import reserve_lines
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.platform.base import errors

@@ -1,10 +1,13 @@
-"""Reads payees' returns of sent Pix, if the institution lists them, and records each once.
+"""Reads payees' returns of sent Pix, if the institution lists them, and records each once; and makes automatic returns.
 
 ::
 
     of a transfer of the account ──► refund IN: the transfer's holder has it
     of a Pix without an order here (a person sent it at the institution) ──► movement `reversal`, to the house
     of an order whose network name is unknown yet ──► read again
+
+Received payments without a charge are returned, if the operator wants that, after a reading that shows no return. A temporary
+failure is retried and becomes a case after a day; a permanent one is given up, and the payment stays credited. Both are listed.
 """
 
 from __future__ import annotations
@@ -14,19 +17,35 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+from msgspec import structs
+
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
+from pixconnect.features.institutions.rules.returned_line import (
+    GiveBack,
+    UnmatchedCredit,
+    gives_back,
+    judge_refusal,
+    leave,
+    plan_giving_back,
+    wait_longer,
+)
 from pixconnect.features.institutions.rules.sweep import is_due
+from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
-from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.features.institutions.tables import line as line_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.kernel.flows.refund import START_REFUNDS
+from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.kept_report import find_other_account
 from pixconnect.kernel.rules.rail import MovementReport, ReturnReport
 from pixconnect.kernel.tables import refund as refund_store
@@ -35,6 +54,8 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 
 EVERY: Final = timedelta(hours=1)
+AT_ONCE: Final = 16
+LISTED_MAX: Final = 500
 
 
 async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> int:
@@ -51,14 +72,10 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     account, returns = opened.account, opened.sender.sent_returns
     if returns is None:
         return 0
-    lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
+    lasts, now = await day_store.list_last_of(context.pool, account.id), context.clock.real_now()
     is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
     # A receive-only account is not permitted to list sent Pix.
-    if (
-        "near" not in lasts
-        or not is_new
-        or not await sweep_store.has_sent(context.pool, account.id, to_day(now - SPAN))
-    ):
+    if "near" not in lasts or not is_new or not await day_store.has_sent(context.pool, account.id, to_day(now - SPAN)):
         return 0
     count = 0
     try:
@@ -140,3 +157,53 @@ async def _record_unordered(context: Context, account: InstitutionAccount, retur
         settled_at=returned.settled_at,
     )
     await post_statement_item(context, account.house_id, moved)
+
+
+async def give_back_due(context: Context, opened: OpenAccount) -> None:
+    """Begin the refunds that are due at an account; ``context`` is the account's."""
+    for waiting in await give_back_store.find_due(context.pool, opened.account.id, context.clock.real_now(), AT_ONCE):
+        try:
+            after = await _give_back(context, opened, waiting)
+        except (InstitutionUnavailable, errors.ServiceUnavailable, errors.OutcomeUnknown):
+            after = wait_longer(waiting, context.clock.real_now())
+        await give_back_store.move(context.pool, after)
+
+
+async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -> GiveBack:
+    if not gives_back(opened.account):
+        return leave(waiting, "the account gives nothing back any more")
+    received = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
+    if received is None:
+        raise errors.InvariantBroken("it was noted with its transfer")
+    if received.charge_id is not None or received.settled_at is None:
+        return leave(waiting, "it has paid a charge, or has not settled")
+    planned = plan_giving_back(
+        received,
+        await context.ids.refund_id(),
+        identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+    )
+    # An earlier run may have begun it and died before recording it.
+    if await refund_store.find_by_external_id(context.pool, received.holder_id, planned.external_id) is not None:
+        return structs.replace(waiting, state="made", reason=None)
+    listed = await opened.institution.read_received(received.end_to_end_id)
+    if listed is None:
+        raise InstitutionUnavailable("the institution does not know a Pix that it has listed")
+    if any(refund.status != "refused" for refund in listed.refunds):
+        return leave(waiting, "the institution lists a return of it")
+    try:
+        await context.writes.submit(START_REFUNDS, planned)
+    except errors.RuleBroken as refusal:
+        return judge_refusal(waiting, refusal, context.clock.real_now())
+    return structs.replace(waiting, state="made", reason=None)
+
+
+async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[UnmatchedCredit]:
+    """List received Pix of the last days without a charge, newest first.
+
+    Raises:
+        NotFound: The account does not exist.
+    """
+    since = context.clock.real_now() - timedelta(days=days_count)
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        return await give_back_store.list_without_charge(connection, account.id, since, LISTED_MAX)

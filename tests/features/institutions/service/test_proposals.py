@@ -11,7 +11,7 @@ from msgspec import structs
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service import closing as closing_usecases
+from pixconnect.features.institutions.service import proposals as closing_usecases
 from pixconnect.features.institutions.service.statement import record_file
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening

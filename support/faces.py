@@ -1,6 +1,7 @@
 """A simulated bank with everything behind it on loopback: tokens, use cases, a real database, a delivering worker."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -23,13 +24,14 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, IssuedClient
+from pixconnect.kernel.rules.order import Ending
 from pixconnect.kernel.rules.rail import DirectoryEntry, Settled
 from pixconnect.platform.adapters.qr_image import QrPictures
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.logging import AccessLog
 from support import postgres
-from support.api import Api
+from support.api import Answer, Api
 from support.identity import keyring_of
 from support.operators import as_operator
 from support.records import outside_party, own_key
@@ -89,6 +91,25 @@ class Bank(Struct, frozen=True, kw_only=True):
         answer = await api.post(f"/faces/{face}{path}", body | {"client_secret": self.issued.client_secret}, token=None)
         assert answer.status == 200, answer
         return answer.body
+
+
+class FaceClient:
+    """Calls the operations of a face of an institution as one client."""
+
+    def __init__(self, bank: Bank, api: Api, name: str, authorization: str) -> None:
+        self.bank = bank
+        self.headers = {"authorization": authorization}
+        self._api = api
+        self._prefix = f"/faces/{name}"
+
+    async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self._api.call(method, self._prefix + path, raw, token=None, headers=named)
+
+    async def end_order(self, end_to_end_id: str, outcome: Ending | None = None) -> None:
+        context = self.bank.service.context
+        await end_orders(context, [(end_to_end_id, outcome or Settled(settled_at=context.clock.now()))])
 
 
 def _choose(context: Context, answers: Mapping[str, str]) -> Context:

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from pixconnect.features.faces.api import TABLES
 from pixconnect.features.faces.frame import Face, FaceOperation, list_rows_of_profile
-from pixconnect.features.faces.operations import TABLES
 from pixconnect.features.institutions.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 from pixconnect.features.institutions.rules.recording import RehearsalRecording, is_of_path
 

@@ -1,7 +1,6 @@
 """The simulated Efi: its errors, the special amounts of its test environment, and no answers in another API's form."""
 
 import asyncio
-import json
 from typing import Any
 from urllib.parse import quote
 
@@ -9,8 +8,8 @@ import pytest
 
 from pixconnect.features.faces.frame import open_faces
 from pixconnect.kernel.rules.br_code import format_static_br_code
-from support.api import Answer, Api
-from support.faces import KEY, PAYEE, Bank
+from support.api import Answer
+from support.faces import KEY, PAYEE, Bank, FaceClient
 from support.service import read_funds
 
 TXID = "efi00000000000000000000000001"
@@ -22,23 +21,14 @@ ACCOUNT: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Face:
-    def __init__(self, api: Api, prefix: str, token: str) -> None:
-        self._api = api
-        self._prefix = prefix
-        self._headers = {"authorization": f"Bearer {token}"}
-
-    async def call(self, method: str, path: str, body: Any = None) -> Answer:
-        raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self._api.call(method, self._prefix + path, raw, token=None, headers=self._headers)
-
+class Face(FaceClient):
     async def set_webhook(self, bank: Bank) -> None:
         assert (await self.call("PUT", f"/v2/webhook/{quote(KEY)}", {"webhookUrl": bank.hook})).status == 201
 
 
 async def open_face(bank: Bank, name: str = "efi", **answers: str) -> Face:
     api = bank.answering(**answers)
-    return Face(api, f"/faces/{name}", (await bank.take_token(api, name))["access_token"])
+    return Face(bank, api, name, f"Bearer {(await bank.take_token(api, name))['access_token']}")
 
 
 def nome(answer: Answer) -> tuple[int, str]:
@@ -65,7 +55,7 @@ async def test_who_has_no_token_or_not_the_scope_is_refused_as_oauth_does(bank: 
         await api.post("/faces/efi/oauth/token", login | {"client_secret": bank.issued.client_secret}, token=None)
     ).body
     assert token["scope"] == "cob.read"
-    refused = await Face(api, "/faces/efi", token["access_token"]).call("GET", "/v2/gn/saldo")
+    refused = await Face(bank, api, "efi", f"Bearer {token['access_token']}").call("GET", "/v2/gn/saldo")
     assert refused.body == {"error": "insufficient_scope", "error_description": "Access token has insufficient scope"}
     wrong = await api.post("/faces/efi/oauth/token", login | {"client_secret": "wrong"}, token=None)
     assert nome(wrong) == (401, "invalid_client")

@@ -9,8 +9,8 @@ import pytest
 
 from features.faces.test_efi import ACCOUNT, COB, SEND, Face, nome, open_face
 from features.faces.test_sicoob import CONFIRM, MANUAL
+from pixconnect.features.faces.api import TABLES
 from pixconnect.features.faces.frame import open_faces
-from pixconnect.features.faces.operations import TABLES
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from support.faces import KEY, PAYEE, Bank

@@ -13,12 +13,11 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.movements.service import receive_movement
-from pixconnect.kernel.flows.settlement import end_orders
-from pixconnect.kernel.rules.rail import Rejected, Settled
+from pixconnect.kernel.rules.rail import Rejected
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base.clock import to_day
-from support.api import Answer, Api
-from support.faces import KEY, PAYEE, Bank
+from support.api import Answer
+from support.faces import KEY, PAYEE, Bank, FaceClient
 from support.service import movement_report, read_funds
 from support.webhooks import running_worker
 
@@ -31,18 +30,7 @@ ACCOUNT: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Inter:
-    def __init__(self, bank: Bank, api: Api, token: str, name: str) -> None:
-        self._bank = bank
-        self._api = api
-        self._headers = {"authorization": f"Bearer {token}"}
-        self._prefix = f"/faces/{name}"
-
-    async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self._api.call(method, self._prefix + path, raw, token=None, headers=self._headers | named)
-
+class Inter(FaceClient):
     async def send(self, number: int | None = None, **changes: Any) -> Answer:
         headers = {} if number is None else {"x_id_idempotente": f"{UUID}{number}"}
         return await self.call("POST", "/banking/v2/pix", SEND | changes, **headers)
@@ -52,22 +40,16 @@ class Inter:
         assert answer.status == 200, answer
         return answer.body["transacaoPix"]
 
-    async def end(self, code: str, outcome: Settled | Rejected) -> None:
-        await end_orders(self._bank.service.context, [((await self.ask(code))["endToEnd"], outcome)])
-
-    def settled(self) -> Settled:
-        return Settled(settled_at=self._bank.service.context.clock.now())
+    async def end(self, code: str, outcome: Rejected | None = None) -> None:
+        await self.end_order((await self.ask(code))["endToEnd"], outcome)
 
 
 async def open_inter(bank: Bank, name: str = "inter", **answers: str) -> Inter:
     api = bank.answering(**{f"inter.{choice}": answer for choice, answer in answers.items()})
-    login = {"grant_type": "client_credentials", "client_id": bank.issued.client.client_id}
-    token = await api.post(
-        f"/faces/{name}/oauth/v2/token", login | {"client_secret": bank.issued.client_secret}, token=None
-    )
-    assert (token.status, token.body["expires_in"]) == (200, 3600)
-    assert {"pagamento-pix.write", "extrato.read"} <= set(token.body["scope"].split())
-    return Inter(bank, api, token.body["access_token"], name)
+    token = await bank.take_token(api, name)
+    assert token["expires_in"] == 3600
+    assert {"pagamento-pix.write", "extrato.read"} <= set(token["scope"].split())
+    return Inter(bank, api, name, f"Bearer {token['access_token']}")
 
 
 def title(answer: Answer) -> tuple[int, str]:
@@ -103,7 +85,7 @@ async def test_a_send_is_asked_for_by_its_code_until_it_ends(bank: Bank) -> None
     assert (shown["status"], shown["valor"], shown["chave"]) == ("ENVIADO", 12.34, PAYEE)
     assert shown["recebedor"] == {"nome": "Joana Prado", "cpfCnpj": "***.456.789-**"}
     assert "dataHoraMovimento" not in shown
-    await inter.end(paid, inter.settled())
+    await inter.end(paid)
     await inter.end(failed, Rejected(code="AC03", reason="no such account"))
     assert (await inter.ask(paid))["status"] == "PAGO"
     shown = await inter.ask(failed)
@@ -121,7 +103,7 @@ async def test_what_a_person_must_approve_waits_and_ends_by_the_person(bank: Ban
     assert [each["tipoRetorno"] for each in sent] == ["APROVACAO"] * 2
     approved, refused = [each["codigoSolicitacao"] for each in sent]
     assert (await inter.ask(approved))["status"] == "AGUARDANDO_APROVACAO"
-    await inter.end(approved, inter.settled())
+    await inter.end(approved)
     await inter.end(refused, Rejected(code=code, reason="no"))
     assert [(await inter.ask(each))["status"] for each in (approved, refused)] == ["PAGO", status]
     available, reserved, *_ = await read_funds(bank.service, bank.service.caller)
@@ -200,9 +182,9 @@ async def test_the_statement_has_both_directions_with_their_names(bank: Bank) ->
     inter = await open_inter(bank)
     e2eid = await bank.be_paid(None, 5000)
     code = (await inter.send(1)).body["codigoSolicitacao"]
-    await inter.end(code, inter.settled())
+    await inter.end(code)
     refund = await inter.call("PUT", f"/pix/v2/pix/{e2eid}/devolucao/d1", {"valor": "4.00"})
-    await end_orders(bank.service.context, [(refund.body["rtrId"], inter.settled())])
+    await inter.end_order(refund.body["rtrId"])
     today = to_day(bank.service.context.clock.now())
     span = f"dataInicio={today}&dataFim={today}"
     answer = (await inter.call("GET", f"/banking/v2/extrato/completo?{span}")).body
@@ -268,7 +250,7 @@ async def test_the_account_is_told_how_its_sends_ended(bank: Bank) -> None:
     assert (await inter.call("GET", path)).body["webhookUrl"] == bank.receiver.url
     paid, failed = [(await inter.send(number)).body["codigoSolicitacao"] for number in (1, 2)]
     async with running_worker(bank.service):
-        await inter.end(paid, inter.settled())
+        await inter.end(paid)
         await inter.end(failed, Rejected(code="AC03", reason="no such account"))
         await bank.receiver.wait_for(2)
     assert {request.path.rpartition("/")[2] for request in bank.receiver.received} == {"pix-pagamento"}

@@ -13,16 +13,15 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.identity.service import access as access_usecases
-from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from pixconnect.kernel.rules.listing import SEARCHED_MAX
-from pixconnect.kernel.rules.order import Ending, GivenUp
-from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
+from pixconnect.kernel.rules.order import GivenUp
+from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base.clock import SAO_PAULO
-from support.api import Answer, Api
+from support.api import Answer
 from support.books import check_books
-from support.faces import ACCOUNT, KEY, PAYEE, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank, FaceClient
 from support.operators import as_operator
 from support.records import outside_party
 from support.service import read_funds
@@ -37,17 +36,7 @@ MANUAL: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Sicoob:
-    def __init__(self, bank: Bank, api: Api, token: str, name: str) -> None:
-        self.bank = bank
-        self._api = api
-        self._headers = {"authorization": f"Bearer {token}"}
-        self._prefix = f"/faces/{name}"
-
-    async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self._api.call(method, self._prefix + path, raw, token=None, headers=self._headers | headers)
-
+class Sicoob(FaceClient):
     async def initiate(self, key: str = PAYEE) -> str:
         answer = await self.call("POST", PAYMENTS, {"chave": key})
         assert answer.status == 200, answer
@@ -60,18 +49,13 @@ class Sicoob:
     async def ask(self, end_to_end_id: str) -> Answer:
         return await self.call("GET", f"{PAYMENTS}/{end_to_end_id}")
 
-    async def end(self, end_to_end_id: str, outcome: Ending | None = None) -> None:
-        context = self.bank.service.context
-        await end_orders(context, [(end_to_end_id, outcome or Settled(settled_at=context.clock.now()))])
-
 
 async def open_sicoob(bank: Bank, name: str = "sicoob", **answers: str) -> Sicoob:
     api = bank.answering(**{f"sicoob.{choice}": answer for choice, answer in answers.items()})
-    login = {"grant_type": "client_credentials", "client_id": bank.issued.client.client_id}
-    token = await api.post(f"/faces/{name}{TOKEN}", login | {"client_secret": bank.issued.client_secret}, token=None)
-    assert (token.status, token.body["expires_in"]) == (200, 300)
-    assert {"pixpagamentos_escrita", "cco_consulta"} <= set(token.body["scope"].split())
-    return Sicoob(bank, api, token.body["access_token"], name)
+    token = await bank.take_token(api, name)
+    assert token["expires_in"] == 300
+    assert {"pixpagamentos_escrita", "cco_consulta"} <= set(token["scope"].split())
+    return Sicoob(bank, api, name, f"Bearer {token['access_token']}")
 
 
 def problem(answer: Answer) -> tuple[int, str]:
@@ -104,8 +88,8 @@ async def test_the_second_step_pays_under_the_name_that_the_first_told(bank: Ban
     # A decimal comma is optional: these are reais.
     assert (await sicoob.confirm(failed, valor="199")).body["valor"] == 199
     assert await reserved(bank) == 1234 + 19900
-    await sicoob.end(paid)
-    await sicoob.end(failed, Rejected(code="AC03", reason="no such account"))
+    await sicoob.end_order(paid)
+    await sicoob.end_order(failed, Rejected(code="AC03", reason="no such account"))
     assert (await sicoob.ask(paid)).body["estado"] == "FINALIZADO"
     shown = (await sicoob.ask(failed)).body
     assert (shown["estado"], shown["detalheRejeicao"]) == ("REJEITADO", "no such account")
@@ -117,7 +101,7 @@ async def test_what_provably_never_left_is_not_done_with_its_accent(bank: Bank) 
     name = await sicoob.initiate()
     await sicoob.confirm(name)
     await bank.service.context.pool.execute("update open_order set give_up_at = due_at")
-    await sicoob.end(name, GivenUp())
+    await sicoob.end_order(name, GivenUp())
     assert (await sicoob.ask(name)).body["estado"] == "NÃO_REALIZADO"
 
 
@@ -278,8 +262,8 @@ async def test_the_account_is_told_how_its_payments_ended(bank: Bank, form: str)
     paid, failed = await sicoob.initiate(), await sicoob.initiate()
     assert {(await sicoob.confirm(name)).status for name in (paid, failed)} == {200}
     async with running_worker(bank.choosing(**{"sicoob.notice": form})):
-        await sicoob.end(paid)
-        await sicoob.end(failed, Rejected(code="AC03", reason="no such account"))
+        await sicoob.end_order(paid)
+        await sicoob.end_order(failed, Rejected(code="AC03", reason="no such account"))
         await bank.receiver.wait_for(2)
     assert {request.path.rpartition("/")[2] for request in bank.receiver.received} == {"lancamento"}
     bodies = [json.loads(request.body) for request in bank.receiver.received]
@@ -298,7 +282,7 @@ async def test_the_statement_has_both_directions_and_the_balance_agrees(bank: Ba
     e2eid = await bank.be_paid(None, 5000)
     name = await sicoob.initiate()
     await sicoob.confirm(name)
-    await sicoob.end(name)
+    await sicoob.end_order(name)
     now = datetime.now(SAO_PAULO)
     path = f"/conta-corrente/v4/extrato/{now.month}/{now.year}?numeroContaCorrente={ACCOUNT}"
     shown = (await sicoob.call("GET", path)).body
@@ -347,7 +331,7 @@ async def test_refusals_have_their_forms_by_path(bank: Bank) -> None:
         ("DELETE", PAYMENTS, (405, "MetodoNaoPermitido")),
     ):
         assert problem(await sicoob.call(method, path)) == expected
-    stranger = Sicoob(bank, bank.answering(), "wrong", "sicoob")
+    stranger = Sicoob(bank, bank.answering(), "sicoob", "Bearer wrong")
     assert problem(await stranger.ask("E" * 32)) == (403, "AcessoNegado")
     assert problem(await stranger.call("GET", "/conta-corrente/v4/saldo")) == (403, "403")
 
@@ -368,7 +352,7 @@ async def test_each_scope_allows_what_it_is_called_for(bank: Bank, scope: str, d
     login = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": bank.issued.client_secret}
     token = await api.post(f"/faces/sicoob{TOKEN}", login | {"scope": scope}, token=None)
     assert token.body["scope"] == scope
-    sicoob = Sicoob(bank, api, token.body["access_token"], "sicoob")
+    sicoob = Sicoob(bank, api, "sicoob", f"Bearer {token.body['access_token']}")
     webhook = {"webhookUrl": bank.receiver.url}
     answers = (
         await sicoob.call("PUT", f"{PAYMENTS}/webhook", webhook),

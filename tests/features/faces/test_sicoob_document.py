@@ -11,8 +11,8 @@ from openapi_schema_validator import OAS30Validator
 
 from features.faces.test_face_fuzz import CODE, fill_path, make_body, make_query
 from features.faces.test_sicoob import CONFIRM, MANUAL, PAYMENTS, Sicoob, open_sicoob, own_party
+from pixconnect.features.faces.api import TABLES
 from pixconnect.features.faces.frame import open_faces
-from pixconnect.features.faces.operations import TABLES
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from support.api import Answer
@@ -119,8 +119,8 @@ async def test_what_is_answered_to_good_requests_is_described(bank: Bank) -> Non
     origin = MANUAL | {"cpfCnpj": own.tax_id, "conta": ACCOUNT, "agencia": own.branch}
     await _call(sicoob, "POST", f"{PAYMENTS}/qrcode", CODE | {"origem": origin})
     async with running_worker(bank.service):
-        await sicoob.end(paid)
-        await sicoob.end(failed, Rejected(code="AC03", reason="no such account"))
+        await sicoob.end_order(paid)
+        await sicoob.end_order(failed, Rejected(code="AC03", reason="no such account"))
         await bank.receiver.wait_for(2)
     for request in bank.receiver.received:
         check_schema("pagamentos-pix", DOCUMENTS["pagamentos-pix"]["x-callback"], json.loads(request.body))

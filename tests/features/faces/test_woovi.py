@@ -36,9 +36,9 @@ from pixconnect.kernel.rules.listing import SEARCHED_MAX
 from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.kernel.rules.transfer import KeyTransferRequest
 from pixconnect.platform.base.clock import format_milliseconds
-from support.api import Answer, Api
+from support.api import Answer
 from support.faces import ACCOUNT as ACCOUNT_NUMBER
-from support.faces import KEY, PAYEE, Bank
+from support.faces import KEY, PAYEE, Bank, FaceClient
 from support.operators import as_operator
 from support.records import outside_party
 from support.service import credit_report, read_funds
@@ -58,16 +58,9 @@ KNOWN = "Já existe um pagamento com o correlationID fornecido"
 TOO_POOR = "Você não possui saldo o suficiente para realizar esse pagamento"
 
 
-class Woovi:
-    def __init__(self, bank: Bank, api: Api, name: str) -> None:
-        self.bank = bank
-        self._api = api
-        self.headers = {"authorization": make_app_id(bank.issued.client.client_id, bank.issued.client_secret)}
-        self._prefix = f"/faces/{name}"
-
+class Woovi(FaceClient):
     async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        answer = await self._api.call(method, self._prefix + path, raw, token=None, headers=self.headers | headers)
+        answer = await super().call(method, path, body, **headers)
         assert find_errors(method, path, answer) == [], (method, path, body, answer)
         return answer
 
@@ -88,13 +81,12 @@ class Woovi:
         return await self.do("GET", f"/payment/{quote(name)}")
 
     async def end(self, name: str, outcome: Settled | Rejected | None = None) -> None:
-        settled = Settled(settled_at=self.bank.service.context.clock.now())
-        end_to_end_id = (await self.ask(name))["transaction"]["endToEndId"]
-        await end_orders(self.bank.service.context, [(end_to_end_id, outcome or settled)])
+        await self.end_order((await self.ask(name))["transaction"]["endToEndId"], outcome)
 
 
 def open_woovi(bank: Bank, name: str = "woovi", **answers: str) -> Woovi:
-    return Woovi(bank, bank.answering(**{f"woovi.{choice}": answer for choice, answer in answers.items()}), name)
+    api = bank.answering(**{f"woovi.{choice}": answer for choice, answer in answers.items()})
+    return Woovi(bank, api, name, make_app_id(bank.issued.client.client_id, bank.issued.client_secret))
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from features.faces.test_face_fuzz import fill_path, is_in_their_form, make_body, make_query
 from features.faces.test_woovi import ACCOUNT, CHARGE, PAYMENT, open_woovi
+from pixconnect.features.faces.api import TABLES
 from pixconnect.features.faces.frame import open_faces
-from pixconnect.features.faces.operations import TABLES
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from support.faces import PAYEE, Bank
 

@@ -5,7 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
-    doors=("features.faces.operations:DOORS",),
+    doors=("features.faces.api:DOORS",),
     api_extensions=("features.faces.api:EXTENSIONS",),
     verbs=(
         Verb(

@@ -1,4 +1,4 @@
-"""Faces in an API process of a sandbox: listeners, and a log file of each face's exchanges.
+"""Faces in an API process of a sandbox: their operations and listeners, and a log file of each face's exchanges.
 
 Paths below ``/`` of a listener are looked up below the face's prefix.
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
@@ -20,7 +21,20 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtensionRow, FindOperation
-from pixconnect.features.faces.frame import PREFIX, split_path
+from pixconnect.doors.api.operation import AnyOperation, Door, RefusalForm
+from pixconnect.features.faces.efi import operations as efi
+from pixconnect.features.faces.frame import (
+    PREFIX,
+    Face,
+    FaceOperation,
+    list_routes_of,
+    list_rows_of_profile,
+    open_faces,
+)
+from pixconnect.features.faces.inter import operations as inter
+from pixconnect.features.faces.refusals import make_face_form
+from pixconnect.features.faces.sicoob import operations as sicoob
+from pixconnect.features.faces.woovi import operations as woovi
 from pixconnect.features.institutions.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base.clock import Clock, format_milliseconds
@@ -43,6 +57,15 @@ _SECRETS: Final = frozenset(
 _URLS: Final = frozenset(("url", "webhookurl"))
 _DECODED_MAX: Final = 4
 """How often a value may be percent-encoded."""
+
+_WITH_OWN: Final[Mapping[str, Callable[[Face], Sequence[FaceOperation]]]] = {
+    "efi": efi.list_rows,
+    "inter": inter.list_inter_rows,
+    "sicoob": sicoob.list_sicoob_rows,
+    "woovi": woovi.list_woovi_rows,
+}
+TABLES: Final = {**_WITH_OWN, **{name: list_rows_of_profile for name in NAMES if name not in _WITH_OWN}}
+"""By name; an institution with only a variant of the standard has a profile and no code."""
 
 
 def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> Answering:
@@ -274,3 +297,38 @@ class FaceLog:
 def _keep(kept: bytearray, message: Message) -> None:
     # One more than the maximum shows that there was more.
     kept += message.get("body", b"")[: READ_MAX + 1 - len(kept)]
+
+
+def split_path(raw_path: bytes) -> tuple[str, str]:
+    """Split a path into the face's name and the rest; both are empty for any other path."""
+    before, found, rest = raw_path.decode("latin-1").partition(PREFIX)
+    if before or not found:
+        return "", ""
+    name, _, path = rest.partition("/")
+    # As in the router: a plus may be sent percent-encoded.
+    return name.replace("%2B", "+").replace("%2b", "+"), f"/{path}"
+
+
+@cache
+def _all_faces() -> Mapping[str, Face]:
+    return {face.name: face for name in TABLES for face in open_faces(name)}
+
+
+def list_face_routes() -> tuple[AnyOperation, ...]:
+    return tuple(
+        route for face in _all_faces().values() for route in list_routes_of(face, TABLES[face.profile.name](face))
+    )
+
+
+def find_face_form(raw_path: bytes) -> RefusalForm | None:
+    """Find the form of refusals for unknown paths below a face; ``None`` for other paths."""
+    name, path = split_path(raw_path)
+    face = _all_faces().get(name)
+    if face is None:
+        return None
+    groups = face.profile.errors.items()
+    found = next((group for group, traits in groups if traits.below and path.startswith(traits.below)), "general")
+    return make_face_form(face.profile, found)
+
+
+DOORS: Final = (Door(list_routes=list_face_routes, find_form=find_face_form, is_for_sandbox=True),)

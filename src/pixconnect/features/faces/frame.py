@@ -56,13 +56,18 @@ from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
 from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.holder import AccountType, Party
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.bounded_cache import BoundedCache
 
 _APP_ID: Final = re.compile(rb"[A-Za-z0-9+/]{4,512}={0,2}")
 _KEPT_MAX: Final = 1024
+PREFIX: Final = FACES_PATH
+DAYS: Final = ("dataInicio", "dataFim")
+LINES_MAX: Final = 10_000
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_SPAN_MAX: Final = timedelta(days=90)
 
 
 class AppIdLogin:
@@ -115,9 +120,6 @@ def _read(app_id: bytes) -> tuple[str, str]:
     return client_id, client_secret
 
 
-PREFIX: Final = FACES_PATH
-
-
 class Face(Struct, frozen=True, kw_only=True):
     """An institution's interface, or that of its test environment, with the latter's rules."""
 
@@ -136,6 +138,10 @@ class Face(Struct, frozen=True, kw_only=True):
         """Return the chosen answer, or the default, where an answer is undocumented."""
         return self.profile.choose(services.context.policy.face_answers, choice)
 
+    def refuse_in_tests(self, kind: str) -> None:
+        if self.is_homologation:
+            raise NamedRefusal(kind, "funcionalidade desabilitada em ambiente de homologação")
+
 
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | Shown]]
 """``Shown`` are the members of a body, answered with 200."""
@@ -143,6 +149,22 @@ FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | S
 
 async def read_own(services: Services, caller: Caller) -> Party:
     return (await services.context.directory.read_account(caller.holder_id)).party
+
+
+def make_party(
+    kinds: Mapping[str, AccountType],
+    *,
+    name: str | None,
+    owner: str | None,
+    ispb: str | None,
+    branch: str | None,
+    number: str | None,
+    kind: str | None,
+) -> Party | None:
+    """Make the account of a request; ``None`` if a member was a violation."""
+    if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
+        return None
+    return Party(account_number=number, account_type=kinds[kind], branch=branch, ispb=ispb, name=name, tax_id=owner)
 
 
 async def probe(
@@ -321,26 +343,10 @@ async def _give_token(
     return oauth.show_token(token, scope)
 
 
-def split_path(raw_path: bytes) -> tuple[str, str]:
-    """Split a path into the face's name and the rest; both are empty for any other path."""
-    before, found, rest = raw_path.decode("latin-1").partition(PREFIX)
-    if before or not found:
-        return "", ""
-    name, _, path = rest.partition("/")
-    # As in the router: a plus may be sent percent-encoded.
-    return name.replace("%2B", "+").replace("%2b", "+"), f"/{path}"
-
-
 def open_faces(name: str) -> tuple[Face, Face]:
     """Open the face of an institution, and that of its test environment."""
     profile = read_profile(name)
     return Face(profile=profile), Face(profile=profile, is_homologation=True)
-
-
-DAYS: Final = ("dataInicio", "dataFim")
-LINES_MAX: Final = 10_000
-_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_SPAN_MAX: Final = timedelta(days=90)
 
 
 def instants_of(first: date, last: date) -> tuple[datetime, datetime]:

@@ -34,7 +34,6 @@ class NamedRefusal(errors.BadRequest):
 
 
 def make_face_form(profile: InstitutionProfile, group: str) -> RefusalForm:
-    """Make the form of a group's refusals."""
     return RefusalForm(
         write=partial(_refuse, profile, group),
         record=None,
@@ -56,21 +55,20 @@ def _refuse(
     return Refused(
         status=traits.status,
         content=msgspec.json.encode(_fill(form, traits, text, shown, now)),
-        headers=[*_list_headers(profile, error), *_fill_headers(traits, error)],
+        headers=_list_headers(profile, traits, error),
         media_type=form.media_type,
     )
 
 
-def _list_headers(profile: InstitutionProfile, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:
+def _list_headers(
+    profile: InstitutionProfile, traits: RefusalTraits, error: errors.PixConnectError
+) -> list[tuple[bytes, bytes]]:
     # Without tokens, no header asks for one.
     hidden = () if profile.token.path else (b"www-authenticate",)
-    return [header for header in envelope.error_headers(error) if header[0] not in hidden]
-
-
-def _fill_headers(traits: RefusalTraits, error: errors.PixConnectError) -> list[tuple[bytes, bytes]]:
+    usual = [header for header in envelope.error_headers(error) if header[0] not in hidden]
     policy = error.policy if isinstance(error, errors.RateLimited) else None
     size = 0 if policy is None else policy.tokens_max
-    return [(name.encode(), template.format(size=size).encode()) for name, template in traits.headers.items()]
+    return usual + [(name.encode(), template.format(size=size).encode()) for name, template in traits.headers.items()]
 
 
 def _find_traits(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Annotated, Final
 
@@ -18,8 +17,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.faces.frame import Face, Shown, instants_of
-from pixconnect.features.faces.refusals import NamedRefusal
+from pixconnect.features.faces.frame import Face, Shown, instants_of, parse_day
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.rules import without_none
 from pixconnect.features.statements import service as statement_usecases
@@ -52,12 +50,16 @@ async def write_day(services: Services, caller: Caller, day: date) -> str:
         raise errors.ServiceUnavailable(f"a day of more than {_LINES_MAX} lines has no file here")
     orders = {view.transfer.shown_id: view.transfer for view in sent.items}
     moved = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
-    for name in _list_sent(moved) - orders.keys():
+    # Orders that settled; a refund's line names its original.
+    sent_names = {line.end_to_end_id for line in moved if line.direction == "OUT" and not line.return_id}
+    for name in filter(None, sent_names - orders.keys()):
         orders[name] = (await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, name)).transfer
     records = [_write(line, statement.account, orders) for line in moved]
     for order in orders.values():
         if order.status in ("ERROR", "CANCELLED") and begin <= order.modified_at <= end:
-            records += _write_failed(order)
+            valor, at = format_reais(order.amount_cents), format_milliseconds(order.modified_at)
+            debit = _write_sent(order, f"{order.id}1", order.modified_at)
+            records += (debit, _join("EPE", f"{order.id}2", order.shown_id, valor, at))
     own = statement.account
     asked_on = to_day(context.clock.now()).isoformat()
     lines = [
@@ -68,13 +70,6 @@ async def write_day(services: Services, caller: Caller, day: date) -> str:
         _join("T", str(len(records))),
     ]  # fmt: skip
     return "".join(f"{line}\r\n" for line in lines)
-
-
-def _list_sent(lines: Sequence[StatementLine]) -> set[str]:
-    """The names of orders that settled; a refund's line names its original."""
-    return {
-        line.end_to_end_id for line in lines if line.direction == "OUT" and not line.return_id and line.end_to_end_id
-    }
 
 
 def _write(line: StatementLine, own: Party, orders: dict[str, Transfer]) -> str:
@@ -121,12 +116,6 @@ def _write_sent(order: Transfer, protocol: str, at: datetime) -> str:
     return _join("PEB", *names, *account, *ends)
 
 
-def _write_failed(order: Transfer) -> Sequence[str]:
-    valor, at = format_reais(order.amount_cents), format_milliseconds(order.modified_at)
-    debit = _write_sent(order, f"{order.id}1", order.modified_at)
-    return debit, _join("EPE", f"{order.id}2", order.shown_id, valor, at)
-
-
 def _join(*values: str) -> str:
     return ";".join(_PARTS_LINES.sub(" ", value) for value in values)
 
@@ -162,8 +151,7 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def list_random_keys(face: Face, services: Services, request: Asked) -> Shown:
-    if face.is_homologation:
-        raise NamedRefusal("KEYS_OFF", "funcionalidade desabilitada em ambiente de homologação")
+    face.refuse_in_tests("KEYS_OFF")
     keys = await holder_usecases.list_pix_keys(services.context, request.caller.holder_id)
     return {"chaves": [key.key for key in keys if key.key_type == "EVP"]}
 
@@ -188,7 +176,7 @@ async def request_report(face: Face, services: Services, request: Asked) -> Repl
     body = request.body.under(RelatorioSolicitado, "relatorio", "")
     sent = body.text("dataMovimento", pattern=_DAY)
     now = services.context.clock.now()
-    day = _read_day(sent)
+    day = parse_day(sent)
     if sent is not None and (day is None or day >= to_day(now)):
         body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
     body.object("tipoRegistros")
@@ -202,7 +190,7 @@ async def get_report(face: Face, services: Services, request: Asked) -> Reply | 
     """O arquivo, em CSV, quando está pronto."""
     (name,) = request.parameter
     found = _ID.fullmatch(name)
-    day = None if found is None else _read_day(f"{found[1][:4]}-{found[1][4:6]}-{found[1][6:]}")
+    day = None if found is None else parse_day(f"{found[1][:4]}-{found[1][4:6]}-{found[1][6:]}")
     if found is None or day is None:
         raise errors.NotFound("id: there is no such report")
     asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.context.clock.now()
@@ -212,13 +200,6 @@ async def get_report(face: Face, services: Services, request: Asked) -> Reply | 
         return Reply(status=202, record=_describe(name, asked_at, "EM_PROCESSAMENTO"))
     written = await write_day(services, request.caller, day)
     return Document(content=written.encode(), media_type="text/csv; charset=utf-8")
-
-
-def _read_day(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _describe(name: str, asked_at: datetime, status: str) -> Shown:

@@ -60,14 +60,13 @@ class Defesa(Struct, frozen=True, kw_only=True):
     justificativa: Annotated[str, Meta(min_length=1, max_length=TEXT_LENGTH_MAX)]
 
 
-class _Listed(Struct, frozen=True):
-    infraction: Infraction
-    paid_at: datetime
+_Listed = tuple[Infraction, datetime]
+"""With when the payment was made."""
 
 
 async def list_contests(face: Face, services: Services, request: Asked) -> Shown:
     """As infrações de um intervalo, da mais nova à mais antiga."""
-    _check_switched_on(face)
+    face.refuse_in_tests("SWITCHED_OFF")
     parameters = request.query.under(frame.PeriodQuery, "consulta")
     interval, page = frame.read_interval(parameters), frame.read_page(parameters)
     parameters.raise_if_any()
@@ -75,35 +74,30 @@ async def list_contests(face: Face, services: Services, request: Asked) -> Shown
     listed = [
         one
         for one in await _read_all(services, request)
-        if _is_within(one.paid_at if is_by_paid else one.infraction.opened_at, interval)
+        if _is_within(one[1] if is_by_paid else one[0].opened_at, interval)
     ]
     shown = listed[page.number * page.size : (page.number + 1) * page.size]
     parametros = frame.describe(interval, page, len(listed), frame.Parametros)
-    return {"parametros": parametros, "infracoes": [_show(one) for one in shown]}
+    return {"parametros": parametros, "infracoes": [_show(*one) for one in shown]}
 
 
 async def defend_contest(face: Face, services: Services, request: Asked) -> Reply:
     """Responde a uma infração, uma vez."""
-    _check_switched_on(face)
+    face.refuse_in_tests("SWITCHED_OFF")
     body = request.body.under(Defesa, "infracao")
     body.choice("analise")
     text = body.text("justificativa")
     body.raise_if_any()
     (name,) = request.parameter
-    found = next((one for one in await _read_all(services, request) if one.infraction.name == name), None)
+    found = next((one for one in await _read_all(services, request) if one[0].name == name), None)
     if found is None:
         raise errors.NotFound("id: there is no such infraction")
+    infraction, paid_at = found
     # A second answer is refused here, with any contents.
-    if found.infraction.defence is not None:
+    if infraction.defence is not None:
         raise errors.InfractionAnswered("justificativa: it was answered before")
-    context, caller = services.context, request.caller
-    shown = await defence_usecases.defend(context, caller, found.infraction.id, text or "")
-    return Reply(status=201, record=_show(_Listed(shown.infraction, found.paid_at)))
-
-
-def _check_switched_on(face: Face) -> None:
-    if face.is_homologation:
-        raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
+    shown = await defence_usecases.defend(services.context, request.caller, infraction.id, text or "")
+    return Reply(status=201, record=_show(shown.infraction, paid_at))
 
 
 async def _read_all(services: Services, request: Asked) -> Sequence[_Listed]:
@@ -112,7 +106,7 @@ async def _read_all(services: Services, request: Asked) -> Sequence[_Listed]:
     listed = list[_Listed]()
     for shown in found.items:
         paid = await pix_usecases.read_pix(context, caller, shown.infraction.end_to_end_id)
-        listed.append(_Listed(shown.infraction, datetime.fromisoformat(paid.horario)))
+        listed.append((shown.infraction, datetime.fromisoformat(paid.horario)))
     return listed
 
 
@@ -121,14 +115,13 @@ def _is_within(instant: datetime, interval: frame.Interval) -> bool:
     return (begin is None or instant >= begin) and (end is None or instant <= end)
 
 
-def _show(listed: _Listed) -> Shown:
-    told = listed.infraction
+def _show(told: Infraction, paid_at: datetime) -> Shown:
     return without_none(
         {
             "idInfracao": told.name,
             "endToEndId": told.end_to_end_id,
             "protocolo": str(told.id),
-            "dataTransacao": format_milliseconds(listed.paid_at),
+            "dataTransacao": format_milliseconds(paid_at),
             "valor": format_reais(told.amount_cents),
             "status": _WORDS[told.state],
             "razao": _REASONS[told.reason],
@@ -184,13 +177,12 @@ async def draw_location(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def put_probed_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    url = await webhook.set_up(services, request, face.profile, partial(_probe, services))
+    async def post_test(url: str) -> None:
+        event = dict(evento="teste_webhook", data_criacao=format_milliseconds(services.context.clock.now()))
+        await probe(services, "webhookUrl", url, [("content-type", "application/json")], event)
+
+    url = await webhook.set_up(services, request, face.profile, post_test)
     return Reply(status=201, record=webhook.WebhookSolicitado(webhook_url=url))
-
-
-async def _probe(services: Services, url: str) -> None:
-    event = dict(evento="teste_webhook", data_criacao=format_milliseconds(services.context.clock.now()))
-    await probe(services, "webhookUrl", url, [("content-type", "application/json")], event)
 
 
 async def resend_notices(face: Face, services: Services, request: Asked) -> Reply:
@@ -215,19 +207,13 @@ def _paying(row: FaceOperation) -> FaceResponder:
     async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         made = reply.record if isinstance(reply, Reply) else None
-        if (
-            isinstance(made, charge_records.CobCompleta | due_records.CobVCompleta)
-            and made.pix_copia_e_cola is not None
-        ):
-            amount_cents = int(made.valor.original.replace(".", ""))
-            if 0 < amount_cents <= face.profile.homologation.paid_cents_max:
-                await pay_soon(services, request.caller, made.pix_copia_e_cola)
+        if isinstance(made, charge_records.CobCompleta | due_records.CobVCompleta):
+            amount_cents, code = int(made.valor.original.replace(".", "")), made.pix_copia_e_cola
+            if code is not None and 0 < amount_cents <= face.profile.homologation.paid_cents_max:
+                await pay_soon(services, request.caller, code)
         return reply
 
     return make_and_pay
-
-
-_ENTITY: Final = "qrcode"
 
 
 class CodigoADetalhar(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -236,9 +222,8 @@ class CodigoADetalhar(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def detail_code(face: Face, services: Services, request: Asked) -> Shown:
     """Mostra a cobrança de um código dinâmico, sem a pagar."""
-    if face.is_homologation:
-        raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
-    body = request.body.under(CodigoADetalhar, _ENTITY)
+    face.refuse_in_tests("SWITCHED_OFF")
+    body = request.body.under(CodigoADetalhar, "qrcode")
     text = body.text("pixCopiaECola")
     body.raise_if_any()
     context = services.context
@@ -282,7 +267,7 @@ def _row(reason: str) -> Violation:
 
 
 def _refusal(reason: str) -> Violated:
-    return Violated(_ENTITY, [_row(reason)])
+    return Violated("qrcode", [_row(reason)])
 
 
 # Each row keeps two lines, which the formatter would spread over nine.
@@ -309,8 +294,8 @@ _OWN: Final = (
     Row("pix.enviar_v2", "PUT", "/v2/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "one source",
         "As version 3.", ("valor", "pagador", "favorecido")),
     Row("pix.enviar_mesma_titularidade", "PUT", "/v2/gn/pix/{idEnvio}/mesma-titularidade", "transfer.write", "send",
-        send.send_to_own_account, "one source", "That another owner is refused as one that the key has not is inferred.",
-        ("valor", "pagador", "favorecido")),
+        partial(send.send_pix, is_to_own_account=True), "one source",
+        "That another owner is refused as one that the key has not is inferred.", ("valor", "pagador", "favorecido")),
     Row("pix.pagar_qrcode", "PUT", "/v2/gn/pix/{idEnvio}/qrcode", "transfer.write", "code", send.pay_code, "read",
         "That a code which cannot be paid is refused as it is where it is read is inferred. All else is refused as of an "
         "ordinary send.",

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field, structs
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.efi.homologation import give_back_later
-from pixconnect.features.faces.frame import Face, Shown, read_own
+from pixconnect.features.faces.frame import Face, Shown, make_party, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.charge_records import Cnpj, Cpf, Reais
@@ -91,8 +91,7 @@ class OrderPayer(Struct, frozen=True):
     message: str | None
 
 
-def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
-    """Read the payer, the cents and the payee."""
+def _read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
     body = request.body.under(EnvioSolicitado, "pix", "")
     amount_cents = body.amount("valor")
     if amount_cents == 0:
@@ -103,8 +102,7 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
     return payer, errors.require(amount_cents, missing), errors.require(payee, missing)
 
 
-def read_code(request: Asked) -> tuple[OrderPayer, str]:
-    """Read the payer and the code."""
+def _read_code(request: Asked) -> tuple[OrderPayer, str]:
     body = request.body.under(EnvioDeCodigo, "qrcode")
     payer = _read_payer(body, request)
     code = body.text("pixCopiaECola")
@@ -144,11 +142,7 @@ def _read_account(account: Members) -> Party | None:
     number = account.text("conta", pattern=ACCOUNT_DIGITS)
     kind = account.choice("tipoConta")
     owner = cpf or cnpj
-    if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
-        return None
-    return Party(
-        account_number=number, account_type=ACCOUNT_TYPES[kind], branch=branch, ispb=ispb, name=name, tax_id=owner
-    )
+    return make_party(ACCOUNT_TYPES, name=name, owner=owner, ispb=ispb, branch=branch, number=number, kind=kind)
 
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
@@ -171,29 +165,22 @@ class SentQuery(frame.PeriodQuery, frozen=True, kw_only=True):
     status: str | None = None
 
 
-async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
-    read, amount_cents, payee = read_order(request)
+async def send_pix(face: Face, services: Services, request: Asked, *, is_to_own_account: bool = False) -> Reply:
+    read, amount_cents, payee = _read_order(request)
     payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
-    return await _send(face, services, request.caller, payer, asked, payee.tax_id)
-
-
-async def send_to_own_account(face: Face, services: Services, request: Asked) -> Reply:
-    """Envia um Pix a uma conta do mesmo titular."""
-    read, amount_cents, payee = read_order(request)
-    payer = await _check_payer(face, services, request.caller, read)
-    asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
-    own = (await read_own(services, request.caller)).tax_id
-    if payee.tax_id not in (None, own):
-        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
-    return await _send(face, services, request.caller, payer, asked, own)
+    owner = payee.tax_id
+    if is_to_own_account:
+        owner = (await read_own(services, request.caller)).tax_id
+        if payee.tax_id not in (None, owner):
+            raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
+    return await _send(face, services, request.caller, payer, asked, owner)
 
 
 async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código no valor que ele pede."""
-    if face.is_homologation:
-        raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
-    payer, code = read_code(request)
+    face.refuse_in_tests("SWITCHED_OFF")
+    payer, code = _read_code(request)
     checked = await _check_payer(face, services, request.caller, payer)
     try:
         amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
@@ -272,17 +259,11 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
 
 
 async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Shown:
-    (id_envio,) = request.parameter
-    is_name = _ID.fullmatch(id_envio) is not None
-    found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
-    return await _show_one(face, services, request.caller, found)
+    return await _get_sent(face, services, request, "id_envio", _ID)
 
 
 async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Shown:
-    (e2eid,) = request.parameter
-    is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
-    found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None
-    return await _show_one(face, services, request.caller, found)
+    return await _get_sent(face, services, request, "end_to_end_id", _END_TO_END_ID)
 
 
 async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
@@ -303,7 +284,10 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     return {"parametros": parametros, "pix": shown}
 
 
-async def _show_one(face: Face, services: Services, caller: Caller, found: Transfer | None) -> Shown:
+async def _get_sent(face: Face, services: Services, request: Asked, member: str, form: re.Pattern[str]) -> Shown:
+    (name,) = request.parameter
+    is_name = form.fullmatch(name) is not None
+    found = await find_sent(services.context, request.caller, **{member: name}) if is_name else None
     if found is None:
         raise errors.NotFound("there is no such sent Pix")
     return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))

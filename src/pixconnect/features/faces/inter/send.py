@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own
+from pixconnect.features.faces.frame import Face, Shown, make_party, parse_day, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members, Violations
@@ -92,11 +92,7 @@ def _read_account(payee: Members) -> Party | None:
     kind = payee.choice("tipoConta")
     institution = payee.object("instituicaoFinanceira")
     ispb = None if institution is None else institution.text("ispb", pattern=ISPB)
-    if name is None or owner is None or branch is None or number is None or kind is None or ispb is None:
-        return None
-    return Party(
-        account_number=number, account_type=ACCOUNT_KINDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner
-    )
+    return make_party(ACCOUNT_KINDS, name=name, owner=owner, ispb=ispb, branch=branch, number=number, kind=kind)
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -151,7 +147,8 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Shown:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     request.query.refuse_hidden(found.created_at)
     own = await read_own(services, request.caller)
-    status = _choose_word(face, found, is_waiting=_needs_person(face, services))
+    words, is_waiting = face.profile.sent, found.status == "PROCESSING" and _needs_person(face, services)
+    status = words.statuses["WAITING"] if is_waiting else words.choose_word(found.status, found.outcome_code)
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
     shown = {
@@ -218,10 +215,3 @@ async def _start(
 
 def _needs_person(face: Face, services: Services) -> bool:
     return face.choose(services, "approval") == "person"
-
-
-def _choose_word(face: Face, transfer: Transfer, *, is_waiting: bool) -> str:
-    words = face.profile.sent
-    if transfer.status == "PROCESSING" and is_waiting:
-        return words.statuses["WAITING"]
-    return words.choose_word(transfer.status, transfer.outcome_code)

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, cast
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.faces.frame import Face, Shown, parse_day, read_own
+from pixconnect.features.faces.frame import Face, Shown, make_party, parse_day, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
@@ -46,6 +46,13 @@ _WITH_COMMA: Final = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,2}))?")
 _WITH_POINT: Final = re.compile(r"([0-9]{1,16})\.([0-9]{2})")
 _DIGITS_MAX: Final = 15
 """Maximum length of cents."""
+_MISSING: Final = "a missing value is a violation"
+_KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE", EVP="EVP")
+_NAME_MAX: Final = 120
+_COMPARED_MAX: Final = 100
+_LOOKED_AT_MAX: Final = 500
+"""The newest transfers of either direction that are scanned: no index has only sent ones."""
+_COMPARED_FOR: Final = timedelta(days=1)
 
 Day = Annotated[str, Meta(max_length=10)]
 
@@ -116,11 +123,7 @@ def read_payee_account(body: Members) -> Party | None:
     branch = payee.text("agencia", pattern=BRANCH)
     number = payee.text("conta", pattern=ACCOUNT_DIGITS)
     kind = payee.choice("tipo")
-    if name is None or owner is None or ispb is None or branch is None or number is None or kind is None:
-        return None
-    return Party(
-        account_number=number, account_type=ACCOUNT_WORDS[kind], branch=branch, ispb=ispb, name=name, tax_id=owner
-    )
+    return make_party(ACCOUNT_WORDS, name=name, owner=owner, ispb=ispb, branch=branch, number=number, kind=kind)
 
 
 def check_given(body: Members, member: str, known: Party) -> None:
@@ -136,32 +139,13 @@ def check_given(body: Members, member: str, known: Party) -> None:
             given.refuse(name, "não é o da conta")
 
 
-def read_owner(body: Members) -> str | None:
-    """Read the required owner of a code."""
-    payee = body.object("destino")
-    return payee and payee.cpf_or_cnpj("cpfCnpj")
-
-
-def unreachable() -> errors.InvariantBroken:
-    return errors.InvariantBroken("a missing value is a violation")
-
-
-_KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE", EVP="EVP")
-_NAME_MAX: Final = 120
-_COMPARED_MAX: Final = 100
-_LOOKED_AT_MAX: Final = 500
-"""The newest transfers of either direction that are scanned: no index has only sent ones."""
-_COMPARED_FOR: Final = timedelta(days=1)
-
-
 async def initiate(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta a chave e dá nome ao pagamento; nada é movido."""
     body = request.body.under(IniciacaoSolicitada, "pagamento", "")
     key = body.pix_key("chave")
     _check_day(services, body)
     body.raise_if_any()
-    if key is None:
-        raise unreachable()
+    key = errors.require(key, _MISSING)
     try:
         initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
     except errors.PixKeyNotFound:
@@ -195,8 +179,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Shown:
     check_given(body, "origem", await read_own(services, caller))
     account = read_payee_account(body) if kind == "MANUAL" else None
     body.raise_if_any()
-    if amount_cents is None:
-        raise unreachable()
+    amount_cents = errors.require(amount_cents, _MISSING)
     if account is not None:
         await _refuse_equal(face, services, caller, amount_cents, account, None, may_be_equal=may_be_equal)
         asked = AccountTransferRequest(amount_cents=amount_cents, credit_party=account)
@@ -207,7 +190,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Shown:
     if initiated is None:
         body.refuse("endToEndId", "não é de um pagamento iniciado por esta conta")
         body.raise_if_any()
-        raise unreachable()
+        raise errors.InvariantBroken(_MISSING)
     check_given(body, "destino", initiated.counterparty)
     body.raise_if_any()
     await _refuse_equal(
@@ -229,10 +212,11 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Shown:
     _check_day(services, body)
     body.object("origem")
     check_given(body, "origem", await read_own(services, caller))
-    owner = read_owner(body)
+    payee = body.object("destino")
+    owner = payee and payee.cpf_or_cnpj("cpfCnpj")
     body.raise_if_any()
     if code is None or amount_cents is None or owner is None:
-        raise unreachable()
+        raise errors.InvariantBroken(_MISSING)
     has_location = br_code.parse_br_code(code).location is not None
     asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code)
     await _refuse_equal(face, services, caller, amount_cents, owner, None, may_be_equal=may_be_equal)

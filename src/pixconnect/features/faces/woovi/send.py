@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field, structs
 
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.faces.frame import Face, Shown, read_own
+from pixconnect.features.faces.frame import Face, Shown, make_party, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.faces.woovi.charge import CorrelationId, Value
 from pixconnect.features.faces.woovi.paging import NAME, read_name, read_slice
@@ -114,21 +114,19 @@ def read_send(violations: Violations, members: Mapping[str, object], psp_form: s
         body.refuse("correlationID", "não pode ser approve: por este caminho se aprova")
     if amount_cents is None and kind != "QR_CODE" and not body.has("value"):
         body.refuse("value", "é obrigatório")
+    comment, auto_approve = body.text("comment"), body.boolean("autoApprove")
+    code = body.text("qrCode") if kind == "QR_CODE" else None
+    if kind == "QR_CODE" and not body.has("qrCode"):
+        body.refuse("qrCode", "é obrigatório")
     return SendRequest(
         name=name or "",
         amount_cents=amount_cents,
-        comment=body.text("comment") or None,
-        auto_approve=body.boolean("autoApprove") or False,
+        comment=comment or None,
+        auto_approve=auto_approve or False,
         key=_read_key(body) if kind == "PIX_KEY" else None,
-        br_code=_require(body, "qrCode", body.text("qrCode")) if kind == "QR_CODE" else None,
+        br_code=code,
         account=_read_account(body) if kind == "MANUAL" else None,
     )
-
-
-def _require(body: Members, name: str, text: str | None) -> str | None:
-    if text is None and not body.has(name):
-        body.refuse(name, "é obrigatório")
-    return text
 
 
 def _read_key(body: Members) -> PixKey | None:
@@ -147,20 +145,11 @@ def _read_account(body: Members) -> Party | None:
             body.refuse(name, "é obrigatório")
     ispb = institution and institution.text("id", pattern=ISPB)
     name = holder and holder.text("name")
-    number = holder and _read_owner(holder)
-    account_number = account and account.text("account", pattern=ACCOUNT_DIGITS)
+    owner = holder and _read_owner(holder)
+    number = account and account.text("account", pattern=ACCOUNT_DIGITS)
     branch = account and account.text("branch", pattern=BRANCH)
     kind = account and account.choice("accountType")
-    if not (name and number and account_number and branch and kind and ispb):
-        return None
-    return Party(
-        account_number=account_number,
-        account_type=_ACCOUNT_TYPES[kind],
-        branch=branch,
-        ispb=ispb,
-        name=name,
-        tax_id=number,
-    )
+    return make_party(_ACCOUNT_TYPES, name=name, owner=owner, ispb=ispb, branch=branch, number=number, kind=kind)
 
 
 def _read_owner(holder: Members) -> str | None:

@@ -12,11 +12,18 @@ from pixconnect.features.allowances.rules import WantedAllowance
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
-from pixconnect.features.institutions.rules.institution import InstitutionTraits, OpenAccount, ReceivedPix
+from pixconnect.features.institutions.rules.institution import (
+    InstitutionItem,
+    InstitutionTraits,
+    OpenAccount,
+    ReceivedPix,
+)
 from pixconnect.features.institutions.rules.sweep import Sweep
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
 from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
+from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.service.sweep import post_opening, sweep
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
@@ -107,6 +114,12 @@ class Shop(Struct, frozen=True, kw_only=True):
         """Run one near sweep."""
         return await sweep(self.at, self.there, "near")
 
+    async def tell_lines(self, *lines: InstitutionItem) -> None:
+        """Record and settle lines of one day, as if the institution's statement was read to its end."""
+        await record_listed(self.at, self.account, lines)
+        await note_listed(self.at, self.account, (lines[0].day, lines[0].day))
+        await settle_items(self.at, self.account)
+
 
 @asynccontextmanager
 async def lost_at_the_answer(shop: Shop, table: str) -> AsyncIterator[None]:
@@ -174,6 +187,20 @@ async def begin_in_july(live: Service, there: FakeInstitution, days: int = 2, **
     await note_read(live.context.pool, shop.account.id)
     live.clock.advance(hours=13, days=days)
     return shop
+
+
+@asynccontextmanager
+async def open_books(database: Addresses, days: int = 0) -> AsyncIterator[tuple[Service, InstitutionAccount]]:
+    """A live service with one account, which is read; its books begin with 100.00, so many days before the service's clock."""
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as service:
+        there = FakeInstitution(service.clock)
+        there.balance_cents = 10_000
+        service.clock.advance(hours=-13)
+        account = (await open_shop(service, there)).account
+        await note_read(service.context.pool, account.id)
+        service.clock.advance(hours=13, days=days)
+        yield service, account
 
 
 @asynccontextmanager

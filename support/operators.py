@@ -37,6 +37,10 @@ class _OperatorsPool:
         async with self.acquire() as connection:
             return await connection.fetch(statement, *arguments)
 
+    async def fetchrow(self, statement: str, *arguments: object) -> Any:
+        async with self.acquire() as connection:
+            return await connection.fetchrow(statement, *arguments)
+
 
 class _SecondPool(_OperatorsPool):
     """Connections by the second login, which end with their use."""

@@ -21,6 +21,7 @@ from pixconnect.features.identity.service.secret_key import refuse_other_key
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import RecordingRail
 from pixconnect.features.institutions.service import inquiry
+from pixconnect.features.institutions.service.account import find_account
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.proof.service.rule_group import BookReader
@@ -167,7 +168,7 @@ async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryA
 async def ask_institution_at(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
     """As ``ask_institution``, in a process with an open context."""
     # As the service: the console's own login may not read accounts.
-    account = await inquiry.find_asked(context, name)
+    account = await find_account(context.pool, name)
     opened = await context.port(INSTITUTIONS).find_read(account.id)
     if opened is None:
         raise errors.BadRequest(f"name: the account {name} is not open")

@@ -16,7 +16,7 @@ from pixconnect.features.allowances.rules import Payees, WantedAllowance
 from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
 from pixconnect.features.institutions.service import returns as give_back_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
-from pixconnect.features.institutions.service.credential import OpenInstitution
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.proposal import Proposal
 

@@ -14,11 +14,11 @@ from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import MenuEntry, Visit
 from pixconnect.features.institutions.rules.account import EndingCertificate, InstitutionAccount
 from pixconnect.features.institutions.service import day as day_usecases
-from pixconnect.features.institutions.service import inquiry
-from pixconnect.features.institutions.service.credential import list_ending
+from pixconnect.features.institutions.service.account import find_account
 from pixconnect.features.institutions.service.day import AccountDays, DayLines
 from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.institutions.service.monitoring import count_waiting_transfers, list_late_charges
+from pixconnect.features.institutions.service.open_accounts import list_ending
 from pixconnect.features.institutions.tables.pending_call import WaitingCharge
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
@@ -65,7 +65,7 @@ async def export_day(visit: Visit) -> Response:
 
 async def show_inquiry(visit: Visit) -> Response:
     _check_asker(visit)
-    account = await inquiry.find_asked(visit.context, _read_name(visit))
+    account = await find_account(visit.context.pool, _read_name(visit))
     return visit.page("inquiry.html", name=account.name, asked="", says=None, silence=None)
 
 

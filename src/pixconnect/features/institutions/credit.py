@@ -7,8 +7,8 @@ from datetime import datetime
 from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.returned_line import GiveBack
-from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.features.institutions.tables import pending_call as call_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import Credited, CreditSource
 from pixconnect.kernel.rules.charge import Charge
@@ -50,7 +50,7 @@ class AccountSource(CreditSource, frozen=True, kw_only=True):
                 due_at=work.now,
                 created_at=work.now,
             )
-            await give_back_store.GIVE_BACK.insert(work.connection, noted)
+            await return_store.GIVE_BACK.insert(work.connection, noted)
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited:
         """Whose it is, on this account: of holders that succeeded each other, the one that lies on it.

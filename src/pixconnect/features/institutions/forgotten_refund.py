@@ -11,7 +11,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, is_lost
 from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
-from pixconnect.features.institutions.tables import mistaken_item as name_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.source import Accounts
 from pixconnect.kernel.rules.access import Caller
@@ -26,20 +26,20 @@ class ForgottenRefunds(Accounts):
         over = [(new, new.account_id) for new in batch if new.account_id is not None]
         if not over:
             return {}
-        keys = await name_store.read_keys(connection, sorted({account_id for _, account_id in over}))
+        keys = await return_store.read_keys(connection, sorted({account_id for _, account_id in over}))
         first_ids = await holder_store.find_first(connection, {new.holder_id for new, _ in over})
         names = {
             name_refund_at_institution(keys[account_id], account_id, first_ids[new.holder_id], new.external_id): new
             for new, account_id in over
         }
-        found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
+        found = await return_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
         return {names[name].refund_id: refund for name, refund in found.items()}
 
     async def find_forgotten_by_external_id(self, context: Context, caller: Caller, external_id: str) -> Refund | None:
         first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
-        for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
+        for account_id, naming_key in (await return_store.read_keys_of_holders(context.pool, family)).items():
             name = name_refund_at_institution(naming_key, account_id, first_id, external_id)
-            made = (await name_store.find_made(context.pool, [name], family)).get(name)
+            made = (await return_store.find_made(context.pool, [name], family)).get(name)
             if made is not None:
                 return structs.replace(made, external_id=external_id)
         return None
@@ -47,6 +47,6 @@ class ForgottenRefunds(Accounts):
     async def check_read(self, context: Context, caller: Caller) -> None:
         """Refuse as paused a refund of an unknown Pix, while an account was not read since the database was restored."""
         _, family = await holder_store.find_family(context.pool, caller.holder_id)
-        for account_id in await name_store.read_keys_of_holders(context.pool, family):
+        for account_id in await return_store.read_keys_of_holders(context.pool, family):
             if await is_lost(context.port(INSTITUTIONS), account_id):
                 raise await explain_pause(context.port(INSTITUTIONS), account_id)

@@ -15,8 +15,7 @@ from pixconnect.features.institutions.rules.account import Credential, Instituti
 from pixconnect.features.institutions.rules.account_file import read_credential_files
 from pixconnect.features.institutions.rules.institution import Institution
 from pixconnect.features.institutions.rules.recording import TakenExchange
-from pixconnect.features.institutions.service.credential import OpenInstitution
-from pixconnect.features.institutions.service.open_accounts import OpenAccounts
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts, OpenInstitution
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors

@@ -12,7 +12,7 @@ from typing import Final
 from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.joining import LineKey, ReversedMovement
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables.rail_step import ENDED_STEPS
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.rules import Movement
@@ -37,7 +37,7 @@ async def find_mistaken(
     names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
     day = to_day(ending.settled_at)
-    return await mistaken_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day)
+    return await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day)
 
 
 class Steps(EndRule):

@@ -20,7 +20,7 @@ from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
 from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
@@ -81,7 +81,7 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
     async def admit_forgotten(self, context: Context, request: TransferRequest, until: str = _LATER) -> None:
         if await is_lost(context.port(INSTITUTIONS), self.account_id):
             raise _explain_unread(request)
-        if await mistaken_store.may_be_forgotten(
+        if await return_store.may_be_forgotten(
             context.pool, self.account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
         ):
             raise errors.OutcomeUnknown(

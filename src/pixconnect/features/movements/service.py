@@ -19,7 +19,7 @@ from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import rules as movement_rules
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.rules import Movement, announce_movement
@@ -221,14 +221,12 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
     proved: list[OrderItem] = []
     async with context.pool.acquire() as connection:
         apart = timedelta(days=DAYS_APART_MAX)
-        amounts = await mistaken_store.list_moved_amounts(
-            connection, institution_id, (days[0] - apart, days[1] + apart)
-        )
+        amounts = await return_store.list_moved_amounts(connection, institution_id, (days[0] - apart, days[1] + apart))
         alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
         for line in alone:
             if not line.is_order or line.state != "settled":
                 continue
-            mistaken = await mistaken_store.find_mistaken(
+            mistaken = await return_store.find_mistaken(
                 connection, institution_id, line.amount_cents, line.names, line.original, line.day
             )
             if mistaken is not None:

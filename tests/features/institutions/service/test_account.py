@@ -19,13 +19,13 @@ from pixconnect.features.institutions.rules.account import (
 from pixconnect.features.institutions.rules.account_file import read_account_file
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service.credential import (
+from pixconnect.features.institutions.service.open_accounts import (
+    OpenAccounts,
     list_ending,
     open_credential,
     read_sending_credential,
     try_permissions,
 )
-from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows import ledger as ledger_usecases

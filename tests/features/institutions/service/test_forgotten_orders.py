@@ -8,9 +8,9 @@ from msgspec import structs
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_order_at_institution
 from pixconnect.features.institutions.service.statement import settle_items
-from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed, sweep_statement
+from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
-from pixconnect.features.institutions.tables import mistaken_item as name_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.transfer import Transfer
@@ -43,7 +43,7 @@ async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentP
 
 async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
     """Orders that only the institution has: of the house, or of one of its family."""
-    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_order_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
     order = OutgoingPix(name=name, amount_cents=amount_cents, payer_key=None, payee=payee, is_by_key=True)
@@ -71,9 +71,7 @@ def make_line(sent: SentPix, at: datetime) -> InstitutionItem:
 
 async def tell_line(shop: Shop, sent: SentPix) -> None:
     line = make_line(sent, shop.live.clock.real_now())
-    await record_listed(shop.at, shop.account, [line])
-    await note_listed(shop.at, shop.account, (line.day, line.day))
-    await settle_items(shop.at, shop.account)
+    await shop.tell_lines(line)
 
 
 async def ask(shop: Shop, external_id: str | None, amount_cents: int) -> Transfer:

@@ -51,10 +51,10 @@ async def test_what_is_unknown_there_or_cannot_be_asked_is_told(shop: Shop) -> N
     with pytest.raises(errors.ServiceUnavailable):
         await ask(shop, "a" * 32)
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
-    assert (await inquiry.find_asked(as_operator(shop.context), "loja")).name == "loja"
+    assert (await account_usecases.find_account(shop.context.pool, "loja")).name == "loja"
     await shop.live.execute_as_owner("update institution_account set state = 'closed'")
     with pytest.raises(errors.BadRequest, match="closed"):
-        await inquiry.find_asked(as_operator(shop.context), "loja")
+        await account_usecases.find_account(shop.context.pool, "loja")
 
 
 async def test_what_was_before_the_books_is_shown_and_not_recorded(shop: Shop) -> None:

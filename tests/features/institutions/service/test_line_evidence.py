@@ -8,21 +8,16 @@ from datetime import date
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.kernel.flows import holder as holder_usecases
-from support.account_shop import note_read
+from support.account_shop import open_books
 from support.books import check_books
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
-from support.records import a_new_holder, own_key
-from support.service import Service, open_service
+from support.postgres import Addresses
+from support.service import Service
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 DAY = date(2026, 7, 1)
@@ -74,18 +69,7 @@ class Bank:
 
 @pytest.fixture
 async def bank(database: Addresses) -> AsyncIterator[Bank]:
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as service:
-        there = FakeInstitution(service.clock)
-        there.balance_cents = 10_000
-        operator = as_operator(service.context)
-        service.clock.advance(hours=-13)
-        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
-        house = await holder_usecases.create_holder(operator, new)
-        await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
-        account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
-        await note_read(service.context.pool, account.id)
-        service.clock.advance(hours=13, days=7)
+    async with open_books(database, days=7) as (service, account):
         yield Bank(service, account)
 
 

@@ -24,7 +24,7 @@ from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.returns import EVERY, follow_sent_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
-from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -62,9 +62,7 @@ async def tell_line(shop: Shop, **changes: Any) -> None:
         item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="by_hand"
     )
     line = structs.replace(line, **changes)
-    await record_listed(shop.at, shop.account, [line])
-    await note_listed(shop.at, shop.account, (line.day, line.day))
-    await settle_items(shop.at, shop.account)
+    await shop.tell_lines(line)
 
 
 async def ask_in_doubt(shop: Shop, pix: ReceivedPix) -> Refund:
@@ -166,7 +164,7 @@ async def test_of_two_refunds_alike_one_is_the_item_and_each_item_is_counted_onc
 
 async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
     pix = await receive(shop)
-    keys = await mistaken_store.read_keys(shop.context.pool, [shop.account.id])
+    keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
     # The database was restored to before it: only the institution has it, and its statement is read first.
     await shop.there.refund(pix.end_to_end_id, name, 300)
@@ -201,7 +199,7 @@ def end_beside(shop: Shop, refund: Refund, moment: str, monkeypatch: pytest.Monk
     if moment == "posting":
         run_once(monkeypatch, movement_usecases, "post_statement_item", lambda: end(shop, refund), is_before=True)
         return lambda: tell_line(shop)
-    run_once(monkeypatch, mistaken_store, "find_mistaken", lambda: tell_line(shop), is_before=False)
+    run_once(monkeypatch, return_store, "find_mistaken", lambda: tell_line(shop), is_before=False)
     return lambda: end(shop, refund)
 
 
@@ -238,7 +236,7 @@ async def test_a_return_and_its_line_count_once(shop: Shop, moment: str, monkeyp
             with pytest.raises(errors.ServiceUnavailable):
                 await tell_line(shop, return_id=name)
 
-        run_once(monkeypatch, mistaken_store, "find_mistaken", tell, is_before=False)
+        run_once(monkeypatch, return_store, "find_mistaken", tell, is_before=False)
     for _ in range(2):
         await record_returns(shop.at, shop.account, returned)
         await settle_items(shop.at, shop.account)

@@ -10,7 +10,6 @@ from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.features.institutions.service.statement import settle_items
-from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.platform.base import errors
@@ -231,9 +230,7 @@ async def test_a_request_possibly_paid_in_a_forgotten_time_is_refused(shop: Shop
     )  # fmt: skip
     await note_loss(shop)
     await shop.receive(5000)
-    await record_listed(shop.at, shop.account, [line, structs.replace(line, item_id="L2")])
-    await note_listed(shop.at, shop.account, (line.day, line.day))
-    await settle_items(shop.at, shop.account)
+    await shop.tell_lines(line, structs.replace(line, item_id="L2"))
     request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL", external_id="t1")
     with pytest.raises(errors.OutcomeUnknown, match="an operator has found out"):
         await transfer_usecases.start_transfer(shop.context, shop.house, request)
@@ -252,9 +249,7 @@ async def test_a_line_without_a_name_is_taken_back_when_its_order_settles(shop: 
     line = institutions.InstitutionItem(
         item_id="L1", day=to_day(now), settled_at=now, direction="OUT", amount_cents=1000, kind="pix"
     )  # fmt: skip
-    await record_listed(shop.at, shop.account, [line])
-    await note_listed(shop.at, shop.account, (line.day, line.day))
-    await settle_items(shop.at, shop.account)
+    await shop.tell_lines(line)
     (item,) = await shop.live.fetch("select joined_kind from institution_item")
     assert item["joined_kind"] == "movement"
     there.end_sent("settled")

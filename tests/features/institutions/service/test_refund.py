@@ -19,7 +19,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.service.succession import succeed_holder
 from pixconnect.features.institutions.service.sweep import record_page
-from pixconnect.features.institutions.tables import mistaken_item as name_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -220,9 +220,7 @@ async def tell_line(shop: Shop, at: datetime, **changes: Any) -> None:
         item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="refund"
     )
     line = structs.replace(line, **changes)
-    await record_listed(shop.at, shop.account, [line])
-    await note_listed(shop.at, shop.account, (line.day, line.day))
-    await settle_items(shop.at, shop.account)
+    await shop.tell_lines(line)
 
 
 @pytest.mark.parametrize("naming", ["return", "payment", "nothing"])
@@ -413,7 +411,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 
 async def name_ours(shop: Shop, external_id: str) -> str:
     """The institution's name of a request, computed from the account's key."""
-    keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
+    keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
     return name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
 
 

@@ -16,24 +16,20 @@ from pixconnect.features.cases.service.answer import SUM, WantedAnswer, propose_
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
-from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service import statement_sweep
 from pixconnect.features.institutions.service.statement import RecordedStatement, SettledStatement
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming
 from pixconnect.platform.base import errors
-from support.account_shop import note_read
+from support.account_shop import open_books
 from support.books import check_books
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
+from support.postgres import Addresses
 from support.proposals import confirm_waiting
-from support.records import a_new_holder, own_key
-from support.service import Service, credit_report, open_service
+from support.service import Service, credit_report
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 # The service's clock stands at noon of the first of July in Sao Paulo; files are of that day and the next ones.
@@ -84,18 +80,7 @@ class Books:
 
 @pytest.fixture
 async def books(database: Addresses) -> AsyncIterator[Books]:
-    await make_live(database)
-    async with open_service(database, is_sandbox=False, has_rail=False) as service:
-        there = FakeInstitution(service.clock)
-        there.balance_cents = 10_000
-        operator = as_operator(service.context)
-        service.clock.advance(hours=-13)
-        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
-        house = await holder_usecases.create_holder(operator, new)
-        await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
-        account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
-        await note_read(service.context.pool, account.id)
-        service.clock.advance(hours=13)
+    async with open_books(database) as (service, account):
         yield Books(service, account)
 
 

@@ -34,7 +34,7 @@ from pixconnect.features.institutions.rules.recorded_file import RecordedFile
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import give_back as give_back_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as day_file_store
 from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import rail as rail_store
@@ -184,7 +184,7 @@ async def _look_at_files(connection: Connection, account: InstitutionAccount) ->
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:
     """List an account's automatic outgoing money that has been delayed for long, with the reason."""
     since = context.clock.real_now() - WAITS_MAX
-    waiting = await give_back_store.list_standing(connection, account.id, since, LOOKED_AT_MAX)
+    waiting = await return_store.list_standing(connection, account.id, since, LOOKED_AT_MAX)
     refunds = await order_store.list_unsent_refunds(connection, account.id, since, LOOKED_AT_MAX)
     holds = await find_holds(connection, (await read_ordered(connection, [order.name for order in refunds])).values())
     found = [

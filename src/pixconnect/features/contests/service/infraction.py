@@ -23,7 +23,7 @@ from pixconnect.features.contests.rules.infraction import Infraction, Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, INFRACTIONS
-from pixconnect.features.institutions.tables import mistaken_item as name_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.charge import count_returned
@@ -176,7 +176,7 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
             outcomes.append(None)
     await work.write()
     for refund in locked.made:
-        await name_store.insert(work.connection, refund, refund.return_id)
+        await return_store.insert(work.connection, refund, refund.return_id)
     return outcomes
 
 

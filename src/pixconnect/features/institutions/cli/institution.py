@@ -24,15 +24,15 @@ from pixconnect.features.institutions.rules.account import AccountState, Institu
 from pixconnect.features.institutions.rules.account_file import AccountDescription, read_account_file
 from pixconnect.features.institutions.rules.institution import PermissionTried, ReceivedPix
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.features.institutions.service import credential as credential_usecases
 from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service import open_accounts as credential_usecases
 from pixconnect.features.institutions.service import proposals as closing_usecases
 from pixconnect.features.institutions.service import proposals as release_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
-from pixconnect.features.institutions.service.credential import OpenInstitution
 from pixconnect.features.institutions.service.day import ReadDays
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.features.monitoring.service import account_alarm as alarm_usecases

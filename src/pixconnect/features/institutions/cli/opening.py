@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from pixconnect.doors.cli.operating import run
 from pixconnect.features.institutions.rules.recording import TakenExchange
-from pixconnect.features.institutions.service.credential import OpenInstitution
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.kernel.flows.context import Operator
 
 Given = ParamSpec("Given")

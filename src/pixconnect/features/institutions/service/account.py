@@ -8,21 +8,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import asyncpg
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.allowances.rules import Allowance
 from pixconnect.features.institutions.rules.account import (
     AccountState,
     EndingCertificate,
-    Environment,
     InstitutionAccount,
     may_lie_on,
 )
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
-from pixconnect.features.institutions.service.credential import (
+from pixconnect.features.institutions.service.open_accounts import (
     KnownAccount,
     OpenInstitution,
     explain_to_operator,
@@ -32,7 +30,7 @@ from pixconnect.features.institutions.service.credential import (
     seal_credentials,
 )
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
 from pixconnect.kernel.flows import audit
@@ -44,18 +42,15 @@ from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.pool import Connection
+from pixconnect.platform.pool import Connection, Pool
 
 # Few: each uses its own connection, and no account should wait long for its turn.
 _PAUSED_AT_ONCE: Final = 4
+_LASTING: Final = ("kind", "profile", "environment", "tax_id", "account")
+_CHANGING: Final = ("base_url", "token_url", "authorities", "keys", "poll_s", "options")
+"""What a file says about an account: it stays for good, or a rotation replaces it."""
 STILL_TRIES_MAX: Final = 5
 """Maximum of tries to find a moment without movement, to begin the books in it."""
-
-
-class OpeningBalance(Struct, frozen=True, kw_only=True):
-    cents: int
-    at: datetime
-    """The start of the books."""
 
 
 class PausedAccounts(Struct, frozen=True, kw_only=True):
@@ -65,8 +60,6 @@ class PausedAccounts(Struct, frozen=True, kw_only=True):
 
 
 class ShownAccount(Struct, frozen=True, kw_only=True):
-    """An account with our books' and the institution's state of it."""
-
     account: InstitutionAccount
     balance_here_cents: int
     last_reading_at: datetime | None
@@ -101,18 +94,32 @@ async def add_account(
     check_name(name)
     if context.policy.is_sandbox:
         raise errors.BadRequest("institution: accounts at institutions are for live mode; in a sandbox there are faces")
-    account = _describe(0, name, said, house_id, context.clock.real_now())
+    now = context.clock.real_now()
+    account = InstitutionAccount(
+        id=0,
+        name=name,
+        state="active",
+        house_id=house_id,
+        opened_at=now,
+        opening_cents=0,
+        revision=1,
+        created_at=now,
+        **{field: getattr(said, field) for field in (*_LASTING, *_CHANGING)},
+    )
     async with context.pool.acquire() as connection:
         if await account_store.find_named(connection, name) is not None:
             raise errors.BadRequest(f"name: there is an account {name}")
         await _check_house(connection, said.tax_id, house_id)
-    opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
+    opened_at, cents = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
     async with write_alone(context.pool) as connection:
         await _name_alone(connection)
         taken = await account_store.take_environment(connection, said.environment)
-        _refuse_other_environment(said.environment, taken)
+        if taken != said.environment:
+            raise errors.BadRequest(
+                f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
+            )
         number = await account_store.next_id(connection)
-        account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
+        account = structs.replace(account, id=number, opened_at=opened_at, opening_cents=cents)
         described = KnownAccount(account=account, client=said.receiving)
         await refuse_same_account(connection, context.secret_box, described, read_file)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
@@ -147,7 +154,7 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
                 "resumes it"
             )
         # An operator may also pause an account that a loss has paused; that outlasts the loss.
-        after = msgspec.structs.replace(before, state=state, paused_because=None)
+        after = structs.replace(before, state=state, paused_because=None)
         if after != before:
             if state == "paused":
                 await account_store.pause(connection, before.id)
@@ -164,9 +171,7 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
 
 async def pause_all(context: Operator) -> PausedAccounts:
     """Pause outgoing money of all accounts; those closed for good stay as they are."""
-    # Released before the turns begin, which use connections of their own.
-    async with context.pool.acquire() as connection:
-        found = [one.name for one in await account_store.list_all(connection) if one.state != "closed"]
+    names = [one.name for one in await account_store.list_all(context.pool) if one.state != "closed"]
     turns = asyncio.Semaphore(_PAUSED_AT_ONCE)
 
     async def pause(name: str) -> str | None:
@@ -178,9 +183,9 @@ async def pause_all(context: Operator) -> PausedAccounts:
                 return f"{name} ({error or type(error).__name__})"
         return None
 
-    failures = await asyncio.gather(*map(pause, found))
+    failures = await asyncio.gather(*map(pause, names))
     return PausedAccounts(
-        names=[name for name, failure in zip(found, failures, strict=True) if failure is None],
+        names=[name for name, failure in zip(names, failures, strict=True) if failure is None],
         failed=[failure for failure in failures if failure is not None],
     )
 
@@ -194,21 +199,13 @@ async def rotate_account(
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
             raise errors.BadRequest(f"name: the account {name} is closed for good")
-        for field in ("kind", "profile", "environment", "tax_id", "account"):
+        for field in _LASTING:
             if getattr(before, field) != getattr(said, field):
                 raise errors.BadRequest(
                     f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
                 )
-        after = msgspec.structs.replace(
-            before,
-            base_url=said.base_url,
-            token_url=said.token_url,
-            authorities=said.authorities,
-            keys=said.keys,
-            poll_s=said.poll_s,
-            options=said.options,
-            revision=before.revision + 1,
-        )
+        changed = {field: getattr(said, field) for field in _CHANGING}
+        after = structs.replace(before, revision=before.revision + 1, **changed)
         described = KnownAccount(account=after, client=said.receiving)
         await refuse_same_account(connection, context.secret_box, described, read_file)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
@@ -227,13 +224,6 @@ async def _name_alone(connection: Connection) -> None:
         ) from None
 
 
-def _refuse_other_environment(environment: Environment, taken: Environment | None) -> None:
-    if taken not in (None, environment):
-        raise errors.BadRequest(
-            f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
-        )
-
-
 async def remove_account(context: Operator, name: str) -> InstitutionAccount:
     """Remove an account without references in the last 90 days, with its credentials; older facts stay readable."""
     now = context.clock.real_now()
@@ -247,7 +237,6 @@ async def remove_account(context: Operator, name: str) -> InstitutionAccount:
 
 
 async def refuse_use(connection: Connection, account: InstitutionAccount, now: datetime) -> None:
-    """Refuse to remove an account that is referenced."""
     use = await account_store.find_use(connection, account.id, now)
     if use is not None:
         raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
@@ -285,7 +274,7 @@ async def put_on_account(
     await holder_store.set_institution(connection, holder_id, account.id)
 
 
-async def find_account(connection: Connection, name: str) -> InstitutionAccount:
+async def find_account(connection: Connection | Pool, name: str) -> InstitutionAccount:
     """Find an account that is not closed, by name; ``NotFound``."""
     account = found(await account_store.find_named(connection, name), name, field="institution")
     if account.state == "closed":
@@ -293,8 +282,8 @@ async def find_account(connection: Connection, name: str) -> InstitutionAccount:
     return account
 
 
-async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> OpeningBalance:
-    """Find a moment without movement: money around it might be counted twice, or not at all."""
+async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> tuple[datetime, int]:
+    """Find a moment without movement, and the balance then: money around it might be counted twice, or not at all."""
     if institution.traits.has_balance == (stated_cents is not None):
         raise errors.BadRequest(
             "opening_balance: the institution reports it; omit it"
@@ -323,7 +312,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
                 for pix in page
             ]
             if not moved and await read_balance() == before:
-                return OpeningBalance(cents=before, at=at)
+                return at, before
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:
         raise explain_to_operator(error, ", so nothing was added") from error
@@ -345,34 +334,10 @@ async def _check_house(connection: Connection, owner_tax_id: str, house_id: int)
         raise errors.BadRequest("house: its CPF or CNPJ is not that of the account's owner")
 
 
-def _describe(account_id: int, name: str, said: AccountDescription, house_id: int, now: datetime) -> InstitutionAccount:
-    return InstitutionAccount(
-        id=account_id,
-        name=name,
-        kind=said.kind,
-        profile=said.profile,
-        environment=said.environment,
-        state="active",
-        tax_id=said.tax_id,
-        base_url=said.base_url,
-        token_url=said.token_url,
-        authorities=said.authorities,
-        account=said.account,
-        keys=said.keys,
-        poll_s=said.poll_s,
-        options=said.options,
-        house_id=house_id,
-        opened_at=now,
-        opening_cents=0,
-        revision=1,
-        created_at=now,
-    )
-
-
 async def _show(
     connection: Connection, account: InstitutionAccount, ending: Sequence[EndingCertificate]
 ) -> ShownAccount:
-    near = await sweep_store.find(connection, account.id, "near")
+    near = await day_store.find(connection, account.id, "near")
     return ShownAccount(
         account=account,
         balance_here_cents=await account_store.sum_balance_here(connection, account.id),

@@ -49,7 +49,7 @@ from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
-from pixconnect.platform.pool import Connection, Pool
+from pixconnect.platform.pool import Connection
 
 PAID_THERE: Final = CertainRefusal(code="paid", reason="it is paid at the institution", member="status")
 ABSENT: Final = UnknownOutcome(reason="the institution knows no such charge")
@@ -154,7 +154,11 @@ async def begin_change(
 
 
 async def _carry_out(context: Context, institution: Institution, change: ChargeChange) -> OpeningAnswer:
-    has_due_date = await _has_due_date(context.pool, change)
+    if change.contents is None:
+        charge = await charge_store.find_by_id(context.pool, change.holder_id, change.charge_id)
+        has_due_date = errors.require(charge, "a changed charge exists").due_on is not None
+    else:
+        has_due_date = change.contents.due is not None
     try:
         there = await institution.read_charge(change.txid, has_due_date=has_due_date)
     except InstitutionUnavailable as error:
@@ -168,13 +172,6 @@ async def _carry_out(context: Context, institution: Institution, change: ChargeC
     if change.contents is None:
         return await institution.remove_charge(change.txid, has_due_date=has_due_date)
     return await institution.revise_charge(write_terms(change.txid, change.contents))
-
-
-async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
-    if change.contents is not None:
-        return change.contents.due is not None
-    charge = await charge_store.find_by_id(pool, change.holder_id, change.charge_id)
-    return errors.require(charge, "a changed charge exists").due_on is not None
 
 
 async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer) -> UnknownOutcome | None:

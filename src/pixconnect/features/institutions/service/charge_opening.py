@@ -353,7 +353,6 @@ def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChang
 
 
 def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:
-    """Return the error for a caller's timeout."""
     return errors.OutcomeUnknown(
         f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
         "request under it gets the charge once that is known",

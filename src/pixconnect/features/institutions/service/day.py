@@ -16,7 +16,7 @@ from pixconnect.features.institutions.rules.institution import DaySource, find_d
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
 from pixconnect.features.institutions.service.account import found
-from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
@@ -52,8 +52,6 @@ class AccountDays(Struct, frozen=True, kw_only=True):
 
 
 class ReadDays(Struct, frozen=True, kw_only=True):
-    """The source of an account's days."""
-
     source: DaySource
     last_read_at: datetime | None
     """The last whole reading of its list, or check for files; ``None`` if no worker does that."""
@@ -99,10 +97,13 @@ async def judge(context: Writer, account: InstitutionAccount, touched_on: date) 
 
 
 async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:
-    """Find the present differences that need an operator."""
     now = context.clock.now()
     today = to_day(now)
     since = today - LOOKED_BACK
+
+    def waits_for_time(item: RecordedItem) -> bool:
+        return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
+
     async with context.pool.acquire() as connection:
         open_days = await day_store.find_open(connection, account.id, since, today)
         first_on = open_days.judged_from
@@ -124,14 +125,10 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
             if (one.judged.difference_cents or one.judged.cases.disagreements_count)
             and day_rules.is_over(one.judged.day, now)
         ],
-        items=[item for item in items if not _waits_for_time(item, now) and day_rules.is_over(item.day, now)],
+        items=[item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)],
         lines=[line for line in lines if line.day in whole],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
     )
-
-
-def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
-    return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
@@ -144,9 +141,8 @@ async def list_waiting(connection: Connection, institution_id: int, day: date | 
 
 async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
     """Find the first day that is not closed, or an earlier changed one."""
-    async with context.pool.acquire() as connection:
-        since = to_day(context.clock.now()) - LOOKED_BACK
-        return (await day_store.find_open(connection, account.id, since, touched_on)).judged_from
+    since = to_day(context.clock.now()) - LOOKED_BACK
+    return (await day_store.find_open(context.pool, account.id, since, touched_on)).judged_from
 
 
 async def judge_anew(
@@ -176,21 +172,19 @@ async def list_days(
     async with context.pool.acquire() as connection:
         began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
         judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, last_on, now)}
-    days = [first_on + timedelta(days=number) for number in range(count)]
-    unknown = {day: ShownDay(judged=one) for day, one in zip(days, _judge_unknown(days, now), strict=True)}
-    return [judged.get(day, unknown[day]) for day in days]
+    days = [DayBalances(day=first_on + timedelta(days=number)) for number in range(count)]
+    unknown = day_rules.judge_days(days, {}, {}, now)
+    return [judged.get(one.day, ShownDay(judged=one)) for one in unknown]
 
 
 async def list_accounts_days(context: Context) -> list[AccountDays]:
     """List the last days of each account; there are few accounts."""
-    async with context.pool.acquire() as connection:
-        accounts = await account_store.list_all(connection)
+    accounts = await account_store.list_all(context.pool)
     return [AccountDays(account=account, days=await list_days(context, account)) for account in accounts]
 
 
 async def read_named_account(context: Core, name: str) -> InstitutionAccount:
-    async with context.pool.acquire() as connection:
-        return found(await account_store.find_named(connection, name), name)
+    return found(await account_store.find_named(context.pool, name), name)
 
 
 async def read_how(context: Operator, open_institution: OpenInstitution, account: InstitutionAccount) -> ReadDays:
@@ -209,10 +203,6 @@ async def read_day(context: Core, account: InstitutionAccount, day: date) -> Day
         items = await item_store.list_days(connection, account.id, day, day)
         lines = await line_store.list_unmatched(connection, account.id, (day, day))
     return DayLines(shown=shown, items=items, lines_alone=lines)
-
-
-def _judge_unknown(days: Sequence[date], now: datetime) -> list[JudgedDay]:
-    return day_rules.judge_days([DayBalances(day=day) for day in days], {}, {}, now)
 
 
 async def _judge_span(

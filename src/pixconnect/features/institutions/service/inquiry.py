@@ -20,7 +20,7 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.features.institutions.rules.rail_memory import SentPix
 from pixconnect.features.institutions.service.account import find_account, name_account
-from pixconnect.features.institutions.service.credential import explain_to_operator
+from pixconnect.features.institutions.service.open_accounts import explain_to_operator
 from pixconnect.features.institutions.service.returns import record_sent_returns
 from pixconnect.features.institutions.service.sweep import record_page
 from pixconnect.features.institutions.tables import books as books_store
@@ -38,8 +38,6 @@ from pixconnect.platform.base import errors
 
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
-    """The institution's answer about a name, and our records of it."""
-
     account: InstitutionAccount
     charge: OpenedCharge | None
     """If a txid was requested."""
@@ -73,16 +71,12 @@ _LISTED_MAX: Final = 100
 
 
 class PennyTerms(Struct, frozen=True, kw_only=True):
-    """The planned actions."""
-
     account: InstitutionAccount
     fee_cents: int | None
     """The last known fee for a transfer from the account; ``None`` if none was read."""
 
 
 class PennySent(Struct, frozen=True, kw_only=True):
-    """The progress of the test."""
-
     transfer: Transfer
     came_back: Sequence[Transfer] = ()
     """Pix of the same amount that came in for the house since, newest first: customers pay more."""
@@ -92,19 +86,11 @@ class PennySent(Struct, frozen=True, kw_only=True):
         return bool(self.came_back) or self.transfer.returned_cents > 0
 
 
-async def find_asked(context: Context, name: str) -> InstitutionAccount:
-    """Find the account to query; raises ``BadRequest`` for a closed one."""
-    async with context.pool.acquire() as connection:
-        return await find_account(connection, name)
-
-
 async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
     """Read a Pix, or a charge with its payment, and record our new facts.
 
     Args:
-        operator: The acting operator, for the audit.
         at: The account's context.
-        opened: The account.
         asked: An end-to-end id or a txid.
 
     Raises:
@@ -196,7 +182,10 @@ async def send_penny(
     async with write_alone(operator.pool) as connection:
         # Before sending: the audit has the attempt even if its outcome is lost.
         await audit.record(operator, connection, "institution check", name_account(account.name), after=request)
-    return (await start_transfer(context, _act_for(account, operator), request)).transfer
+    house = Caller(
+        client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
+    )
+    return (await start_transfer(context, house, request)).transfer
 
 
 async def follow_penny(context: Context, sent: Transfer) -> PennySent:
@@ -206,9 +195,3 @@ async def follow_penny(context: Context, sent: Transfer) -> PennySent:
     page = await transfer_store.read_page(context.pool, sent.holder_id, "CONFIRMED", span)
     back = [one for one in page.items if one.direction == "IN" and one.amount_cents == PENNY_CENTS]
     return PennySent(transfer=now or sent, came_back=back)
-
-
-def _act_for(account: InstitutionAccount, operator: Operator) -> Caller:
-    return Caller(
-        client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
-    )

@@ -46,8 +46,6 @@ class InstitutionViolated(Violated):
 
 
 class NewContents(Struct, frozen=True, kw_only=True):
-    """The wanted contents of a charge."""
-
     txid: str | None
     """If ``None``, the service generates one."""
     contents: ChargeContents
@@ -85,14 +83,13 @@ async def put_at_institution(
         *(() if before is None else _judge_left_out(before, put.contents, put.kind)),
     ]
     # An earlier request may have opened it there: a due date that has passed since does not refuse a replay.
-    if violations and not (charge is None and await _is_being_opened(context, caller, put)):
+    wanted = NewOpening(contents=put.contents, asked_by=caller, txid=put.txid)
+    if violations and (charge is not None or not await _is_being_opened(context, caller, wanted)):
         raise Violated(put.kind, violations)
     try:
         if charge is not None:
             return StandardCharge.of(await change_at_institution(context, caller, charge, contents=put.contents), None)
-        return StandardCharge.of(
-            await open_at_institution(context, caller, _want_charge(caller, put), institution_id), None
-        )
+        return StandardCharge.of(await open_at_institution(context, caller, wanted, institution_id), None)
     except RefusedByInstitution as refused:
         raise _explain(refused.refusal, put.kind) from None
     except errors.ExternalIdConflict as conflict:
@@ -150,7 +147,6 @@ async def patch_at_institution(
 
 
 async def judge_key(context: Context, caller: Caller, key: str | None, kind: LocationKind = AT_ONCE) -> list[Violation]:
-    """Check that a requested key is the holder's."""
     if key is None or await context.directory.find_owner(key) == caller.holder_id:
         return []
     reason = "a chave não pertence a este usuário recebedor"
@@ -181,19 +177,15 @@ async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Cha
     return await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
 
 
-async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -> bool:
-    found = None if put.txid is None else await call_store.find_opening(context.pool, caller.holder_id, put.txid)
-    return found is not None and _want_charge(caller, put).was_made_as(found)
+async def _is_being_opened(context: Context, caller: Caller, wanted: NewOpening) -> bool:
+    found = None if wanted.txid is None else await call_store.find_opening(context.pool, caller.holder_id, wanted.txid)
+    return found is not None and wanted.was_made_as(found)
 
 
 async def _has_contents_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
     # While its contents at the institution are unknown, they count as different.
     is_known = await call_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and are_equivalent(contents, charge_rules.read_contents(charge))
-
-
-def _want_charge(caller: Caller, put: NewContents) -> NewOpening:
-    return NewOpening(contents=put.contents, asked_by=caller, txid=put.txid)
 
 
 def _judge(contents: ChargeContents, location_id: int | None, kind: LocationKind) -> list[Violation]:

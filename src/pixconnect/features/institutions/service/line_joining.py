@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
@@ -61,10 +61,10 @@ async def find_left(
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare)
     left = [item for item in bare if item.item_id not in alike_ids]
-    nameless = await join_nameless(connection, account, left)
-    left = [item for item in left if item.item_id not in nameless.joined_ids]
+    reversed_ids, waiting_ids = await join_nameless(connection, account, left)
+    left = [item for item in left if item.item_id not in reversed_ids]
     open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
-    waiting: dict[str, Waiting] = dict.fromkeys(nameless.waiting_ids, "order_unknown")
+    waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
     left, may_be_blocked = await join_debits(connection, account, left, open_cents, now)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
@@ -206,21 +206,16 @@ async def _find_sent_at_institution(
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
 
 
-# Matches nameless reversals with the orders that they return; these wait for the end and the debit of such an order.
-
-
-class NamelessReversals(Struct, frozen=True, kw_only=True):
-    joined_ids: frozenset[str] = frozenset()
-    waiting_ids: frozenset[str] = frozenset()
-    """Of lines that may reverse an open order, or an order whose debit may be on a day that was not read whole."""
-
-
 async def join_nameless(
     connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem]
-) -> NamelessReversals:
+) -> tuple[set[str], set[str]]:
+    """Match nameless reversals with the orders that they return; return the ids of the matched and of waiting ones.
+
+    Lines wait that may reverse an open order, or an order whose debit may be on a day that was not read whole.
+    """
     back = [item for item in left if is_nameless_reversal(item)]
     if not back:
-        return NamelessReversals()
+        return set(), set()
     days = min(item.day for item in back) - BACK_WITHIN, max(item.day for item in back)
     orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
     debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
@@ -230,14 +225,7 @@ async def join_nameless(
     joined_ids = {join.item_id for join in joins}
     whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
     waiting = [item for item in back if any(may_give_back(item, order, debited, whole) for order in orders)]
-    return NamelessReversals(
-        joined_ids=frozenset(joined_ids),
-        waiting_ids=frozenset(item.item_id for item in waiting) - joined_ids,
-    )
-
-
-# Matches debits and credits of blocks, so that none is posted beside its block. If its money was not credited for days after
-# the block's end, a court has it, and the debit becomes a movement; if payers got a part, the rest does (``list_kept``).
+    return joined_ids, {item.item_id for item in waiting} - joined_ids
 
 
 async def join_debits(
@@ -247,7 +235,13 @@ async def join_debits(
     open_cents: Collection[int],
     now: datetime,
 ) -> tuple[list[RecordedItem], dict[str, Waiting]]:
-    """Match debits; return the remaining items, and why some of them wait, by id.
+    """Match debits and credits of blocks, so that none is posted beside its block.
+
+    If its money was not credited for days after the block's end, a court has it, and the debit becomes a movement; if payers
+    got a part, the rest does (``list_kept``).
+
+    Returns:
+        The remaining items, and why some of them wait, by id.
 
     Args:
         open_cents: Amounts of pending orders: a debit without names may be an order's.

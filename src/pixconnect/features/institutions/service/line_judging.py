@@ -42,14 +42,6 @@ _AROUND: Final = timedelta(days=400)
 _AFTER: Final = timedelta(days=35)
 
 
-class JudgedFile(Struct, frozen=True, kw_only=True):
-    judgement: Judgement
-    lines: Sequence[JudgedLine]
-    """Of the file."""
-    closed: frozenset[date]
-    """Days that were proved before."""
-
-
 _BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
@@ -67,8 +59,11 @@ async def judge_file(
     file: StatementFile,
     others: Collection[date],
     dated: tuple[datetime, date],
-) -> JudgedFile:
+) -> tuple[Judgement, Sequence[JudgedLine], frozenset[date]]:
     """Judge and record a file's lines, in the caller's transaction.
+
+    Returns:
+        All lines' judgement, the file's lines, and the days that were proved before.
 
     Args:
         others: Days that another format has reported completely: ``judge_second`` judges their lines.
@@ -87,7 +82,7 @@ async def judge_file(
     other_forms_count = sum(match is not None for match in matches)
     judgement = structs.replace(judgement, same_ids_count=judgement.same_ids_count - other_forms_count)
     await write_judged(connection, account.id, file.format, judgement.lines, dated[0])
-    return JudgedFile(judgement=judgement, lines=judgement.lines[: len(lines)], closed=evidence.closed)
+    return judgement, judgement.lines[: len(lines)], evidence.closed
 
 
 async def judge_listed(

@@ -20,7 +20,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount, m
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.sweep import is_read_since
 from pixconnect.features.institutions.service.account import find_account, found, name_account
-from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.service.sweep import PACES
 from pixconnect.features.institutions.tables import account as account_store
@@ -38,8 +38,7 @@ _log = structlog.get_logger(__name__)
 
 async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
     """List accounts with a loss that no operator has confirmed as recovered."""
-    async with context.pool.acquire() as connection:
-        return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
+    return [account for account in await account_store.list_all(context.pool) if account.lost_at is not None]
 
 
 async def recover_account(
@@ -61,7 +60,10 @@ async def recover_account(
         accounts = await account_store.list_all(connection)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
-    traits = await _read_traits(context, open_institution, account)
+    institution = await open_for_operator(context, open_institution, account)
+    # Opened for its traits, without calls.
+    traits = institution.traits
+    await institution.close()
     unread = [
         pace
         for pace in (*PACES, *(("statement",) if traits.has_statement else ()))
@@ -118,13 +120,3 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
             f"institution: {account.name} {doubt}, so that only its statement shows what a repeated request has paid before: "
             f"record that of {missing[0]} first (`pixconnect institution statement {account.name}`)"
         )
-
-
-async def _read_traits(
-    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
-) -> InstitutionTraits:
-    institution = await open_for_operator(context, open_institution, account)
-    try:
-        return institution.traits
-    finally:
-        await institution.close()

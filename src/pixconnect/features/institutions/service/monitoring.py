@@ -13,7 +13,7 @@ from pixconnect.doors.worker.rows import Gauge, Meter, Problem, age_s, counted
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import AccountCertificate, find_ending
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables.pending_call import WaitingCharge
 from pixconnect.features.monitoring.tables import account_alarm as alarm_store
@@ -169,7 +169,7 @@ async def list_waiting_charges(
 async def _count_unread(context: Context) -> int:
     late_count = 0
     for account in await context.port(INSTITUTIONS).list_active():
-        near = await sweep_store.find(context.pool, account.id, "near")
+        near = await day_store.find(context.pool, account.id, "near")
         since = account.created_at if near is None else near.ended_at
         late_count += context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s))
     return late_count

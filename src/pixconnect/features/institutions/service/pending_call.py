@@ -118,10 +118,7 @@ async def await_end(
     """Wait until another process has ended the row, and return the charge.
 
     Args:
-        context: The caller's.
-        kind: The kind of call.
         row: Its earlier state.
-        wait_s: How long to wait for its end.
         refusal: The institution's answer: it has more details than the row.
     """
     until_s = context.clock.monotonic_s() + wait_s

@@ -148,8 +148,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         NotFound: The account does not exist.
         BadRequest: It is closed, the file is ambiguous, or its closing balance is missing or differs from the books.
     """
-    async with context.pool.acquire() as connection:
-        account = await find_account(connection, name)
+    account = await find_account(context.pool, name)
     if await preview_file(context, name, content) is not None:
         raise errors.BadRequest(f"statement: no file of its form is confirmed: `institution statement {name}` shows it")
     recorded = await record_file(context, name, content)

@@ -29,8 +29,8 @@ from pixconnect.features.institutions.rules.rail_memory import name_refund_at_in
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import mistaken_item as mistaken_store
 from pixconnect.features.institutions.tables import rail_step as step_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -75,13 +75,7 @@ class RecordedReturn(Struct, frozen=True, kw_only=True):
 
 
 async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> int:
-    """Record the new returns of some payments; return their number.
-
-    Args:
-        context: The account's.
-        account: Where they are listed.
-        listed: Payments as the institution lists them now.
-    """
+    """Record the new returns of some payments, as the institution lists them now; return their number."""
     ended = {pix.end_to_end_id: pix for pix in listed if any(refund.status != "under_way" for refund in pix.refunds)}
     if not ended:
         return 0
@@ -90,7 +84,7 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
         context.pool, [(original.id, original.holder_id) for original in originals.values()]
     )
     ours = await _end_ours(context, account, listed, recorded)
-    made = await mistaken_store.find_of_transfers(context.pool, list(recorded))
+    made = await return_store.find_of_transfers(context.pool, list(recorded))
     unknown: list[tuple[Transfer | None, InstitutionReturn]] = []
     for name, pix in ended.items():
         reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
@@ -244,7 +238,7 @@ async def _find_mistaken(
     names = [] if report.return_id is None else [report.return_id]
     day = to_day(report.settled_at or context.clock.now())
     of = [report.original_end_to_end_id]
-    return await mistaken_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
+    return await return_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
 
 
 async def _record_without_original(
@@ -289,9 +283,9 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     account_ids = {
         original.institution_id for original in work.transfers.values() if original.institution_id is not None
     }
-    naming_keys = await mistaken_store.read_keys(work.connection, sorted(account_ids))
+    naming_keys = await return_store.read_keys(work.connection, sorted(account_ids))
     first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
-    made = await mistaken_store.find_of_transfers(work.connection, wanted)
+    made = await return_store.find_of_transfers(work.connection, wanted)
     told = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
     named = await refund_store.find_named(work.connection, told, "OUT")
     outcomes: list[RecordedReturn] = []
@@ -324,7 +318,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
             proved.append((mistaken, refund))
     await work.write()
     for refund, asked_as in recorded:
-        await mistaken_store.insert(work.connection, refund, asked_as)
+        await return_store.insert(work.connection, refund, asked_as)
     for mistaken, refund in proved:
         await item_store.rejoin(work.connection, mistaken, ("refund", refund.id))
     return outcomes

@@ -7,11 +7,11 @@ audit has the names before anything is sent, so that the remains of a crash are 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
@@ -39,7 +39,7 @@ from pixconnect.features.institutions.rules.recording import (
     redact_key,
 )
 from pixconnect.features.institutions.service.account import find_account, name_account
-from pixconnect.features.institutions.service.credential import OpenInstitution, open_credential
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_credential
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.platform.base import errors
@@ -83,10 +83,7 @@ async def rehearse(
     """Run an account's operations.
 
     Args:
-        context: The operator's.
         open_institution: Its connections record their exchanges in ``taken``.
-        taken: As above.
-        name: The account.
 
     Raises:
         BadRequest: The account is of production, is paused, or has no key.
@@ -201,10 +198,7 @@ async def _read(institution: Institution, plan: RehearsalTerms) -> Walked:
 
 
 async def _revise(institution: Institution, plan: RehearsalTerms) -> Walked:
-    terms = plan.terms
-    longer = ChargeTerms(
-        txid=terms.txid, key=terms.key, amount_cents=terms.amount_cents, lifetime_s=2 * terms.lifetime_s
-    )
+    longer = structs.replace(plan.terms, lifetime_s=2 * plan.terms.lifetime_s)
     yield _judge_charge("revise charge", await institution.revise_charge(longer), "active", longer.lifetime_s)
 
 
@@ -285,21 +279,19 @@ async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Wal
     yield _judge("statement", "; ".join(dict.fromkeys(unreadable)), is_good=not unreadable)
 
 
-_ACTS: Final = dict[str, Callable[[Institution, RehearsalTerms], Walked]](
-    [
-        ("permissions", _check),
-        ("balance", _read_balance),
-        ("missing charge", _read_absent),
-        ("open charge", _open),
-        ("open the same charge again", _open_again),
-        ("read charge", _read),
-        ("revise charge", _revise),
-        ("remove charge", _remove),
-        ("received", _list),
-        ("webhooks", _list_webhooks),
-        ("statement", _list_statement),
-    ]
-)
+_ACTS: Final[Mapping[str, Callable[[Institution, RehearsalTerms], Walked]]] = {
+    "permissions": _check,
+    "balance": _read_balance,
+    "missing charge": _read_absent,
+    "open charge": _open,
+    "open the same charge again": _open_again,
+    "read charge": _read,
+    "revise charge": _revise,
+    "remove charge": _remove,
+    "received": _list,
+    "webhooks": _list_webhooks,
+    "statement": _list_statement,
+}
 
 
 def _left_cents(pix: ReceivedPix) -> int:

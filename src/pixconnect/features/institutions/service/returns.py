@@ -39,8 +39,8 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import give_back as give_back_store
 from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Operator
@@ -63,7 +63,6 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
 
     Args:
         context: The account's.
-        opened: The account.
         is_told: The institution has called about a return, or the balance differs.
 
     Raises:
@@ -141,10 +140,9 @@ def _as_report(returned: SentReturn) -> ReturnReport:
 
 async def _record_unordered(context: Context, account: InstitutionAccount, returned: SentReturn) -> None:
     """Record a return of a Pix without an order here, unless an order may still get this name."""
-    async with context.pool.acquire() as connection:
-        _, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
-        if returned.settled_at < account.opened_at or unnamed_cents:
-            return
+    _, unnamed_cents = await line_store.read_open_amounts(context.pool, account.id)
+    if returned.settled_at < account.opened_at or unnamed_cents:
+        return
     moved = MovementReport(
         report_id=returned.return_id,
         item_id=returned.return_id,
@@ -161,12 +159,12 @@ async def _record_unordered(context: Context, account: InstitutionAccount, retur
 
 async def give_back_due(context: Context, opened: OpenAccount) -> None:
     """Begin the refunds that are due at an account; ``context`` is the account's."""
-    for waiting in await give_back_store.find_due(context.pool, opened.account.id, context.clock.real_now(), AT_ONCE):
+    for waiting in await return_store.find_due(context.pool, opened.account.id, context.clock.real_now(), AT_ONCE):
         try:
             after = await _give_back(context, opened, waiting)
         except (InstitutionUnavailable, errors.ServiceUnavailable, errors.OutcomeUnknown):
             after = wait_longer(waiting, context.clock.real_now())
-        await give_back_store.move(context.pool, after)
+        await return_store.move(context.pool, after)
 
 
 async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -> GiveBack:
@@ -206,4 +204,4 @@ async def list_without_charge(context: Operator, name: str, days_count: int) -> 
     since = context.clock.real_now() - timedelta(days=days_count)
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        return await give_back_store.list_without_charge(connection, account.id, since, LISTED_MAX)
+        return await return_store.list_without_charge(connection, account.id, since, LISTED_MAX)

@@ -210,24 +210,24 @@ async def _record(
     told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
     # A format that has not reported a day completely yields to one that has.
     others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
-    judged = await judge_file(connection, account, file, others, dated)
+    judgement, own_lines, closed = await judge_file(connection, account, file, others, dated)
     second = [item for item in file.items if item.day in others]
     first = others.get(file.first_on)
     compared = await judge_second(
         *(connection, account.id, file.format, others, second, dated),
         is_whole=is_whole(file, None if first is None else first.opening_cents),
     )
-    judged_lines = [*judged.lines, *compared.lines]
+    judged_lines = [*own_lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
     # A line dated beyond the file's days is kept, and proves nothing about its day.
     days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
-    if judged.judgement.replaced_from is not None and file.closing is not None:
-        await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
+    if judgement.replaced_from is not None and file.closing is not None:
+        await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on))
     # A file that contradicts proved days without a proof decides nothing about their balances.
-    is_corrected = any(line.outcome == "perhaps_struck" for line in judged.judgement.lines)
-    contradicts = any(line.outcome == "contradicts" for line in judged.lines)
-    kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
+    is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
+    contradicts = any(line.outcome == "contradicts" for line in own_lines)
+    kept = closed if contradicts and not is_corrected else frozenset[date]()
     opening, closing = file.opening, find_final_balance(file, as_of)
     await day_store.write_reported(
         connection,
@@ -253,7 +253,7 @@ async def _record(
         compared_days=sorted(others),
         notes=(*file.notes, *note_ongoing(file, as_of)),
     )
-    return recorded, judged.judgement
+    return recorded, judgement
 
 
 def list_span(first: date, last: date) -> list[date]:

@@ -68,8 +68,6 @@ async def choose(
     """Find the statements of an account in a file.
 
     Args:
-        connection: The database.
-        account: The account.
         file: A whole file.
         is_own: The institution wrote it, so no file from an operator contradicts it.
 
@@ -94,21 +92,13 @@ async def choose(
 
 
 def _read_known(account: InstitutionAccount) -> StatementAccount:
-    def read(option: str) -> str:
-        return str(account.options.get(option, ""))
-
-    bank = read("bank")
+    names = ("bank", "branch", "account_type", "agreement")
+    bank, branch, kind, agreement = (str(account.options.get(name, "")) for name in names)
     # A counterpart can be anything, with the name of a bank.
     if not bank and account.environment != "counterpart":
         profile = read_profile(account.profile_name)
         bank = f"{profile.ispb}/{profile.compe}"
-    return StatementAccount(
-        bank=bank,
-        branch=read("branch"),
-        number=account.account,
-        type=read("account_type"),
-        agreement=read("agreement"),
-    )
+    return StatementAccount(bank=bank, branch=branch, number=account.account, type=kind, agreement=agreement)
 
 
 async def confirm(

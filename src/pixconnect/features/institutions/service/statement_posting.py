@@ -173,15 +173,11 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     if named:
         return named[0]
     # A line that waits for another reason is judged by that, and one that is called no Pix by its names alone.
-    near = [
-        ending for ending in alike if left.waits is None and left.item.kind not in NO_PIX and _is_near(left, ending)
-    ]
+    if left.waits is not None or left.item.kind in NO_PIX:
+        return None
+    apart, day = timedelta(days=DAYS_APART_MAX), left.item.day
+    near = [ending for ending in alike if ending.days[0] <= day <= ending.days[1] + apart]
     return near[0] if len(near) == 1 else None
-
-
-def _is_near(left: UnmatchedItem, ending: CaseEnding) -> bool:
-    first_on, last_on = ending.days
-    return first_on <= left.item.day <= last_on + timedelta(days=DAYS_APART_MAX)
 
 
 async def plan(

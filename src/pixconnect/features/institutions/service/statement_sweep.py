@@ -33,14 +33,14 @@ from pixconnect.features.institutions.rules.institution import (
     InstitutionUnavailable,
 )
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
-from pixconnect.features.institutions.service.account import STILL_TRIES_MAX, found
-from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
+from pixconnect.features.institutions.service.account import STILL_TRIES_MAX
+from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
 from pixconnect.features.institutions.service.line_judging import find_others, judge_listed, judge_second
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement import list_span, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
-from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import statement_file as statement_file_store
@@ -283,9 +283,8 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
         NotFound: The account or file does not exist.
         ServiceUnavailable: The institution has not written it, or gives no answer.
     """
-    async with context.pool.acquire() as connection:
-        account = found(await account_store.find_named(connection, name), name)
-        asked = await statement_file_store.list_since(connection, account.id, to_day(account.opened_at))
+    account = await read_named_account(context, name)
+    asked = await statement_file_store.list_since(context.pool, account.id, to_day(account.opened_at))
     day = min((one.day for one in asked.values() if one.ended_at is None), default=None)
     institution = await open_for_operator(context, open_institution, account)
     try:

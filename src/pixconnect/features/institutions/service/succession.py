@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.account import find_account, put_on_account
-from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.features.webhooks.service.endpoint import show_in_audit
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows import audit
@@ -29,6 +28,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 _ENDPOINTS_MAX = 10_000
+_KEPT = ("may_deposit", "may_withdraw", "may_lend", "approve_above_cents", "approve_new_payees", "night_begins_late")
 
 
 class Succession(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ async def succeed_holder(
         if former.successor_id is not None:
             return await _repeat(connection, former, account, account_number, branch)
         await _judge(connection, former, account)
-        heir = await _open(context, connection, former, account, _describe(former, account_number, branch))
+        heir = await _open(context, connection, former, account, (account_number, branch))
         await _move(context, connection, former, heir)
         return await _show(connection, former_id, heir.id, account)
 
@@ -96,38 +96,16 @@ async def _judge(connection: Connection, former: Holder, account: InstitutionAcc
         raise errors.BadRequest(f"holder_id: {unfinished}; repeat this once that has ended")
 
 
-def _describe(former: Holder, account_number: str, branch: str) -> NewHolder:
-    return NewHolder(
-        name=former.name,
-        tax_id=former.tax_id,
-        branch=branch,
-        account_number=account_number,
-        city=former.city,
-        street=former.street,
-        state=former.state,
-        postal_code=former.postal_code,
-        account_type=former.account_type,
-        transfer_limit_cents=former.transfer_limit_cents,
-        day_limit_cents=former.day_limit_cents,
-        night_limit_cents=former.night_limit_cents,
-    )
-
-
 async def _open(
-    context: Operator, connection: Connection, former: Holder, account: InstitutionAccount, new: NewHolder
+    context: Operator, connection: Connection, former: Holder, account: InstitutionAccount, number: tuple[str, str]
 ) -> Holder:
+    """Open the successor, as the former holder is but for its account's number and branch."""
+    alike = NewHolder(**{name: getattr(former, name) for name in NewHolder.__struct_fields__})
+    new = structs.replace(alike, account_number=number[0], branch=number[1])
     opened = await make_holder(context, connection, new)
     await put_on_account(connection, account, opened.id)
-    heir = structs.replace(
-        opened,
-        institution_id=account.id,
-        may_deposit=former.may_deposit,
-        may_withdraw=former.may_withdraw,
-        may_lend=former.may_lend,
-        approve_above_cents=former.approve_above_cents,
-        approve_new_payees=former.approve_new_payees,
-        night_begins_late=former.night_begins_late,
-    )
+    flags = {name: getattr(former, name) for name in _KEPT}
+    heir = structs.replace(opened, institution_id=account.id, **flags)
     await holder_store.update(connection, heir)
     await audit.record(context, connection, "holder succeed", f"holder {heir.id}", before=opened, after=heir)
     return heir
@@ -145,44 +123,23 @@ async def _move(context: Operator, connection: Connection, former: Holder, heir:
         await audit.record(context, connection, "key add", f"holder {heir.id}", after=key)
     moved = {client.client_id: client for client in await access_store.list_of_holder(connection, heir.id)}
     for client in clients:
-        await audit.record(
-            context,
-            connection,
-            "client set",
-            f"client {client.client_id}",
-            before=client,
-            after=moved[client.client_id],
-        )
+        name = client.client_id
+        await audit.record(context, connection, "client set", f"client {name}", before=client, after=moved[name])
     for endpoint in endpoints:
-        gone_over = structs.replace(endpoint, holder_id=heir.id)
-        await _audit_endpoint(context, connection, endpoint, gone_over)
-
-
-async def _audit_endpoint(context: Operator, connection: Connection, before: Endpoint, after: Endpoint) -> None:
-    await audit.record(
-        context,
-        connection,
-        "endpoint set",
-        f"endpoint {after.id}",
-        before=show_in_audit(before),
-        after=show_in_audit(after),
-    )
+        was, will_be = show_in_audit(endpoint), show_in_audit(structs.replace(endpoint, holder_id=heir.id))
+        await audit.record(context, connection, "endpoint set", f"endpoint {endpoint.id}", before=was, after=will_be)
 
 
 async def _show(connection: Connection, former_id: int, heir_id: int, account: InstitutionAccount) -> Succession:
     keys = await holder_store.list_pix_keys(connection, heir_id)
-    endpoints = await endpoint_store.list_all(connection, heir_id, None, _ENDPOINTS_MAX)
     return Succession(
         former=errors.require(await holder_store.find(connection, former_id), "no holder is ever removed"),
         heir=errors.require(await holder_store.find(connection, heir_id), "no holder is ever removed"),
         keys=keys,
         keys_to_claim=[key.key for key in keys if key.key not in account.keys],
         clients=await access_store.list_of_holder(connection, heir_id),
-        endpoints_count=len(endpoints),
+        endpoints_count=len(await endpoint_store.list_all(connection, heir_id, None, _ENDPOINTS_MAX)),
     )
-
-
-# The account at an institution that has a holder's money.
 
 
 async def create_holder_on_account(context: Operator, new: NewHolder, name: str) -> Holder:

@@ -29,7 +29,7 @@ from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
 from pixconnect.features.institutions.service.refund import record_returns
-from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -43,6 +43,9 @@ from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, annou
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base import errors
+
+PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
+EXPIRED_MAX: Final = 256
 
 
 class ListedPayer(Struct, frozen=True, kw_only=True):
@@ -60,7 +63,6 @@ async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, P
     """Record new facts of lists about payers; a payer completed before stays.
 
     Args:
-        context: The account's.
         told: The recorded transfer and the payer as it is listed now, by end-to-end id; they do not contradict each other.
     """
     more = [
@@ -101,10 +103,6 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
 COMPLETE_PAYERS: Final = WriteOperation("complete_payers", _complete_payers)
 
 
-PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
-EXPIRED_MAX: Final = 256
-
-
 async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     """Begin the books with the account's balance; done once, however often it is called."""
     # An opening balance of 0 has no entry.
@@ -114,11 +112,10 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     item_id = f"opening-balance:{account.id}"
     if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
         return
-    house = await context.directory.read_account(account.house_id)
     report = MovementReport(
         report_id=item_id,
         item_id=item_id,
-        party=house.party,
+        party=(await context.directory.read_account(account.house_id)).party,
         kind="opening_balance",
         direction="IN",
         amount_cents=account.opening_cents,
@@ -134,11 +131,10 @@ async def sweep_due(context: Context, institution: Institution, told: Collection
 
     Args:
         context: The account's (``at_account``).
-        institution: The account's port.
         told: Paces that are due because the institution called.
     """
     account = _account(context)
-    lasts = await sweep_store.list_last_of(context.pool, account.id)
+    lasts = await day_store.list_last_of(context.pool, account.id)
     # Nothing is read before the books have begun, so a reading implies their beginning.
     if "near" not in lasts:
         await post_opening(context, account)
@@ -156,7 +152,7 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
         InstitutionUnavailable: Facts recorded until then stay; the next sweep begins where this one did.
     """
     account = _account(context)
-    last = await sweep_store.find(context.pool, account.id, pace)
+    last = await day_store.find(context.pool, account.id, pace)
     began_at = context.clock.real_now()
     since = begin_sweep(pace, last, account.opened_at, began_at)
     count, is_whole = 0, True
@@ -166,7 +162,8 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             known = await _leave_unknown(context, institution, page)
             is_whole = await record_page(context, known) and len(known) == len(page) and is_whole
             # Three days of a busy account are hundreds of pages: new payments wait for one page at most.
-            if pace != "near" and await _is_near_due(context, account):
+            near = None if pace == "near" else await day_store.find(context.pool, account.id, "near")
+            if pace != "near" and _is_due(context, account, "near", near):
                 await sweep(context, institution, "near")
     except InstitutionUnavailable as error:
         await note_failure(context, account, pace, error.reason)
@@ -174,10 +171,6 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     if is_whole:
         await note_end(context, account, pace, began_at, count)
     return count
-
-
-async def _is_near_due(context: Context, account: InstitutionAccount) -> bool:
-    return _is_due(context, account, "near", await sweep_store.find(context.pool, account.id, "near"))
 
 
 def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Sweep | None) -> bool:
@@ -203,17 +196,17 @@ async def note_end(
         ended_at=context.clock.real_now(),
         items_count=items_count,
     )
-    await sweep_store.write(context.pool, done)
+    await day_store.write(context.pool, done)
 
 
 async def note_failure(context: Context, account: InstitutionAccount, pace: Pace, reason: str) -> None:
-    await sweep_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
+    await day_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
 
 
 async def expire_account_charges(context: Context, institution: Institution) -> int:
     """Expire charges whose end had passed, with the institution's lag, before a reading that found no payment of them."""
     account = _account(context)
-    near = await sweep_store.find(context.pool, account.id, "near")
+    near = await day_store.find(context.pool, account.id, "near")
     if near is None:
         return 0
     heard_until = near.began_at - institution.traits.list_lag

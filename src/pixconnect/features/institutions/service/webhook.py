@@ -33,7 +33,11 @@ from pixconnect.features.institutions.rules.pending_call import (
     make_address,
 )
 from pixconnect.features.institutions.service.account import find_account, found, refuse_use
-from pixconnect.features.institutions.service.credential import OpenInstitution, explain_to_operator, open_for_operator
+from pixconnect.features.institutions.service.open_accounts import (
+    OpenInstitution,
+    explain_to_operator,
+    open_for_operator,
+)
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.tables.webhook import ActiveCallback
@@ -100,8 +104,7 @@ async def check_keys_pay(context: Operator, open_institution: OpenInstitution, n
         BadRequest: The institution would refuse to pay from a key, since that has no webhook.
         ServiceUnavailable: The institution gives no answer.
     """
-    async with context.pool.acquire() as connection:
-        account = await find_account(connection, name)
+    account = await find_account(context.pool, name)
     # Others are not called: lowering an allowance must not depend on an answer.
     if not read_profile(account.profile_name).account.pays_from_webhook_keys:
         return
@@ -193,7 +196,6 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
 
 
 def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
-    """Return the meaning of the registrations for an account."""
     return [_judge(there.account, each) for each in there.found]
 
 
@@ -306,8 +308,7 @@ def check_address(address: str, account: InstitutionAccount) -> None:
 async def _open(
     context: Operator, open_institution: OpenInstitution, name: str
 ) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
-    async with context.pool.acquire() as connection:
-        account = await find_account(connection, name)
+    account = await find_account(context.pool, name)
     institution = await open_for_operator(context, open_institution, account)
     try:
         yield account, institution

@@ -80,7 +80,6 @@ async def find(connection: Connection | Pool, account_id: int) -> InstitutionAcc
 
 
 async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
-    """Lock the row of an account that was not removed."""
     return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
 
 
@@ -244,7 +243,6 @@ async def remove(connection: Connection, account_id: int, removed_at: datetime) 
 
 
 async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
-    """List the ids of its holders."""
     rows = await connection.fetch("select id from holder where institution_id = $1 order by id", account_id)
     return [row["id"] for row in rows]
 

@@ -15,8 +15,6 @@ from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
-# Blocks of accounts at institutions, with the statement lines of their debits.
-
 # The debits for blocks, with their parts that were credited again, returned to payers, and kept.
 DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
@@ -163,8 +161,6 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
     """Read the present books.
 
     Args:
-        pool: The database.
-        account_id: The account.
         reading_began_at: When the balance for the comparison was read.
         tells_fees_later: Fees come with a file of the day, not with a list that is read all the time.
     """

@@ -43,6 +43,13 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
         return self.read_at is not None and is_over(self.day, self.read_at)
 
 
+class OpenDays(Struct, frozen=True, kw_only=True):
+    judged_from: date
+    """Days before it are closed and unchanged."""
+    carried_from: date
+    """The last earlier day with a reported balance: balances are carried forward from it."""
+
+
 DAY: Final = Table(
     "institution_day",
     RecordedDay,
@@ -53,6 +60,23 @@ DAY: Final = Table(
     """,
     key=("institution_id", "day"),
 )
+
+
+SWEEP: Final = Table(
+    "institution_sweep",
+    Sweep,
+    """
+    institution_id smallint, pace text, began_at timestamptz, ended_at timestamptz, items_count bigint, failed_at timestamptz,
+    failure text
+    """,
+    key=("institution_id", "pace"),
+)
+
+
+POSITION: Final[LiteralString] = """
+    select coalesce(sum(case direction when 'OUT' then principal_cents else -principal_cents end), 0)::bigint
+    from own_investment where institution_id = $1
+"""
 
 
 async def list_days(
@@ -162,7 +186,6 @@ _JUDGE: Final[LiteralString] = """
 async def write_states(
     connection: Connection, institution_id: int, states: Sequence[tuple[date, DayState]], now: datetime
 ) -> None:
-    """Write the changed states."""
     days, names = [day for day, _ in states], [state for _, state in states]
     await connection.execute(_JUDGE, institution_id, days, names, now)
 
@@ -178,13 +201,6 @@ async def forget_closings(connection: Connection, institution_id: int, since: da
     await connection.execute(_FORGET, institution_id, since)
 
 
-class OpenDays(Struct, frozen=True, kw_only=True):
-    judged_from: date
-    """Days before it are closed and unchanged."""
-    carried_from: date
-    """The last earlier day with a reported balance: balances are carried forward from it."""
-
-
 _FIND_OPEN: Final[LiteralString] = """
     with unclosed as (
         select least(min(day), $3) as day from institution_day
@@ -198,7 +214,7 @@ _FIND_OPEN: Final[LiteralString] = """
 """
 
 
-async def find_open(connection: Connection, institution_id: int, since: date, touched_on: date) -> OpenDays:
+async def find_open(connection: Connection | Pool, institution_id: int, since: date, touched_on: date) -> OpenDays:
     """Find the first day to judge again: at the latest the first changed or open one."""
     (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
     return OpenDays(**row)
@@ -237,19 +253,6 @@ async def working_on(connection: Connection, institution_id: int) -> AsyncGenera
                 # The lock ends with its session.
                 connection.terminate()
                 raise
-
-
-# The table of sweeps: how far the lists of accounts at institutions were read.
-
-SWEEP: Final = Table(
-    "institution_sweep",
-    Sweep,
-    """
-    institution_id smallint, pace text, began_at timestamptz, ended_at timestamptz, items_count bigint, failed_at timestamptz,
-    failure text
-    """,
-    key=("institution_id", "pace"),
-)
 
 
 async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -> Sweep | None:
@@ -296,12 +299,6 @@ async def note_failure(pool: Pool, institution_id: int, pace: Pace, at: datetime
     await pool.execute(_NOTE_FAILURE, institution_id, pace, at, failure)
 
 
-# The table of lines between an account and its own investment.
-
-POSITION: Final[LiteralString] = """
-    select coalesce(sum(case direction when 'OUT' then principal_cents else -principal_cents end), 0)::bigint
-    from own_investment where institution_id = $1
-"""
 _ADD: Final[LiteralString] = """
     insert into own_investment (institution_id, item_id, direction, principal_cents)
     select institution_id, item_id, direction, wanted.cents from unnest($2::text[], $3::bigint[]) as wanted (id, cents)

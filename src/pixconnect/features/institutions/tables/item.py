@@ -171,8 +171,8 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
 _LIST_PARTS: Final[LiteralString] = """
     select transfer_id::text from institution_item_part where institution_id = $1 and item_id = any($2)
 """
-_SEPARATE: Final[LiteralString] = """
-    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'separated')
+_DETACH: Final[LiteralString] = """
+    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, $3)
     where institution_id = $1 and item_id = any($2)
 """
 _FORGET_PARTS: Final[LiteralString] = """
@@ -183,20 +183,14 @@ _FORGET_PARTS: Final[LiteralString] = """
 async def separate(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> set[LineKey]:
     """Detach lines from their records until a person answers about them; returns the transfers that sums were made of."""
     rows = await connection.fetch(_LIST_PARTS, institution_id, item_ids)
-    await connection.execute(_SEPARATE, institution_id, item_ids)
+    await connection.execute(_DETACH, institution_id, item_ids, "separated")
     await connection.execute(_FORGET_PARTS, institution_id, item_ids)
     return {("transfer", row["transfer_id"]) for row in rows}
 
 
-_STRIKE: Final[LiteralString] = """
-    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'struck')
-    where institution_id = $1 and item_id = any($2)
-"""
-
-
 async def strike(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
     """Strike lines, in the transaction that reverses their movements."""
-    await connection.execute(_STRIKE, institution_id, item_ids)
+    await connection.execute(_DETACH, institution_id, item_ids, "struck")
 
 
 _NOTE_FEES: Final[LiteralString] = """
@@ -281,7 +275,6 @@ _COUNT_CASES: Final[LiteralString] = """
 async def count_cases(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> dict[date, DayCases]:
-    """Unmatched items by day."""
     rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on, ASK_NOBODY)
     return {(counts := dict(row)).pop("day"): DayCases(**counts) for row in rows}
 

@@ -102,8 +102,6 @@ async def list_unmatched(
     """List settled, unmatched lines of some days, oldest first, at most ``ALONE_MAX``.
 
     Args:
-        connection: The database.
-        institution_id: The account.
         days: The first and the last, in Sao Paulo.
         amounts: Only lines of these amounts.
     """
@@ -163,7 +161,9 @@ _LIST_OPEN: Final[LiteralString] = """
 """
 
 
-async def read_open_amounts(connection: Connection, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
+async def read_open_amounts(
+    connection: Connection | Pool, institution_id: int
+) -> tuple[frozenset[int], frozenset[int]]:
     """Return amounts of pending orders: of all, and of those whose network name is not reported yet."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
     every, unnamed = rows, [row for row in rows if row["is_unnamed"]]

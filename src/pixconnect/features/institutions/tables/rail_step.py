@@ -36,8 +36,6 @@ async def find(pool: Connection | Pool, institution_id: int, order_names: Sequen
 
 
 class OrderNaming(Struct, frozen=True, kw_only=True):
-    """The contents of a new row."""
-
     order_name: str
     kind: Kind
     holder_id: int

@@ -41,7 +41,6 @@ async def list_files(connection: Connection, institution_id: int, day: date) -> 
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
-    """Find when a file of these bytes was first read."""
     file = await FILE.find(connection, "where institution_id = $1 and digest = $2", institution_id, digest)
     return None if file is None else file.recorded_at
 

@@ -77,7 +77,7 @@ _KEEP: Final[LiteralString] = f"""
 
 
 async def keep(connection: Connection, kept: KeptWebhook) -> None:
-    """Save the present webhook of a key at the institution, unless one was saved earlier."""
+    """Save the present webhook of a key at the institution, in place of an earlier one."""
     await connection.execute(_KEEP, *KEPT.values(kept))
 
 

@@ -26,7 +26,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.comparison import BalanceReading, DifferenceRange, find_difference, judge
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount, find_day_source
 from pixconnect.features.institutions.rules.sweep import Pace
-from pixconnect.features.institutions.service.credential import OpenInstitution, open_for_operator
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.returns import follow_sent_returns
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.service.statement_sweep import read_day_of_now

@@ -1,4 +1,7 @@
-"""Movements whose items proved to be transfers or refunds, or may be orders that the database lost."""
+"""The tables of returns: automatic ones, and those of the institution, by their request names (``return_name``).
+
+Also movements whose items proved to be transfers or refunds, or may be orders that the database lost.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
+from pixconnect.features.institutions.rules.returned_line import GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.refund import REFUND
-from pixconnect.kernel.tables.table import split_pairs
+from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
 # Words for a kind may be a payer's. A network name is stronger; but a fee has the name of its Pix.
@@ -44,6 +48,16 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
     order by is_named desc, item.day, item.item_id
 """
 
+GIVE_BACK: Final = Table(
+    "give_back",
+    GiveBack,
+    """
+    transfer_id bigint, holder_id bigint, institution_id smallint, state text, reason text, due_at timestamptz,
+    created_at timestamptz
+    """,
+    key=("transfer_id", "holder_id"),
+)
+
 
 async def find_mistaken(
     connection: Connection | Pool,
@@ -56,8 +70,6 @@ async def find_mistaken(
     """Find the movement that was really this transfer or refund, if its line was read before.
 
     Args:
-        connection: The database.
-        institution_id: The account.
         amount_cents: The amount that left.
         names: Of the transfer or refund on the network.
         of: The names of the returned payment.
@@ -114,8 +126,6 @@ async def may_be_forgotten(
     """Whether this amount left an account, without one of our orders, in a span that the database lost.
 
     Args:
-        pool: The database.
-        institution_id: The account.
         amount_cents: The amount that left.
         now: Service time.
         known_for: The loss was detected at most this long ago; it bounds the lost span if its length is unknown.
@@ -123,8 +133,6 @@ async def may_be_forgotten(
     asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
     return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
 
-
-# The table of the request names of returns recorded as the institution's.
 
 _INSERT: Final[LiteralString] = """
     insert into return_name (asked_as, transfer_id, holder_id, refund_id) values ($1, $2, $3, $4)
@@ -183,3 +191,50 @@ async def find_of_transfers(
     """Find the institution's recorded returns of payments, by request name and payment."""
     rows = await connection.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted))
     return {(row["asked_as"], row["transfer_id"], row["holder_id"]): REFUND.read(row) for row in rows}
+
+
+async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[GiveBack]:
+    which: LiteralString = "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3"
+    return await GIVE_BACK.find_all(pool, which, institution_id, now, count_max)
+
+
+# Only from *waiting*: if two check one payment, the first records how it ended.
+_MOVE: Final[LiteralString] = """
+    update give_back set state = $3, reason = $4, due_at = $5 where transfer_id = $1 and holder_id = $2 and state = 'waiting'
+"""
+
+
+async def move(pool: Pool, after: GiveBack) -> None:
+    """Record how it ended, or its next try; ended ones stay."""
+    await pool.execute(_MOVE, after.transfer_id, after.holder_id, after.state, after.reason, after.due_at)
+
+
+_STANDING: Final[LiteralString] = """
+    where institution_id = $1 and state = 'waiting' and reason is not null and created_at <= $2 order by created_at limit $3
+"""
+
+
+async def list_standing(
+    connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
+) -> list[GiveBack]:
+    """List an account's failed automatic returns since an instant, oldest first."""
+    return await GIVE_BACK.find_all(connection, _STANDING, institution_id, since, count_max)
+
+
+_LIST_WITHOUT_CHARGE: Final[LiteralString] = """
+    select transfer.id as transfer_id, transfer.holder_id, end_to_end_id, txid, amount_cents, returned_cents, returning_cents,
+        coalesce(network_settled_at, settled_at) as settled_at, give_back.state as given_back, give_back.reason
+    from transfer left join give_back on give_back.transfer_id = transfer.id and give_back.holder_id = transfer.holder_id
+    where transfer.institution_id = $1 and direction = 'IN' and charge_id is null and settled_at is not null
+        and network_settled_at >= $2
+    order by network_settled_at desc limit $3
+"""
+
+
+async def list_without_charge(
+    connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
+) -> Sequence[UnmatchedCredit]:
+    """List an account's credits since then without a charge, newest first."""
+    return [
+        UnmatchedCredit(**row) for row in await connection.fetch(_LIST_WITHOUT_CHARGE, institution_id, since, count_max)
+    ]

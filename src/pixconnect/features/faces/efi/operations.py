@@ -18,14 +18,7 @@ from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.due_charges import api as due_records
 from pixconnect.features.faces.efi import account, homologation, send
 from pixconnect.features.faces.efi.homologation import pay_soon
-from pixconnect.features.faces.frame import (
-    Face,
-    FaceOperation,
-    FaceResponder,
-    Shown,
-    list_standard_rows,
-    probe,
-)
+from pixconnect.features.faces.frame import Face, FaceResponder, Shown, list_standard_rows, probe
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
@@ -197,13 +190,13 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
     return Reply(status=202)
 
 
-def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+def pay_small_charges(face: Face, rows: Sequence[Row]) -> list[Row]:
     """Pay charges automatically as the institution's test environment does."""
     paying = ("cob.criar", "cob.criar_com_txid", "cobv.criar_com_txid")
     return [msgspec.structs.replace(row, handler=_paying(row)) if row.id in paying else row for row in rows]
 
 
-def _paying(row: FaceOperation) -> FaceResponder:
+def _paying(row: Row) -> FaceResponder:
     async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         made = reply.record if isinstance(reply, Reply) else None
@@ -324,6 +317,6 @@ _OWN: Final = (
 # fmt: on
 
 
-def list_rows(face: Face) -> list[FaceOperation]:
+def list_rows(face: Face) -> list[Row]:
     rows = [*list_standard_rows(face.profile), *_OWN]
     return homologation.reject_small_refunds(pay_small_charges(face, rows)) if face.is_homologation else rows

@@ -16,7 +16,6 @@ from pixconnect.features.faces.frame import (
     DAYS,
     LINES_MAX,
     Face,
-    FaceOperation,
     Shown,
     instants_of,
     list_standard_rows,
@@ -264,6 +263,6 @@ _OF_TESTS: Final = (
 # fmt: on
 
 
-def list_inter_rows(face: Face) -> list[FaceOperation]:
+def list_inter_rows(face: Face) -> list[Row]:
     rows = [*list_standard_rows(face.profile), *_OWN]
     return [*rows, *_OF_TESTS] if face.is_homologation else rows

@@ -14,15 +14,7 @@ from msgspec import Meta, Struct, structs
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces import account_webhook
-from pixconnect.features.faces.frame import (
-    Face,
-    FaceOperation,
-    FaceResponder,
-    Shown,
-    list_standard_rows,
-    read_own,
-    read_statement,
-)
+from pixconnect.features.faces.frame import Face, FaceResponder, Shown, list_standard_rows, read_own, read_statement
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.sicoob import send
 from pixconnect.features.pix_api.api import location
@@ -129,13 +121,13 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
     revisao: Annotated[int, Meta(ge=0)] | None = None
 
 
-def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+def with_codes(rows: Sequence[Row]) -> list[Row]:
     """Add the code to each returned location, with or without a charge."""
     located = ("cob.", "cobv.", "loc.")
     return [structs.replace(row, handler=_with_codes(row)) if row.id.startswith(located) else row for row in rows]
 
 
-def _with_codes(row: FaceOperation) -> FaceResponder:
+def _with_codes(row: Row) -> FaceResponder:
     async def answer(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         if not isinstance(reply, Reply):
@@ -207,7 +199,7 @@ _INSTEAD: Final[Mapping[str, FaceResponder]] = {
 }
 
 
-def send_nothing(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+def send_nothing(rows: Sequence[Row]) -> list[Row]:
     return [structs.replace(row, handler=_INSTEAD.get(row.id, row.handler)) for row in rows]
 
 
@@ -253,6 +245,6 @@ _OWN: Final = (
 # fmt: on
 
 
-def list_sicoob_rows(face: Face) -> list[FaceOperation]:
+def list_sicoob_rows(face: Face) -> list[Row]:
     rows = [*with_codes(list_standard_rows(face.profile)), *_OWN]
     return send_nothing(rows) if face.is_homologation else rows

@@ -1,12 +1,15 @@
-"""Charges and refunds at Woovi: named by the caller's correlationID, from which a charge's txid is derived."""
+"""Charges and refunds at Woovi: named by the caller's correlationID, from which a charge's txid is derived.
+
+Lists are by a number to skip and a number to show.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -14,13 +17,13 @@ from pixconnect.doors.api.decoding import read_instant
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.faces.frame import Face, Shown
 from pixconnect.features.faces.refusals import NamedRefusal
-from pixconnect.features.faces.woovi.paging import NAME, SliceQuery, read_name, read_slice
 from pixconnect.features.pix_api.api.frame import Asked
-from pixconnect.features.pix_api.api.violations import TXID, Members, Violations
+from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, is_storable
 from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.cents_records import name_charge, show_cents_charge, show_cents_refund
+from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
@@ -29,6 +32,7 @@ from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import PAID, PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeStatus
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Line, Payer
+from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.refund import DESCRIPTION_LENGTH_MAX, Refund, RefundRequest, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer
@@ -43,7 +47,18 @@ _STATUSES: Final[dict[str, tuple[ChargeStatus, ...]]] = {
     "COMPLETED": ("APPROVED", "RETURNED"),
     "EXPIRED": ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"),
 }
+_OF_CHARGE: Final = dict[RefundStatus, str](
+    [("PROCESSING", "IN_PROCESSING"), ("RETURNED", "CONFIRMED"), ("ERROR", "REJECTED")]
+)
+"""A charge's refunds have other words for the same."""
+_END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
+_REFUND_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ID_MAX: Final = 2**63 - 1
+NAME: Final = re.compile(r"[^\x00]{1,200}", re.DOTALL)
+_LIMIT: Final = 100
+_SKIP_MAX: Final = 1_000_000
 
+ItemT = TypeVar("ItemT")
 CorrelationId = Annotated[str, Meta(min_length=1, max_length=200)]
 Value = Annotated[int, Meta(ge=1, le=AMOUNT_MAX_CENTS)]
 
@@ -77,8 +92,55 @@ class ReplayQuery(Struct, frozen=True, kw_only=True):
     return_existing: bool | None = None
 
 
+class SliceQuery(Struct, frozen=True, kw_only=True):
+    skip: Annotated[int, Meta(ge=0, le=_SKIP_MAX)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=_LIMIT)] | None = None
+    start: Instante | None = None
+    end: Instante | None = None
+
+
 class ChargeSliceQuery(SliceQuery, frozen=True, kw_only=True):
     status: str | None = None
+
+
+class Slice(Struct, frozen=True, kw_only=True):
+    skip: int
+    limit: int
+    start: datetime | None
+    end: datetime | None
+
+    def describe(self, total_count: int) -> Shown:
+        """Describe the page in the member ``pageInfo``."""
+        return {
+            "skip": self.skip,
+            "limit": self.limit,
+            "totalCount": total_count,
+            "hasPreviousPage": self.skip > 0,
+            "hasNextPage": self.skip + self.limit < total_count,
+        }
+
+    async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], Shown]:
+        """Read the items and the page; two of our pages if it begins within one."""
+        # Our lists have pages: the skipped number need not be a multiple of these.
+        number, within = divmod(self.skip, self.limit)
+        page = await read(self._span(number))
+        items = page.items[within:]
+        if within:
+            items += (await read(self._span(number + 1))).items[:within]
+        return items, self.describe(page.total_count)
+
+    def _span(self, number: int) -> Span:
+        return Span(page=number + 1, page_size=self.limit, initial_at=self.start, final_at=self.end)
+
+
+class EstornoDaCobranca(Struct, frozen=True, kw_only=True, rename="camel"):
+    correlation_id: CorrelationId = field(name="correlationID")
+    value: Value | None = None
+    comment: Annotated[str, Meta(max_length=DESCRIPTION_LENGTH_MAX)] | None = None
+
+
+class EstornoPedido(EstornoDaCobranca, frozen=True, kw_only=True, rename="camel"):
+    end_to_end_id: Annotated[str, Meta(max_length=32)] = field(name="transactionEndToEndId")
 
 
 async def create_charge(face: Face, services: Services, request: Asked) -> Shown:
@@ -224,25 +286,6 @@ async def _find_key(services: Services, caller: Caller) -> str:
     return keys[0].key
 
 
-_END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
-_REFUND_ID: Final = re.compile(r"[0-9a-f]{32}")
-_ID_MAX: Final = 2**63 - 1
-_OF_CHARGE: Final = dict[RefundStatus, str](
-    [("PROCESSING", "IN_PROCESSING"), ("RETURNED", "CONFIRMED"), ("ERROR", "REJECTED")]
-)
-"""A charge's refunds have other words for the same."""
-
-
-class EstornoDaCobranca(Struct, frozen=True, kw_only=True, rename="camel"):
-    correlation_id: CorrelationId = field(name="correlationID")
-    value: Value | None = None
-    comment: Annotated[str, Meta(max_length=DESCRIPTION_LENGTH_MAX)] | None = None
-
-
-class EstornoPedido(EstornoDaCobranca, frozen=True, kw_only=True, rename="camel"):
-    end_to_end_id: Annotated[str, Meta(max_length=32)] = field(name="transactionEndToEndId")
-
-
 async def refund_charge(face: Face, services: Services, request: Asked) -> Shown:
     charge = await find_named_charge(services, request.caller, read_name(request))
     if charge.status not in PAID:
@@ -316,3 +359,20 @@ async def list_refunds(face: Face, services: Services, request: Asked) -> Shown:
         lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span)
     )
     return {"pageInfo": page, "refunds": [show_cents_refund(refund) for refund in found]}
+
+
+def read_slice(violations: Violations, request: Asked) -> Slice:
+    parameters = request.query.under(SliceQuery, violations)
+    start, end = parameters.instant("start"), parameters.instant("end")
+    if start is not None and end is not None and end < start:
+        parameters.refuse("end", "não pode ser anterior a start")
+    skip, limit = parameters.integer("skip"), parameters.integer("limit")
+    return Slice(skip=skip or 0, limit=limit or _LIMIT, start=start, end=end)
+
+
+def read_name(request: Asked) -> str:
+    """Read the name in the path; an impossible name is not found."""
+    (name,) = request.parameter
+    if not NAME.fullmatch(name) or not is_storable(name):
+        raise errors.NotFound("id: there is nothing of this name")
+    return name

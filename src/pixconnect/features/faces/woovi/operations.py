@@ -12,12 +12,11 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.faces.fault import ListTraits
-from pixconnect.features.faces.frame import Face, FaceOperation, Shown, probe, read_own
+from pixconnect.features.faces.frame import Face, Shown, probe, read_own
 from pixconnect.features.faces.frame import FaceOperation as Row
 from pixconnect.features.faces.refusals import NamedRefusal
 from pixconnect.features.faces.woovi import charge, send
-from pixconnect.features.faces.woovi.charge import find_named_charge
-from pixconnect.features.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
+from pixconnect.features.faces.woovi.charge import NAME, Slice, SliceQuery, find_named_charge, read_name, read_slice
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import without_none
@@ -386,5 +385,5 @@ _OF_TESTS: Final = (
 # fmt: on
 
 
-def list_woovi_rows(face: Face) -> list[FaceOperation]:
+def list_woovi_rows(face: Face) -> list[Row]:
     return [*_OWN, *_OF_TESTS] if face.is_homologation else [*_OWN]

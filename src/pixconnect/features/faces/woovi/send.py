@@ -10,8 +10,7 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.faces.frame import Face, Shown, make_party, read_own
 from pixconnect.features.faces.refusals import NamedRefusal
-from pixconnect.features.faces.woovi.charge import CorrelationId, Value
-from pixconnect.features.faces.woovi.paging import NAME, read_name, read_slice
+from pixconnect.features.faces.woovi.charge import NAME, CorrelationId, Value, read_name, read_slice
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members, Violations
 from pixconnect.features.pix_api.service.cents_records import ACCOUNT_WORDS, show_destination, show_movement, show_order

@@ -65,13 +65,8 @@ class ListedReturn(Struct, frozen=True, kw_only=True):
     """Its line was read before, and posted as a movement."""
 
 
-class RecordedReturn(Struct, frozen=True, kw_only=True):
-    """The result of recording a listed return."""
-
-    is_recorded: bool = False
-    """Recorded now; it may have been before."""
-    misfit: Misfit | None = None
-    """Why it is kept for an operator."""
+RecordedReturn = bool | Misfit
+"""Whether a listed return is recorded now (it may have been before), or why it is kept for an operator."""
 
 
 async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> int:
@@ -173,9 +168,9 @@ async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetim
             await kept_usecases.keep(context.pool, returned.report, misfit, is_listed=True)
         elif isinstance(outcome, errors.PixConnectError):
             raise outcome
-        elif outcome.misfit is not None:
-            await kept_usecases.keep(context.pool, returned.report, outcome.misfit, is_listed=True)
-        elif outcome.is_recorded:
+        elif isinstance(outcome, Misfit):
+            await kept_usecases.keep(context.pool, returned.report, outcome, is_listed=True)
+        elif outcome:
             settled.append(returned.report.settled_at or context.clock.now())
     return settled
 
@@ -296,13 +291,13 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
         before = made.get((returned.report.asked_as, *key))
         if before is not None:
             # The same one, if it is a try whose commit was lost.
-            outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
+            outcome = before.id == returned.refund_id
         elif _is_ours(returned, work.transfers[key], refunds.get(key, []), naming_keys, first_ids):
-            outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by the listing
+            outcome = False  # our refund was accepted meanwhile: it ends by the listing
         else:
             outcome = _judge(returned.report, work.transfers[key], named)
         outcomes.append(outcome)
-        if before is not None or not outcome.is_recorded:
+        if before is not None or outcome is not True:
             continue
         mistaken = returned.mistaken
         if mistaken is not None:
@@ -349,13 +344,13 @@ def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Re
     """Whether to record it now: it is new and plausible."""
     namesake = _find_namesake(report, named)
     if namesake is not None:
-        return RecordedReturn(misfit=namesake)
+        return namesake
     left_cents = original.amount_cents - original.returned_cents
     if report.amount_cents > left_cents:
         explanation = f"it returns {report.amount_cents} cents, and {left_cents} are left of the received amount"
-        return RecordedReturn(misfit=Misfit(reason="contradiction", explanation=explanation))
+        return Misfit(reason="contradiction", explanation=explanation)
     # If it leaves no room for our pending refund, our refund's end is awaited first.
-    return RecordedReturn(is_recorded=report.amount_cents <= left_cents - original.returning_cents)
+    return report.amount_cents <= left_cents - original.returning_cents
 
 
 def _record(work: UnitOfWork, returned: ListedReturn, original: Transfer) -> Refund:

@@ -196,12 +196,8 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
 
 
 def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
-    return [_judge(there.account, each) for each in there.found]
-
-
-def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionTried:
     costs = "payments are seen when the account is read, not before"
-    profile = read_profile(account.profile_name)
+    profile = read_profile(there.account.profile_name)
     if profile.account.pays_from_webhook_keys:
         costs += f"; {profile.title} sends nothing from a key without one"
     told: dict[Whose | None, str] = {
@@ -211,8 +207,11 @@ def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionT
         "other": f"it is another program's; {costs}",
         None: f"there is none; {costs}: institution webhook set",
     }
-    name = "webhook" if there.key is None else f"webhook {there.key}"
-    return PermissionTried(name=name, is_given=there.whose == "ours", explanation=told[there.whose])
+    names = ["webhook" if each.key is None else f"webhook {each.key}" for each in there.found]
+    return [
+        PermissionTried(name=name, is_given=each.whose == "ours", explanation=told[each.whose])
+        for name, each in zip(names, there.found, strict=True)
+    ]
 
 
 async def _register(institution: Institution, there: RegisteredWebhooks, address: str) -> list[str]:

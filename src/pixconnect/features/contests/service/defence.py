@@ -24,11 +24,11 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTIONS
 from pixconnect.features.institutions.accounts import find_abilities
-from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.institution import OpenAccount
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, is_due
 from pixconnect.features.institutions.service.refund import record_returns
-from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
@@ -241,11 +241,8 @@ async def follow_contests(context: Context, opened: OpenAccount, *, is_called: b
     # The contested payment is recorded first: nothing is read before payments were.
     if "near" not in lasts or not is_due("contests", lasts.get("contests"), every, now, account.lost_at):
         return 0
-    try:
+    async with noting_failure(context, account, "contests"):
         count = await read_contests(context, opened, contests)
-    except InstitutionUnavailable as error:
-        await note_failure(context, account, "contests", error.reason)
-        raise
     # All of it is read again each time, so a contest not recorded now comes again.
     await note_end(context, account, "contests", now, count)
     return count

@@ -36,7 +36,7 @@ from pixconnect.features.institutions.rules.returned_line import (
 from pixconnect.features.institutions.rules.sweep import is_due
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.statement import settle_items
-from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import line as line_store
@@ -77,13 +77,10 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     if "near" not in lasts or not is_new or not await day_store.has_sent(context.pool, account.id, to_day(now - SPAN)):
         return 0
     count = 0
-    try:
+    async with noting_failure(context, account, "sent"):
         async for page in returns.list_returns(now - SPAN, now):
             count += len(page)
             await record_sent_returns(context, account, page)
-    except InstitutionUnavailable as error:
-        await note_failure(context, account, "sent", error.reason)
-        raise
     # All of it is read again each time, so a return not recorded now comes again.
     await note_end(context, account, "sent", now, count)
     return count

@@ -40,7 +40,7 @@ from pixconnect.features.institutions.service.line_judging import find_others, j
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement import list_span, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
-from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, note_failure
+from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import statement_file as statement_file_store
@@ -81,11 +81,8 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
         return 0
     today = to_day(began_at)
     first = await _find_first(context, account, last, began_at)
-    try:
+    async with noting_failure(context, account, "statement"):
         count, _ = await _record(context, account, institution, (first, today))
-    except InstitutionUnavailable as error:
-        await note_failure(context, account, "statement", error.reason)
-        raise
     # After the last page: a crash before it leaves lines, and no day that counts as read whole.
     await note_listed(context, account, (first, today))
     await settle_items(context, account, first)
@@ -259,7 +256,7 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
     count = 0
     wanted = await _list_wanted(context, account, now)
     is_confirmed = any(source.is_own for source in await statement_file_store.list_sources(context.pool, account.id))
-    try:
+    async with noting_failure(context, account, "statement"):
         for day, asked in wanted if is_confirmed else wanted[:1]:
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
@@ -269,9 +266,6 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
             elif asked.ended_at is None and is_confirmed:
                 content = await files.fetch_day_file(asked.name)
                 count += content is not None and await _read(context, account, asked, content)
-    except InstitutionUnavailable as error:
-        await note_failure(context, account, "statement", error.reason)
-        raise
     await note_end(context, account, "statement", now, count)
     return count
 

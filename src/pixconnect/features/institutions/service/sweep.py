@@ -9,7 +9,8 @@ contradicts earlier facts is kept for an operator instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -156,7 +157,7 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
     began_at = context.clock.real_now()
     since = begin_sweep(pace, last, account.opened_at, began_at)
     count, is_whole = 0, True
-    try:
+    async with noting_failure(context, account, pace):
         async for page in institution.list_received(since, began_at, only_returned=pace == "deep"):
             count += len(page)
             known = await _leave_unknown(context, institution, page)
@@ -165,9 +166,6 @@ async def sweep(context: Context, institution: Institution, pace: Pace) -> int:
             near = None if pace == "near" else await day_store.find(context.pool, account.id, "near")
             if pace != "near" and _is_due(context, account, "near", near):
                 await sweep(context, institution, "near")
-    except InstitutionUnavailable as error:
-        await note_failure(context, account, pace, error.reason)
-        raise
     if is_whole:
         await note_end(context, account, pace, began_at, count)
     return count
@@ -199,8 +197,14 @@ async def note_end(
     await day_store.write(context.pool, done)
 
 
-async def note_failure(context: Context, account: InstitutionAccount, pace: Pace, reason: str) -> None:
-    await day_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), reason)
+@asynccontextmanager
+async def noting_failure(context: Context, account: InstitutionAccount, pace: Pace) -> AsyncGenerator[None]:
+    """Record that a reading failed, if its institution gave no answer; the error goes on."""
+    try:
+        yield
+    except InstitutionUnavailable as error:
+        await day_store.note_failure(context.pool, account.id, pace, context.clock.real_now(), error.reason)
+        raise
 
 
 async def expire_account_charges(context: Context, institution: Institution) -> int:

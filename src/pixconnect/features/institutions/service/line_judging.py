@@ -40,8 +40,6 @@ from pixconnect.platform.pool import Connection
 _AROUND: Final = timedelta(days=400)
 """How far from a file's days balances are searched."""
 _AFTER: Final = timedelta(days=35)
-
-
 _BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""

@@ -32,6 +32,11 @@ QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40
 """`pixconnect institution days` lists older open days."""
 _AN_HOUR: Final = timedelta(hours=1)
+UNREAD_MAX: Final = timedelta(minutes=5)
+"""How long an account at an institution may stay unread; one with a longer interval, for three intervals."""
+_CHECK: Final = "institutions"
+CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
+"""An opening may arrive for ten minutes after its request, so one that waits that long is no problem."""
 
 
 class _Accounts(Struct, frozen=True, kw_only=True):
@@ -47,13 +52,6 @@ class _Accounts(Struct, frozen=True, kw_only=True):
             return 0.0
         ended_at = datetime.combine(one.unclosed_on + timedelta(days=1), time.min, SAO_PAULO)
         return (self.real_now - ended_at).total_seconds()
-
-
-UNREAD_MAX: Final = timedelta(minutes=5)
-"""How long an account at an institution may stay unread; one with a longer interval, for three intervals."""
-_CHECK: Final = "institutions"
-CHARGE_WAITS_MAX: Final = timedelta(minutes=15)
-"""An opening may arrive for ten minutes after its request, so one that waits that long is no problem."""
 
 
 async def _look_at_accounts(context: Context, now: datetime) -> _Accounts:

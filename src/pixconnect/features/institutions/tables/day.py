@@ -61,7 +61,6 @@ DAY: Final = Table(
     key=("institution_id", "day"),
 )
 
-
 SWEEP: Final = Table(
     "institution_sweep",
     Sweep,
@@ -71,7 +70,6 @@ SWEEP: Final = Table(
     """,
     key=("institution_id", "pace"),
 )
-
 
 POSITION: Final[LiteralString] = """
     select coalesce(sum(case direction when 'OUT' then principal_cents else -principal_cents end), 0)::bigint

@@ -139,7 +139,6 @@ CHANGES: Final = PendingCalls(
     write={"contents": lambda change: change.contents and encode_contents(change.contents)},
 )
 
-
 OPENINGS: Final = PendingCalls(
     "charge_opening",
     ChargeOpening,
@@ -154,7 +153,6 @@ OPENINGS: Final = PendingCalls(
     read={"contents": (decode_contents, "wanted")},
     write={"wanted": lambda opening: encode_contents(opening.contents)},
 )
-
 
 _NEW: Final = CHANGES.without("id")
 _INSERT: Final[LiteralString] = f"""

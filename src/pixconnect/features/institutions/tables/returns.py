@@ -16,6 +16,16 @@ from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
+GIVE_BACK: Final = Table(
+    "give_back",
+    GiveBack,
+    """
+    transfer_id bigint, holder_id bigint, institution_id smallint, state text, reason text, due_at timestamptz,
+    created_at timestamptz
+    """,
+    key=("transfer_id", "holder_id"),
+)
+
 # Words for a kind may be a payer's. A network name is stronger; but a fee has the name of its Pix.
 _MAY_BE_PIX: Final[LiteralString] = """
     (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
@@ -47,16 +57,6 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
         )
     order by is_named desc, item.day, item.item_id
 """
-
-GIVE_BACK: Final = Table(
-    "give_back",
-    GiveBack,
-    """
-    transfer_id bigint, holder_id bigint, institution_id smallint, state text, reason text, due_at timestamptz,
-    created_at timestamptz
-    """,
-    key=("transfer_id", "holder_id"),
-)
 
 
 async def find_mistaken(

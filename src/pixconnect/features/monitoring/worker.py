@@ -150,7 +150,8 @@ async def _look_at_clients(context: Context, _now: datetime) -> Mapping[str, int
 
 
 async def _look_at_partitions(context: Context, _now: datetime) -> Mapping[str, int]:
-    return (await partition_store.read_ahead(context.pool)).counts
+    counts, _ = await partition_store.read_ahead(context.pool)
+    return counts
 
 
 # fmt: off

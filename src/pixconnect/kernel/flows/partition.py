@@ -87,10 +87,10 @@ def _going_on(failures: list[asyncpg.PostgresError], step: str, of: str) -> Gene
 
 async def check_partitions(pool: Pool) -> None:
     """Health check: partitions exist ahead of the events and deliveries to come."""
-    ahead = await partition_store.read_ahead(pool)
-    fewest = min(ahead.counts.values(), default=0)
+    counts, passed_for = await partition_store.read_ahead(pool)
+    fewest = min(counts.values(), default=0)
     # One is enough while workers run, since they create the next; it is not when no pass has run for a while.
-    if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
+    if fewest < 1 or (fewest < 2 and passed_for > _MISSED_PASSES):
         raise errors.ServiceUnavailable(
             "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
         )
@@ -117,10 +117,10 @@ async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> i
         # Belongs to no holder, so it takes its turn beside all holders.
         with on_behalf_of_all():
             async with context.pool.acquire() as connection:
-                step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
-        looked_count += step.looked_count
-        if step.erased_count:
-            _log.info("texts about people were emptied, since no rule keeps them", kind=kind, count=step.erased_count)
+                checked_count, erased_count = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
+        looked_count += checked_count
+        if erased_count:
+            _log.info("texts about people were emptied, since no rule keeps them", kind=kind, count=erased_count)
     return looked_count
 
 

@@ -83,12 +83,6 @@ async def give_up_old(connection: Connection, retention: timedelta, now: datetim
     return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
 
 
-class FuturePartitions(Struct, frozen=True, kw_only=True):
-    counts: dict[str, int]
-    """Partitions that were created and not begun yet, of events and of deliveries."""
-    passed_for: timedelta
-
-
 _READ_AHEAD: Final[LiteralString] = """
     select parent, count(*) filter (where first_id > last_id_given(parent)) as ahead_count,
         clock_timestamp() - min(passed_at) as passed_for
@@ -96,14 +90,11 @@ _READ_AHEAD: Final[LiteralString] = """
 """
 
 
-async def read_ahead(connection: Connection | Pool) -> FuturePartitions:
-    rows: Sequence[dict[str, object]] = await connection.fetch(_READ_AHEAD)  # type: ignore[assignment]
-    return FuturePartitions(
-        counts={str(row["parent"]): int(str(row["ahead_count"])) for row in rows},
-        passed_for=max(
-            (row["passed_for"] for row in rows if isinstance(row["passed_for"], timedelta)), default=timedelta()
-        ),
-    )
+async def read_ahead(connection: Connection | Pool) -> tuple[dict[str, int], timedelta]:
+    """Count the partitions of each table that were created and not begun yet; and read the time since a worker's last pass."""
+    rows = await connection.fetch(_READ_AHEAD)
+    passed_for = [row["passed_for"] for row in rows if row["passed_for"] is not None]
+    return {row["parent"]: row["ahead_count"] for row in rows}, max(passed_for, default=timedelta())
 
 
 async def set_retention(connection: Connection, retention: timedelta) -> None:
@@ -133,20 +124,17 @@ class Erased(Struct, frozen=True, kw_only=True):
     """``message``, or ``all``: the person too."""
 
 
-class SweepStep(Struct, frozen=True, kw_only=True):
-    looked_count: int
-    """0 at the end of a walk, and while none is due or another worker walks."""
-    erased_count: int
-
-
 # Locks the pass's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.
 _SWEEP: Final[LiteralString] = "select * from sweep_texts($1, $2, $3, $4, $5)"
 
 
-async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods, count_max: int) -> SweepStep:
-    """Check the next rows of a pass over all of a kind; a new pass starts each day."""
+async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods, count_max: int) -> tuple[int, int]:
+    """Check the next rows of a pass over all of a kind, and return how many were checked, and how many of them emptied.
+
+    None are checked at the end of a walk, and while none is due or another worker walks. A new pass starts each day.
+    """
     row = await connection.fetchrow(_SWEEP, kind, count_max, ages.unpaid, ages.message, ages.party)
-    return SweepStep(**row) if row else SweepStep(looked_count=0, erased_count=0)
+    return (row["looked_count"], row["erased_count"]) if row else (0, 0)
 
 
 # The state of the chain is locked before any row: entries are chained before their texts change or after, never meanwhile.

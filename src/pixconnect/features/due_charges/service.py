@@ -1,4 +1,4 @@
-"""Violations of the terms of a charge with a due date, in the central bank's form."""
+"""Violations of the terms of a charge with a due date, in the central bank's form; and the parts of its payments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.features.due_charges.rules import day_amount
-from pixconnect.features.due_charges.tables import PAID_AMOUNTS
 from pixconnect.features.pix_api.rules import Violation
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.rules.charge import Charge
@@ -17,6 +16,9 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, D
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import lookup
+from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.table import Part, Table
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
 
@@ -101,6 +103,26 @@ def _find_value(terms: DueTerms, refused: day_amount.RefusedTerm) -> str | None:
             dated = terms.discount.dated[refused.place]
             is_of_date = refused.reason in ("after_due_date", "date_again")
             return dated.until.isoformat() if is_of_date else format_reais(dated.value)
+
+
+PAID_AMOUNT: Final = Table(
+    "paid_amount",
+    day_amount.PaidAmount,
+    """
+    transfer_id bigint, holder_id bigint, charge_id bigint, amount_cents bigint, original_cents bigint, fine_cents bigint,
+    interest_cents bigint, rebate_cents bigint, discount_cents bigint
+    """,
+    key=("transfer_id", "holder_id"),
+)
+
+INSERT_PAID_AMOUNT: Final = Part[day_amount.PaidAmount](
+    name="paid_amount_row",
+    sql=f"insert into paid_amount ({PAID_AMOUNT.names}) {PAID_AMOUNT.rows}",
+    arguments=PAID_AMOUNT.arrays,
+)
+PAID_AMOUNTS: Final = Fact(rank=50, inserts=(INSERT_PAID_AMOUNT,), key=None)
+
+find_paid_amounts: Final = lookup.by_pairs(PAID_AMOUNT, "transfer_id")
 
 
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
-from pixconnect.features.due_charges.tables import find_paid_amounts
+from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store

@@ -111,7 +111,7 @@ async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
         asked = charge_body.read_patch(kind.entity, request.body.require(kind.entity))
     except Violated:
         # A missing charge precedes mistakes in the body.
-        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
+        await charge_usecases.find_charge(services.context, request.caller, txid, kind.entity)
         raise
     patched = await charge_usecases.patch_charge(
         services.context,
@@ -131,7 +131,7 @@ async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
     revision = parameters.integer("revisao")
     # A missing charge precedes mistakes in the query, and in a body.
     if parameters.violations.rows:
-        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
+        await charge_usecases.find_charge(services.context, request.caller, txid, kind.entity)
     parameters.raise_if_any()
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
     paid_by = await charge_usecases.find_pix(services.context, [read])

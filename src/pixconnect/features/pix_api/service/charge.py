@@ -135,7 +135,7 @@ async def read_charge(
     revision: int | None = None,
     kind: LocationKind = location_rules.AT_ONCE,
 ) -> StandardCharge:
-    charge = await _find(context, caller, txid, kind)
+    charge = await find_charge(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0
     if revision is not None and revision != latest:
         earlier = await charge_store.find_revision(context.pool, charge.holder_id, charge.id, revision)
@@ -152,14 +152,8 @@ async def read_charge(
     )
 
 
-async def check_charge(
-    context: Context, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
-) -> None:
-    """Raise ``NotFound`` for a missing charge, before anything else of a request is checked."""
-    await _find(context, caller, txid, kind)
-
-
-async def _find(context: Context, caller: Caller, txid: str, kind: LocationKind) -> Charge:
+async def find_charge(context: Context, caller: Caller, txid: str, kind: LocationKind) -> Charge:
+    """Find the charge; raises ``NotFound``, before anything else of a request is checked."""
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
     if charge is None or location_rules.location_kind_of(charge) != kind:
         raise errors.NotFound("txid: there is no such charge")

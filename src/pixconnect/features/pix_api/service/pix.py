@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.features.contests.rules.infraction import REFUND_REASONS
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
-from pixconnect.features.due_charges.tables import find_paid_amounts
+from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch, Violated, Violation
 from pixconnect.kernel.flows.context import Context

@@ -183,7 +183,7 @@ _RECORDS: Final = (
 
 
 class EfiInstitution(StandardInstitution):
-    """The ports ``Institution``, ``DayFiles`` and ``SentReturns``."""
+    """Also the ports ``DayFiles`` and ``SentReturns``."""
 
     @property
     def traits(self) -> InstitutionTraits:

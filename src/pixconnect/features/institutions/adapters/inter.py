@@ -182,8 +182,6 @@ _KINDS: Final = dict[str, ItemKind](
 
 
 class InterInstitution(StandardInstitution):
-    """The port ``Institution``."""
-
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         super().__init__(parts, profile)
         self._one_scroll = asyncio.Lock()

@@ -21,7 +21,7 @@ from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
 from pixconnect.features.institutions.adapters.pace import CallPaces
 from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
-from pixconnect.features.institutions.adapters.standard import StandardInstitution
+from pixconnect.features.institutions.adapters.standard import ConnectedInstitution, StandardInstitution
 from pixconnect.features.institutions.adapters.token import AccountTokens, BareKey
 from pixconnect.features.institutions.adapters.woovi import WooviInstitution
 from pixconnect.features.institutions.profiles.account_traits import Pace
@@ -56,7 +56,7 @@ def read_account_certificates(credential: Credential, account: InstitutionAccoun
 
 _BOUNDS: Final = CallBounds()
 _SENDING_TOKENS: Final = Pace(routes=("token",), burst=1, per_minute=1)
-_KINDS: Final = dict[str, type[StandardInstitution | WooviInstitution]](
+_KINDS: Final = dict[str, type[ConnectedInstitution]](
     efi=EfiInstitution,
     inter=InterInstitution,
     sicoob=SicoobInstitution,

@@ -162,7 +162,7 @@ _WORDS: Final = list[tuple[str, ItemKind]](
 
 
 class SicoobInstitution(StandardInstitution):
-    """The ports ``Institution`` and ``FirstStep``."""
+    """Also the port ``FirstStep``."""
 
     @property
     def traits(self) -> InstitutionTraits:

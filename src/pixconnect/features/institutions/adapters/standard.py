@@ -1,18 +1,17 @@
 """An account at an institution with the central bank's Pix API, by its profile.
 
 The differences are data: paths, conclusive refusals, words for absence. An institution's additions to the standard are in
-subclasses in files of their own.
+subclasses in files of their own. ``ConnectedInstitution`` has what institutions with another API need too.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from msgspec import structs
 
-from pixconnect.features.contests.rules.contest import Contests
 from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain, read_required
 from pixconnect.features.institutions.adapters.message import Content
 from pixconnect.features.institutions.adapters.paging import PagedList, format_second, list_rows
@@ -29,8 +28,7 @@ from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     ChargeTerms,
-    DayFiles,
-    InstitutionItem,
+    Institution,
     InstitutionTraits,
     InstitutionUnavailable,
     ListedRefund,
@@ -40,19 +38,18 @@ from pixconnect.features.institutions.rules.institution import (
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
-    SendAnswer,
     UnknownOutcome,
     Webhook,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 
 _TXID_LENGTH: Final = 32
 _DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-_ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
+ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
+ANOTHER_REFUND: Final = "the institution answered another refund than we asked for"
 _PATHS: Final = dict[str, str](
     [
         ("cob.criar_com_txid", "/cob/{txid}"),
@@ -72,8 +69,8 @@ _PATHS: Final = dict[str, str](
 ReadT = TypeVar("ReadT")
 
 
-class StandardInstitution:
-    """The port ``features.institutions.rules.institution.Institution``."""
+class ConnectedInstitution(Institution):
+    """An account by its calls, in any API."""
 
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         self._profile = profile
@@ -91,24 +88,49 @@ class StandardInstitution:
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
             lifetime_max_s=self._known.lifetime_max_s,
+        )
+
+    async def close(self) -> None:
+        self._calls.close()
+        self._sending.close()
+
+    def _is_absent(self, content: Content) -> bool:
+        """Whether an answer reports that the named thing does not exist."""
+        is_named = content.status == 400 and content.name in self._known.absent
+        return bool(content.members) and (content.status == 404 or is_named)
+
+    def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
+        """Read an answer; ``None`` if the institution reports that it does not exist. Anything else must be readable."""
+        return None if self._is_absent(content) else self._read_required(content, read, calls)
+
+    def _read_required(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT:
+        return read_required(calls or self._calls, content, read)
+
+    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+        answer = await self._calls.change(change)
+        if not isinstance(answer, Content):
+            raise InstitutionUnavailable(answer.reason, answer.retry_after if isinstance(answer, NotSent) else None)
+        is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
+        if not answer.is_success and not is_absent:
+            raise self._calls.refuse(answer, *secrets)
+
+    def _judge_tried(self, name: str, content: Content, *, is_absent: bool = False) -> PermissionTried:
+        if content.is_success or is_absent:
+            return PermissionTried(name=name, is_given=True)
+        explanation = self._calls.describe(content)
+        return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
+
+
+class StandardInstitution(ConnectedInstitution):
+    @property
+    def traits(self) -> InstitutionTraits:
+        return structs.replace(
+            super().traits,
             has_balance=False,
             # The standard makes the id the refund's identity: a second one under it is answered or refused.
             repeats_refunds=True,
             opens_due=True,
         )
-
-    @property
-    def day_files(self) -> DayFiles | None:
-        return None
-
-    @property
-    def contests(self) -> Contests | None:
-        # Neither the standard nor most documents have contests.
-        return None
-
-    @property
-    def sent_returns(self) -> SentReturns | None:
-        return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         # Never without our txid, which makes a repetition idempotent.
@@ -123,7 +145,7 @@ class StandardInstitution:
         content = await self._calls.read("charge", path)
         charge = self._read_found(content, lambda: decode_charge(content.members))
         if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
-            raise InstitutionUnavailable(_ANOTHER_CHARGE)
+            raise InstitutionUnavailable(ANOTHER_CHARGE)
         return charge
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
@@ -169,7 +191,7 @@ class StandardInstitution:
         refusals = self._known.refund_refusals
         refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
         if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
-            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+            return UnknownOutcome(reason=ANOTHER_REFUND)
         return refund
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
@@ -177,26 +199,8 @@ class StandardInstitution:
         content = await self._calls.read("refund", path)
         refund = self._read_found(content, lambda: decode_refund(content.members))
         if refund is not None and refund.id != refund_id:
-            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+            raise InstitutionUnavailable(ANOTHER_REFUND)
         return refund
-
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
-        return NotSent(reason="the central bank's API sends nothing")
-
-    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        raise InstitutionUnavailable("the central bank's API sends nothing")
-
-    async def read_balance(self) -> int:
-        raise InstitutionUnavailable("the central bank's API has no balance")
-
-    async def read_closing_balance(self, day: date) -> int | None:
-        return None
-
-    async def list_statement(
-        self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
-        raise InstitutionUnavailable("the central bank's API has no statement")
-        yield ()
 
     async def list_webhooks(self) -> Sequence[Webhook]:
         # By key, since not all institutions have a list, and other owners' keys are not ours to read.
@@ -242,10 +246,6 @@ class StandardInstitution:
             )
         return tried
 
-    async def close(self) -> None:
-        self._calls.close()
-        self._sending.close()
-
     # Institutions' additions.
 
     def _webhook_headers(self) -> Mapping[str, str]:
@@ -279,7 +279,7 @@ class StandardInstitution:
         change = ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
         charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
         if isinstance(charge, OpenedCharge) and not is_asked(charge):
-            return UnknownOutcome(reason=_ANOTHER_CHARGE)
+            return UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge
 
     def _judge(
@@ -300,26 +300,6 @@ class StandardInstitution:
                 )
         return UnknownOutcome(reason=reason)
 
-    def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
-        """Read an answer; ``None`` if the institution reports that it does not exist. Anything else must be readable."""
-        is_named = content.status == 400 and content.name in self._known.absent
-        if content.members and (content.status == 404 or is_named):
-            return None
-        return self._read_required(content, read, calls)
-
-    def _read_required(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT:
-        return read_required(calls or self._calls, content, read)
-
-    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
-        answer = await self._calls.change(change)
-        if isinstance(answer, NotSent):
-            raise InstitutionUnavailable(answer.reason, answer.retry_after)
-        if isinstance(answer, UnknownOutcome):
-            raise InstitutionUnavailable(answer.reason)
-        is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
-        if not answer.is_success and not is_absent:
-            raise self._calls.refuse(answer, *secrets)
-
     async def _find_webhook(self, key: str) -> Webhook | None:
         content = await self._calls.read("webhook", self._path("webhook", chave=key))
         return self._read_found(
@@ -334,18 +314,13 @@ class StandardInstitution:
     async def _try(self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
         content = await self._calls.read(route, path, query)
         is_absent = content.status == 404 or content.name in self._known.absent
-        if content.is_success or is_absent:
-            return PermissionTried(name=name, is_given=True)
-        is_refused = content.status == 403
-        return PermissionTried(
-            name=name, is_given=False if is_refused else None, explanation=self._calls.describe(content)
-        )
+        return self._judge_tried(name, content, is_absent=is_absent)
 
     async def _try_key(self, key: str) -> PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
         # A key's webhook may be absent; an existing one proves that the key is ours.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
-        return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
+        return structs.replace(tried, explanation=told)
 
 
 def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:

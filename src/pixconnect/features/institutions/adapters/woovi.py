@@ -5,18 +5,18 @@ No text of its errors is conclusive, so no sent call is ever finally refused; an
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
-from typing import Final, TypeVar
+from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.contests.rules.contest import Contests
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain, read_required
+from pixconnect.features.institutions.adapters.calls import CallParts, ChangingCall, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.paging import split
+from pixconnect.features.institutions.adapters.standard import ANOTHER_CHARGE, ANOTHER_REFUND, ConnectedInstitution
 from pixconnect.features.institutions.adapters.woovi_records import (
     find_charge_name,
     list_ids,
@@ -29,8 +29,6 @@ from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     ChargeTerms,
-    DayFiles,
-    InstitutionItem,
     InstitutionTraits,
     InstitutionUnavailable,
     ListedRefund,
@@ -45,7 +43,7 @@ from pixconnect.features.institutions.rules.institution import (
     Webhook,
 )
 from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds
 
@@ -61,16 +59,10 @@ _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
 _WEBHOOK_NAME: Final = "pixconnect"
 _ID_MAX: Final = 100
 
-ReadT = TypeVar("ReadT")
 
-
-class WooviInstitution:
-    """The port ``Institution``."""
-
+class WooviInstitution(ConnectedInstitution):
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
-        self._account, self._clock, self._entropy = parts.account, parts.clock, parts.entropy
-        self._known = profile.account
-        self._calls, self._certificates = Calls(parts), parts.certificates
+        super().__init__(parts, profile)
         self._account_paths = (f"{_ROOT}/account/", f"{_ROOT}/account")
         options = parts.account.options
         self._has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
@@ -80,14 +72,11 @@ class WooviInstitution:
 
     @property
     def traits(self) -> InstitutionTraits:
-        return InstitutionTraits(
+        # It has a statement, and no source says whether its amounts are cents or reais.
+        return structs.replace(
+            super().traits,
             takes_our_txid=False,
             has_webhook_per_key=False,
-            shows_payer=self._known.shows_payer,
-            list_lag=timedelta(seconds=self._known.list_lag_s),
-            lifetime_min_s=self._known.lifetime_min_s,
-            certificates=self._certificates,
-            lifetime_max_s=self._known.lifetime_max_s,
             sends=("KEY", "MANUAL", "QRCODE"),
             states_amount_of_code=True,
             # A second payment under a name is refused. The effect of a second approval is unknown, so nothing is begun twice.
@@ -96,19 +85,8 @@ class WooviInstitution:
             sends_per_s=self._account.sends_at_once / OUTCOME_S,
         )
 
-    @property
-    def day_files(self) -> DayFiles | None:
-        return None
-
-    @property
-    def contests(self) -> Contests | None:
-        # Its document names disputes and their evidence, without a schema.
-        return None
-
-    @property
-    def sent_returns(self) -> SentReturns | None:
-        # The names in its list of movements are undocumented.
-        return None
+    # Its document names disputes and their evidence, without a schema; the names in its list of movements, by which returns of
+    # sent Pix could be found, are undocumented.
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         if terms.due is not None:
@@ -127,14 +105,14 @@ class WooviInstitution:
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.
         if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
-            return UnknownOutcome(reason="the institution answered another charge than we asked for")
+            return UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge
 
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
         charge = self._read_found(content, lambda: self._read_charge(content.members))
         if charge is not None and charge.txid != txid:
-            raise InstitutionUnavailable("the institution answered another charge than we asked for")
+            raise InstitutionUnavailable(ANOTHER_CHARGE)
         return charge
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
@@ -202,7 +180,7 @@ class WooviInstitution:
             self._calls, change, lambda members: read_cents_refund(wire.take_members(members, "refund"))
         )
         if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
-            return UnknownOutcome(reason="the institution answered another refund than we asked for")
+            return UnknownOutcome(reason=ANOTHER_REFUND)
         return refund
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
@@ -212,7 +190,7 @@ class WooviInstitution:
             content, lambda: read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
         )
         if refund is not None and refund.id != refund_id:
-            raise InstitutionUnavailable("the institution answered another refund than we asked for")
+            raise InstitutionUnavailable(ANOTHER_REFUND)
         return refund
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
@@ -223,7 +201,7 @@ class WooviInstitution:
 
     async def read_balance(self) -> int:
         content = await self._read_accounts()
-        return read_required(self._calls, content, lambda: _read_total(content.members, self._account.account))
+        return self._read_required(content, lambda: _read_total(content.members, self._account.account))
 
     async def _read_accounts(self) -> Content:
         """Read the list of accounts; its path ends with a slash in the API document, and without one elsewhere."""
@@ -235,15 +213,6 @@ class WooviInstitution:
                     self._account_paths = (path,)
                     return content
         return await self._calls.read("account", last, body_max=LIST_MAX)
-
-    async def read_closing_balance(self, day: date) -> int | None:
-        return None
-
-    async def list_statement(
-        self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
-        raise InstitutionUnavailable("no source says whether the amounts of Woovi's statement are cents or reais")
-        yield ()
 
     async def list_webhooks(self) -> Sequence[Webhook]:
         return [
@@ -282,9 +251,6 @@ class WooviInstitution:
             *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
         ]
 
-    async def close(self) -> None:
-        self._calls.close()
-
     async def _find_open(self, txid: str) -> OpenedCharge | NotSent | UnknownOutcome:
         """Find the charge in its present state, before any change."""
         try:
@@ -307,14 +273,12 @@ class WooviInstitution:
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
-        rows = read_required(self._calls, content, lambda: wire.take_rows(content.members, "transactions"))
+        rows = self._read_required(content, lambda: wire.take_rows(content.members, "transactions"))
         page = as_members(content.members.get("pageInfo")) or {}
         # Only the documentation has this member, and not the API document.
         has_count = page.get("totalCount") is not None
         count = (
-            read_required(self._calls, content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX))
-            if has_count
-            else 0
+            self._read_required(content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
         )
         return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
@@ -331,7 +295,7 @@ class WooviInstitution:
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
-        for found in read_required(self._calls, content, lambda: wire.take_rows(content.members, "refunds")):
+        for found in self._read_required(content, lambda: wire.take_rows(content.members, "refunds")):
             try:
                 refunds.append(read_cents_refund(as_members(found) or {}))
             except wire.Malformed as error:
@@ -340,30 +304,15 @@ class WooviInstitution:
 
     async def _read_webhooks(self) -> Sequence[object]:
         content = await self._calls.read("webhook", f"{_ROOT}/webhook", body_max=LIST_MAX)
-        return read_required(self._calls, content, lambda: wire.take_rows(content.members, "webhooks"))
+        return self._read_required(content, lambda: wire.take_rows(content.members, "webhooks"))
 
-    def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
+    def _is_absent(self, content: Content) -> bool:
         # A query by name alone gets 400 only for not found.
-        if content.status in (400, 404) and content.members:
-            return None
-        return read_required(self._calls, content, read)
-
-    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
-        answer = await self._calls.change(change)
-        if not isinstance(answer, Content):
-            raise InstitutionUnavailable(answer.reason)
-        if not answer.is_success:
-            raise self._calls.refuse(answer, *secrets)
+        return bool(content.members) and content.status in (400, 404)
 
     async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
         content = await self._calls.read("account", path, query, body_max=LIST_MAX)
-        return self._judge_tried(name, content, may_be_absent=not query)
-
-    def _judge_tried(self, name: str, content: Content, *, may_be_absent: bool = False) -> PermissionTried:
-        if content.is_success or (may_be_absent and content.status in (400, 404)):
-            return PermissionTried(name=name, is_given=True)
-        explanation = self._calls.describe(content)
-        return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
+        return self._judge_tried(name, content, is_absent=not query and content.status in (400, 404))
 
 
 def _read_total(members: Mapping[str, object], number: str) -> int:

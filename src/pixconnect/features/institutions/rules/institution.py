@@ -282,15 +282,15 @@ class Sender(Protocol):
     @property
     def sent_returns(self) -> SentReturns | None:
         """``None`` if the institution does not list payees' returns."""
-        ...
+        return None
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         """Send a Pix under our name; only where ``traits.sends``."""
-        ...
+        return NotSent(reason="the central bank's API sends nothing")
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         """Read a Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
-        ...
+        raise InstitutionUnavailable("the central bank's API sends nothing")
 
     async def close(self) -> None:
         """Close connections and discard the account's token."""
@@ -298,7 +298,10 @@ class Sender(Protocol):
 
 
 class Institution(Sender, Protocol):
-    """One account. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
+    """One account. The adapter bounds each call in time and size, keeps to the budgets, and renews its token.
+
+    Parts with a body are those that the central bank's API lacks.
+    """
 
     @property
     def traits(self) -> InstitutionTraits: ...
@@ -306,12 +309,12 @@ class Institution(Sender, Protocol):
     @property
     def day_files(self) -> DayFiles | None:
         """The institution's files of past days, which are authoritative; ``None`` if it has none."""
-        ...
+        return None
 
     @property
     def contests(self) -> Contests | None:
         """``None`` if the institution reports no contests."""
-        ...
+        return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         """Open a charge under its txid; if that exists already, ``UnknownOutcome``: the charge must be read."""
@@ -349,15 +352,15 @@ class Institution(Sender, Protocol):
 
     async def read_balance(self) -> int:
         """Read the balance in cents, including blocked money if reported; only with ``traits.has_balance``."""
-        ...
+        raise InstitutionUnavailable("the central bank's API has no balance")
 
     async def read_closing_balance(self, day: date) -> int | None:
         """Read the balance at the end of a day, as ``read_balance``; ``None`` if the institution does not report it."""
-        ...
+        return None
 
     def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
         """List lines of whole days, both included; only with ``traits.has_statement``."""
-        ...
+        raise InstitutionUnavailable("the institution has no statement that can be read")
 
     async def list_webhooks(self) -> Sequence[Webhook]: ...
 

@@ -24,13 +24,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.institutions.adapters.connection import (
-    AnswerLost,
-    CallBounds,
-    InstitutionConnection,
-    InstitutionHost,
-    NoConnection,
-)
+from pixconnect.features.institutions.adapters.connection import AnswerLost, NoConnection
 from pixconnect.features.institutions.adapters.message import (
     BODY_MAX,
     FILE_MAX,
@@ -40,19 +34,16 @@ from pixconnect.features.institutions.adapters.message import (
     read_wait,
     write_request,
 )
-from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
-from pixconnect.features.institutions.adapters.token import NoToken, Tokens
+from pixconnect.features.institutions.adapters.pace import BudgetSpent
+from pixconnect.features.institutions.adapters.token import CallParts, NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
-from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Route
-from pixconnect.features.institutions.rules.account import AccountCertificate, Credential, InstitutionAccount
+from pixconnect.features.institutions.profiles.account_traits import Route
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     InstitutionUnavailable,
     NotSent,
     UnknownOutcome,
 )
-from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.entropy import Entropy
 from pixconnect.platform.http.client import ReceivedAnswer
 
 READ_PATIENCE_S: Final = 60.0
@@ -71,7 +62,7 @@ _ACCEPTED: Final = "application/json, application/problem+json"
 TakenT = TypeVar("TakenT")
 
 
-class ChangingCall(Struct, frozen=True, kw_only=True):
+class Call(Struct, frozen=True, kw_only=True):
     route: Route
     method: str
     path: str
@@ -96,31 +87,13 @@ class _Sent(Struct, frozen=True, kw_only=True):
         return "_Sent(...)"
 
 
-class CallParts(Struct, frozen=True, kw_only=True):
-    connection: InstitutionConnection
-    host: InstitutionHost
-    account: InstitutionAccount
-    credential: Credential
-    traits: AccountTraits
-    tokens: Tokens
-    sending_tokens: Tokens
-    """The tokens for sending, if these are not requested by scope."""
-    paces: CallPaces
-    clock: Clock
-    entropy: Entropy
-    bounds: CallBounds
-    certificates: Sequence[AccountCertificate]
-    note: Callable[[str], None]
-    """Receives each call's outcome, in one word."""
-
-
 class Calls:
     """All calls of one account; its errors contain no secrets."""
 
-    def __init__(self, parts: CallParts) -> None:
-        self._parts = parts
+    def __init__(self, parts: CallParts, tokens: Tokens) -> None:
+        self._parts, self._tokens = parts, tokens
         self._account, self._credential, self._traits = parts.account, parts.credential, parts.traits
-        self._tokens, self._paces, self._clock = parts.tokens, parts.paces, parts.clock
+        self._paces, self._clock = parts.paces, parts.clock
         self._authorization = ""
 
     def close(self) -> None:
@@ -152,17 +125,18 @@ class Calls:
         self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
     ) -> Content:
         """Make a reading call and return the answer: a success, or a readable refusal."""
-        return await self._ask(route, path, query or {}, body_max, self._read_answer)
+        call = Call(route=route, method="GET", path=path, query=query or {})
+        return await self._ask(call, body_max, lambda answer: read_answer(answer, self._clock.real_now()))
 
     async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
         """Fetch a file that is no JSON: the status and the octets."""
-        return await self._ask(route, path, {}, FILE_MAX, _take_file)
+        return await self._ask(Call(route=route, method="GET", path=path), FILE_MAX, _take_file)
 
     async def wait(self, route: Route, patience_s: float) -> None:
         """Wait for the turn of a later call, at most this long."""
         await self._paces.wait(route, patience_s)
 
-    async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
+    async def change(self, change: Call) -> Content | NotSent | UnknownOutcome:
         """Send a changing call once; never raises for the institution's behaviour."""
         sent = await self._send(change)
         if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
@@ -178,7 +152,7 @@ class Calls:
         if not _is_conclusive(status):
             return UnknownOutcome(reason=f"the institution answered {status}")
         try:
-            return self._read_answer(sent.answer)
+            return read_answer(sent.answer, self._clock.real_now())
         except MalformedAnswer as error:
             return UnknownOutcome(reason=str(error))
 
@@ -198,11 +172,11 @@ class Calls:
         reason = self.describe(content, *secrets)
         return InstitutionUnavailable(reason, _as_wait(content.wait_s), is_refusal=content.status in _REFUSED)
 
-    async def _send(self, change: ChangingCall) -> _Sent | NotSent | UnknownOutcome:
+    async def _send(self, change: Call) -> _Sent | NotSent | UnknownOutcome:
         body = None if change.body is None else msgspec.json.encode(change.body)
         try:
             authorization = await self._authorize()
-            request = self._write(authorization, change.method, change.path, change.query, change.headers, body)
+            request = self._write(authorization, change, body)
             await self._paces.take(change.route, change.patience_s)
             if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
                 return NotSent(reason="it is too late for this call")
@@ -221,16 +195,14 @@ class Calls:
         self._paces.note_success(change.route)
         return _Sent(answer=answer, authorization=authorization)
 
-    async def _ask(
-        self, route: Route, path: str, query: Mapping[str, str], body_max: int, take: Callable[[ReceivedAnswer], TakenT]
-    ) -> TakenT:
+    async def _ask(self, call: Call, body_max: int, take: Callable[[ReceivedAnswer], TakenT]) -> TakenT:
         began_s = self._clock.monotonic_s()
         has_renewed, tried_max = False, self._parts.bounds.tried_max
         # One round more than there are tries: one of them may only find that the token has expired.
         for tried_count in range(1, tried_max + 2):
             failure: InstitutionUnavailable
             try:
-                sent = await self._ask_once(route, path, query, body_max)
+                sent = await self._ask_once(call, body_max)
                 answer = sent.answer
                 if answer.status_code in self._traits.token_ended and not has_renewed:
                     has_renewed = True
@@ -238,9 +210,9 @@ class Calls:
                     continue
                 if _is_conclusive(answer.status_code):
                     taken = take(answer)
-                    self._paces.note_success(route)
+                    self._paces.note_success(call.route)
                     return taken
-                failure = self._judge(route, answer)
+                failure = self._judge(call.route, answer)
             except (AnswerLost, MalformedAnswer) as error:
                 failure = InstitutionUnavailable(str(error))
             took_s = self._clock.monotonic_s() - began_s
@@ -251,11 +223,11 @@ class Calls:
             await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
         raise InstitutionUnavailable("the institution rejects our tokens")
 
-    async def _ask_once(self, route: Route, path: str, query: Mapping[str, str], body_max: int) -> _Sent:
+    async def _ask_once(self, call: Call, body_max: int) -> _Sent:
         try:
             authorization = await self._authorize()
-            request = self._write(authorization, "GET", path, query, {}, None)
-            await self._paces.take(route, READ_PATIENCE_S)
+            request = self._write(authorization, call, None)
+            await self._paces.take(call.route, READ_PATIENCE_S)
             exchange_s = _FILE_S if body_max == FILE_MAX else None
             answer = await self._exchange(request, body_max, exchange_s=exchange_s)
         except NoToken as refused:
@@ -287,15 +259,7 @@ class Calls:
         self._parts.note(_name_outcome(answer.status_code))
         return answer
 
-    def _write(
-        self,
-        authorization: str,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> bytes:
+    def _write(self, authorization: str, call: Call, body: bytes | None) -> bytes:
         # For redacting it from repeated texts.
         self._authorization = authorization
         named = dict(
@@ -307,15 +271,12 @@ class Calls:
         known = {"Authorization": authorization, "Accept": _ACCEPTED}
         if body is not None:
             known["Content-Type"] = _JSON
-        sent = known | {name: value for name, value in own.items() if value} | dict(headers)
-        return write_request(self._parts.host, method, self._place(path), {**query, **asked}, sent, body)
-
-    def _place(self, path: str) -> str:
+        sent = known | {name: value for name, value in own.items() if value} | dict(call.headers)
+        path, places = call.path, self._traits.homologation_paths
         if self._account.environment == "homologation":
-            for usual, there in self._traits.homologation_paths.items():
-                if path.startswith(usual):
-                    return there + path.removeprefix(usual)
-        return path
+            usual = next(filter(path.startswith, places), "")
+            path = places.get(usual, "") + path.removeprefix(usual)
+        return write_request(self._parts.host, call.method, path, {**call.query, **asked}, sent, body)
 
     def _judge(self, route: Route, answer: ReceivedAnswer) -> InstitutionUnavailable:
         status = answer.status_code
@@ -331,9 +292,6 @@ class Calls:
 
     def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
         return timedelta(seconds=self._paces.pause(route, read_wait(answer, self._clock.real_now())))
-
-    def _read_answer(self, answer: ReceivedAnswer) -> Content:
-        return read_answer(answer, self._clock.real_now())
 
 
 def _unavailable(refused: NoToken) -> InstitutionUnavailable:
@@ -379,7 +337,7 @@ def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) ->
 
 async def obtain(
     calls: Calls,
-    change: ChangingCall,
+    change: Call,
     read: Callable[[Mapping[str, object]], TakenT],
     judge: Callable[[Content], CertainRefusal | UnknownOutcome] | None = None,
 ) -> TakenT | CertainRefusal | NotSent | UnknownOutcome:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.contests.rules.contest import Contests
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import ChangingCall, obtain
+from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.efi_contests import EfiContests
 from pixconnect.features.institutions.adapters.message import Content, as_list, as_members
 from pixconnect.features.institutions.adapters.paging import PagedList, list_rows
@@ -234,7 +234,7 @@ class EfiInstitution(StandardInstitution):
 
     async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
         """Find why a dynamic code must not be paid, by reading it at Efi; that moves nothing."""
-        change = ChangingCall(
+        change = Call(
             route="send",
             method="POST",
             path=_CODE,
@@ -255,7 +255,7 @@ class EfiInstitution(StandardInstitution):
     async def _put(
         self, pix: OutgoingPix, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
     ) -> SendAnswer:
-        change = ChangingCall(
+        change = Call(
             route="send",
             method="PUT",
             path=path,
@@ -295,7 +295,7 @@ class EfiInstitution(StandardInstitution):
         body = {"dataMovimento": day.isoformat(), "tipoRegistros": dict.fromkeys(_RECORDS, True)}
         path = f"{_REPORTS}/extrato-conciliacao"
         answer = await self._calls.change(
-            ChangingCall(route="statement", method="POST", path=path, body=body, repeated_on=self._ended)
+            Call(route="statement", method="POST", path=path, body=body, repeated_on=self._ended)
         )
         if not isinstance(answer, Content):
             raise InstitutionUnavailable(answer.reason)

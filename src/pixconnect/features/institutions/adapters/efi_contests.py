@@ -12,7 +12,7 @@ from typing import Final
 
 from pixconnect.features.contests.rules.contest import ContestWord, ListedContest
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import Calls, ChangingCall
+from pixconnect.features.institutions.adapters.calls import Call, Calls
 from pixconnect.features.institutions.adapters.message import Content, as_members
 from pixconnect.features.institutions.adapters.paging import PagedList, list_rows
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
@@ -67,7 +67,7 @@ class EfiContests:
 
     async def defend(self, defence: Defence) -> DefenceAnswer:
         answer = await self._calls.change(
-            ChangingCall(
+            Call(
                 route="account",
                 method="POST",
                 path=f"{CONTESTS}/{defence.name}/defesa",

@@ -21,9 +21,10 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain
+from pixconnect.features.institutions.adapters.calls import Call, Calls, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_list, as_members
 from pixconnect.features.institutions.adapters.standard import StandardInstitution
+from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.wire import find_first, find_listed_payee
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
@@ -203,7 +204,7 @@ class InterInstitution(StandardInstitution):
         body = write_send(pix)
         if body is None:
             return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
-        change = ChangingCall(
+        change = Call(
             route="send",
             method="POST",
             path=_SEND,

@@ -5,12 +5,9 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from cryptography import x509
-from msgspec import structs
 
-from pixconnect.features.institutions.adapters.calls import CallParts
 from pixconnect.features.institutions.adapters.connection import (
     CallBounds,
     InstitutionConnection,
@@ -22,9 +19,8 @@ from pixconnect.features.institutions.adapters.inter import InterInstitution
 from pixconnect.features.institutions.adapters.pace import CallPaces
 from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
 from pixconnect.features.institutions.adapters.standard import ConnectedInstitution, StandardInstitution
-from pixconnect.features.institutions.adapters.token import AccountTokens, BareKey
+from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi import WooviInstitution
-from pixconnect.features.institutions.profiles.account_traits import Pace
 from pixconnect.features.institutions.profiles.profile import NAMES, InstitutionProfile, read_profile
 from pixconnect.features.institutions.rules.account import (
     AccountCertificate,
@@ -32,7 +28,6 @@ from pixconnect.features.institutions.rules.account import (
     Credential,
     InstitutionAccount,
     find_address_fault,
-    token_address,
 )
 from pixconnect.features.institutions.rules.institution import Institution
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
@@ -55,7 +50,6 @@ def read_account_certificates(credential: Credential, account: InstitutionAccoun
 
 
 _BOUNDS: Final = CallBounds()
-_SENDING_TOKENS: Final = Pace(routes=("token",), burst=1, per_minute=1)
 _KINDS: Final = dict[str, type[ConnectedInstitution]](
     efi=EfiInstitution,
     inter=InterInstitution,
@@ -104,18 +98,15 @@ def open_institution(
         tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
     except ClientCertificateError as error:
         raise InvalidInstitutionAccount(f"certificate_file, private_key_file, ca_file: {error}") from None
-    connection = connect(tls, bounds)
-    paces = CallPaces(profile.account, clock, entropy, is_homologation=account.environment == "homologation")
-    tokens = _open_tokens(account, credential, profile, connection, paces, clock)
+    is_homologation = account.environment == "homologation"
     parts = CallParts(
-        connection=connection,
+        connection=connect(tls, bounds),
         host=parse_institution_host(account.base_url),
         account=account,
         credential=credential,
         traits=profile.account,
-        tokens=tokens,
-        sending_tokens=_open_sending_tokens(account, credential, profile, connection, clock, entropy) or tokens,
-        paces=paces,
+        token=profile.token,
+        paces=CallPaces(profile.account, clock, entropy, is_homologation=is_homologation),
         clock=clock,
         entropy=entropy,
         bounds=bounds,
@@ -131,51 +122,3 @@ def find_profile(account: InstitutionAccount) -> InstitutionProfile:
     if name not in NAMES:
         raise InvalidInstitutionAccount(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
     return read_profile(name)
-
-
-def _open_sending_tokens(
-    account: InstitutionAccount,
-    credential: Credential,
-    profile: InstitutionProfile,
-    connection: InstitutionConnection,
-    clock: Clock,
-    entropy: Entropy,
-) -> BareKey | AccountTokens | None:
-    """Open the separate tokens for sending; ``None`` if one token covers everything."""
-    known = profile.account
-    if not known.asked_to_send:
-        return None
-    # With a separate pace, so that repeated refusals here do not hinder receiving. If an institution limits the number of
-    # tokens, this pace has a share of it.
-    others = [pace for pace in known.paces if "token" not in pace.routes]
-    own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
-    traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))
-    paces = CallPaces(traits, clock, entropy, is_homologation=account.environment == "homologation")
-    return _open_tokens(account, credential, structs.replace(profile, account=traits), connection, paces, clock)
-
-
-def _open_tokens(
-    account: InstitutionAccount,
-    credential: Credential,
-    profile: InstitutionProfile,
-    connection: InstitutionConnection,
-    paces: CallPaces,
-    clock: Clock,
-) -> BareKey | AccountTokens:
-    if profile.account.token_style == "none":  # noqa: S105  a style, and no token
-        return BareKey(credential.client_secret)
-    path = profile.token.path
-    if account.environment == "homologation":
-        path = profile.account.homologation_paths.get(path, path)
-    parts = urlsplit(token_address(account, profile.account, path))
-    # Whole addresses have their path; the host's prefix would be put before each.
-    return AccountTokens(
-        connection,
-        parse_institution_host(f"{parts.scheme}://{parts.netloc}"),
-        parts.path,
-        credential=credential,
-        traits=profile.account,
-        life_s=profile.token.lifetime_s,
-        paces=paces,
-        clock=clock,
-    )

@@ -21,7 +21,7 @@ from typing import Final, Literal
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import ChangingCall, obtain
+from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import FILE_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.standard import StandardInstitution
 from pixconnect.features.institutions.rules.institution import (
@@ -182,7 +182,7 @@ class SicoobInstitution(StandardInstitution):
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
         key = pix.payee.key or ""
         answer = await self._sending.change(
-            ChangingCall(
+            Call(
                 route="send",
                 method="POST",
                 path=_SENT,
@@ -209,7 +209,7 @@ class SicoobInstitution(StandardInstitution):
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         if pix.code is None:
             return NotSent(reason="the first step has not named it")
-        change = ChangingCall(
+        change = Call(
             route="send",
             method="POST",
             path=f"{_SENT}/confirmacao",

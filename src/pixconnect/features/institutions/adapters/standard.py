@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from pixconnect.features.institutions.adapters.calls import CallParts, Calls, ChangingCall, obtain, read_required
+from pixconnect.features.institutions.adapters.calls import Call, Calls, obtain, read_required
 from pixconnect.features.institutions.adapters.message import Content
 from pixconnect.features.institutions.adapters.paging import PagedList, format_second, list_rows
 from pixconnect.features.institutions.adapters.standard_records import (
@@ -22,6 +22,7 @@ from pixconnect.features.institutions.adapters.standard_records import (
     read_items,
     write_charge,
 )
+from pixconnect.features.institutions.adapters.token import CallParts, open_sending_tokens, open_tokens
 from pixconnect.features.institutions.adapters.wire import find_instant, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer, Route
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
@@ -76,8 +77,9 @@ class ConnectedInstitution(Institution):
         self._profile = profile
         self._account = parts.account
         self._clock, self._entropy = parts.clock, parts.entropy
-        self._calls, self._certificates = Calls(parts), parts.certificates
-        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
+        tokens = open_tokens(parts)
+        self._calls, self._certificates = Calls(parts, tokens), parts.certificates
+        self._sending = Calls(parts, open_sending_tokens(parts) or tokens)
         self._known = profile.account
 
     @property
@@ -106,7 +108,7 @@ class ConnectedInstitution(Institution):
     def _read_required(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT:
         return read_required(calls or self._calls, content, read)
 
-    async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:
+    async def _make_sure(self, change: Call, *secrets: str) -> None:
         answer = await self._calls.change(change)
         if not isinstance(answer, Content):
             raise InstitutionUnavailable(answer.reason, answer.retry_after if isinstance(answer, NotSent) else None)
@@ -179,7 +181,7 @@ class StandardInstitution(ConnectedInstitution):
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
-        change = ChangingCall(
+        change = Call(
             route="refund",
             method="PUT",
             path=path,
@@ -208,7 +210,7 @@ class StandardInstitution(ConnectedInstitution):
         return [webhook for webhook in found if webhook is not None]
 
     async def set_webhook(self, key: str, url: str) -> None:
-        change = ChangingCall(
+        change = Call(
             route="webhook",
             method="PUT",
             path=self._path("webhook", chave=key),
@@ -220,7 +222,7 @@ class StandardInstitution(ConnectedInstitution):
 
     async def remove_webhook(self, key: str, url: str) -> None:
         path = self._path("webhook", chave=key)
-        change = ChangingCall(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
+        change = Call(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
         await self._make_sure(change)
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
@@ -276,7 +278,7 @@ class StandardInstitution(ConnectedInstitution):
         refusals: Sequence[CertainAnswer],
         is_asked: Callable[[OpenedCharge], bool],
     ) -> OpeningAnswer:
-        change = ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
+        change = Call(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
         charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
         if isinstance(charge, OpenedCharge) and not is_asked(charge):
             return UnknownOutcome(reason=ANOTHER_CHARGE)

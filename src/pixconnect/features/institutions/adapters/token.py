@@ -8,34 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
-from urllib.parse import quote, urlencode
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.adapters.connection import (
     AnswerLost,
+    CallBounds,
     InstitutionConnection,
     InstitutionHost,
     NoConnection,
+    parse_institution_host,
 )
 from pixconnect.features.institutions.adapters.message import BODY_MAX, MalformedAnswer, read_answer, write_request
 from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
-from pixconnect.features.institutions.profiles.account_traits import AccountTraits, TokenStyle
-from pixconnect.features.institutions.rules.account import Credential
+from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Pace
+from pixconnect.features.institutions.profiles.profile import TokenTraits
+from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
+    Credential,
+    InstitutionAccount,
+    token_address,
+)
 from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.entropy import Entropy
 
 RENEWED_AFTER: Final = 0.8
 """Fraction of its life."""
 PATIENCE_S: Final = 5.0
 _LIFE_MAX_S: Final = 86_400
-_LENGTH_MAX: Final = 8000
+_VALUE: Final = re.compile("[!-~]{1,8000}")
+"""Visible characters of ASCII, which fit into a header."""
 _GRANT: Final = dict(grant_type="client_credentials")
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
+_TO_SEND: Final = Pace(routes=("token",), burst=1, per_minute=1)
 
 _log = structlog.get_logger(__name__)
 
@@ -67,78 +79,66 @@ class Token(Struct, frozen=True, kw_only=True):
         return "Token(...)"
 
 
-class Tokens(Protocol):
-    """Authorizes an account's calls."""
+class CallParts(Struct, frozen=True, kw_only=True):
+    """What the calls of one account need."""
+
+    connection: InstitutionConnection
+    host: InstitutionHost
+    account: InstitutionAccount
+    credential: Credential
+    traits: AccountTraits
+    token: TokenTraits
+    paces: CallPaces
+    clock: Clock
+    entropy: Entropy
+    bounds: CallBounds
+    certificates: Sequence[AccountCertificate]
+    note: Callable[[str], None]
+    """Receives each call's outcome, in one word."""
+
+
+class Tokens:
+    """Authorizes an account's calls by the credential itself, sent with each call."""
+
+    def __init__(self, parts: CallParts) -> None:
+        self._credential, self._traits = parts.credential, parts.traits
 
     async def authorize(self) -> str:
         """Return the value of ``Authorization``; raises ``NoToken``."""
-        ...
+        return self._credential.client_secret
 
     def forget(self, authorization: str) -> None:
         """Discard a token that the institution rejected as expired."""
-        ...
 
     async def read_granted(self) -> frozenset[str] | None:
         """Return our scopes, if the institution reports them; raises ``NoToken``."""
-        ...
+        return None
 
     async def lacks(self, scope: str) -> bool:
         """Whether the institution has reported that we lack this scope; raises ``NoToken``."""
-        ...
-
-    async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
-        """Return which of these scopes the credential could have, if the institution reports it; raises ``NoToken``."""
-        ...
-
-
-class BareKey:
-    """The credential itself, sent with each call."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    async def authorize(self) -> str:
-        return self._key
-
-    def forget(self, authorization: str) -> None:
-        """No-op: there is no other."""
-
-    async def read_granted(self) -> frozenset[str] | None:
-        return None
-
-    async def lacks(self, scope: str) -> bool:
         return False
 
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
+        """Return which of these scopes the credential could have, if the institution reports it; raises ``NoToken``."""
         return None
 
 
-class AccountTokens:
+class AccountTokens(Tokens):
     """Keeps the token of one account."""
 
-    def __init__(
-        self,
-        connection: InstitutionConnection,
-        host: InstitutionHost,
-        path: str,
-        *,
-        credential: Credential,
-        traits: AccountTraits,
-        life_s: int,
-        paces: CallPaces,
-        clock: Clock,
-    ) -> None:
-        self._connection = connection
-        self._host = host
-        self._path = path
-        self._credential = credential
-        self._traits = traits
-        self._life_s = life_s
-        self._paces = paces
-        self._clock = clock
+    def __init__(self, parts: CallParts) -> None:
+        super().__init__(parts)
+        path = parts.token.path
+        if parts.account.environment == "homologation":
+            path = parts.traits.homologation_paths.get(path, path)
+        # Whole addresses have their path; the host's prefix would be put before each.
+        address = urlsplit(token_address(parts.account, parts.traits, path))
+        self._host, self._path = parse_institution_host(f"{address.scheme}://{address.netloc}"), address.path
+        self._connection, self._paces, self._clock = parts.connection, parts.paces, parts.clock
+        self._life_s = parts.token.lifetime_s
         self._one_at_a_time = asyncio.Lock()
         self._token: Token | None = None
-        self._asks_more = bool(traits.asks_scopes and traits.due_scopes)
+        self._asks_more = bool(parts.traits.asks_scopes and parts.traits.due_scopes)
 
     async def authorize(self) -> str:
         return f"Bearer {(await self._find()).value}"
@@ -239,7 +239,7 @@ class AccountTokens:
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
         value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))
-        if not isinstance(value, str) or not 1 <= len(value) <= _LENGTH_MAX or not _is_one_word(value):
+        if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise self._pause("no token: the answer has none that could be sent", None)
         if members.get("client_id", self._credential.client_id) != self._credential.client_id:
             raise self._pause("no token: the institution gave one of another client", None)
@@ -257,16 +257,30 @@ class AccountTokens:
         )
 
 
-def _is_one_word(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text
+def open_tokens(parts: CallParts) -> Tokens:
+    return Tokens(parts) if parts.traits.token_style == "none" else AccountTokens(parts)  # noqa: S105  a style, and no token
+
+
+def open_sending_tokens(parts: CallParts) -> Tokens | None:
+    """Open the separate tokens for sending; ``None`` if one token covers everything."""
+    known = parts.traits
+    if not known.asked_to_send:
+        return None
+    # With a separate pace, so that repeated refusals here do not hinder receiving. If an institution limits the number of
+    # tokens, this pace has a share of it.
+    others = [pace for pace in known.paces if "token" not in pace.routes]
+    own = (_TO_SEND,) if len(others) < len(known.paces) else ()
+    traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))
+    is_homologation = parts.account.environment == "homologation"
+    paces = CallPaces(traits, parts.clock, parts.entropy, is_homologation=is_homologation)
+    return open_tokens(structs.replace(parts, traits=traits, paces=paces))
 
 
 def write_grant(
     traits: AccountTraits, credential: Credential, scopes: Sequence[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str], bytes]:
     """Write the token request in the institution's style: query, headers and body."""
-    style: TokenStyle = traits.token_style
-    query, form = dict[str, str](), dict(_GRANT)
+    style, query, form = traits.token_style, dict[str, str](), dict(_GRANT)
     headers = {"Content-Type": _JSON if style == "basic_json" else _FORM, "Accept": _JSON}
     if style in ("basic_json", "basic_form"):
         pair = f"{credential.client_id}:{credential.client_secret}"

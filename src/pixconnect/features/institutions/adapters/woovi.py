@@ -13,10 +13,11 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import CallParts, ChangingCall, obtain
+from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.paging import split
 from pixconnect.features.institutions.adapters.standard import ANOTHER_CHARGE, ANOTHER_REFUND, ConnectedInstitution
+from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi_records import (
     find_charge_name,
     list_ids,
@@ -101,7 +102,7 @@ class WooviInstitution(ConnectedInstitution):
             body["customer"] = {"name": terms.payer_name, "taxID": terms.payer_tax_id}
         if terms.additional:
             body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
-        change = ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
+        change = Call(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.
         if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
@@ -124,7 +125,7 @@ class WooviInstitution(ConnectedInstitution):
         ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
         path = f"{_ROOT}/charge/{terms.txid}"
         answer = await self._calls.change(
-            ChangingCall(route="charge", method="PATCH", path=path, body={"expiresDate": format_milliseconds(ends_at)})
+            Call(route="charge", method="PATCH", path=path, body={"expiresDate": format_milliseconds(ends_at)})
         )
         return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
 
@@ -132,7 +133,7 @@ class WooviInstitution(ConnectedInstitution):
         known = await self._find_open(txid)
         if not isinstance(known, OpenedCharge):
             return known
-        answer = await self._calls.change(ChangingCall(route="charge", method="DELETE", path=f"{_ROOT}/charge/{txid}"))
+        answer = await self._calls.change(Call(route="charge", method="DELETE", path=f"{_ROOT}/charge/{txid}"))
         return self._judge_changed(answer, structs.replace(known, status="removed_by_us"))
 
     async def list_received(
@@ -175,7 +176,7 @@ class WooviInstitution(ConnectedInstitution):
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
         path = f"{_ROOT}/refund"
-        change = ChangingCall(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
+        change = Call(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
         refund = await obtain(
             self._calls, change, lambda members: read_cents_refund(wire.take_members(members, "refund"))
         )
@@ -229,11 +230,11 @@ class WooviInstitution(ConnectedInstitution):
         # One for the account: each webhook has one event, and this one covers all incoming money.
         webhook = {"name": _WEBHOOK_NAME, "event": _EVENT, "url": url, "authorization": "", "isActive": True}
         body = {"webhook": webhook}
-        await self._make_sure(ChangingCall(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
+        await self._make_sure(Call(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
 
     async def remove_webhook(self, key: str, url: str) -> None:
         for name in list_ids(await self._read_webhooks(), _EVENT, url):
-            await self._make_sure(ChangingCall(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
+            await self._make_sure(Call(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         now = self._clock.real_now()

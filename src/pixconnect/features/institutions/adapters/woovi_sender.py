@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters import wire
-from pixconnect.features.institutions.adapters.calls import Calls, ChangingCall, read_required
+from pixconnect.features.institutions.adapters.calls import Call, Calls, read_required
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_list, as_members
 from pixconnect.features.institutions.adapters.wire import find_first, find_listed_payee
 from pixconnect.features.institutions.rules.institution import (
@@ -218,7 +218,7 @@ class WooviSender:
                 code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
             )
         answer = await self._calls.change(
-            ChangingCall(
+            Call(
                 route="send",
                 method="POST",
                 path=SENDS,
@@ -238,7 +238,7 @@ class WooviSender:
 
     async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
         """Approve a payment: this moves the money, and after any outcome it may be done."""
-        change = ChangingCall(
+        change = Call(
             route="send", method="POST", path=_APPROVE, body={"correlationID": created.name}, is_on_new_connection=True
         )
         reason, wait_s = "", 0.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import CertainRefusal, ListedRefund, Sender
 from pixconnect.features.institutions.rules.pending_call import FirstStep, NamedPix, is_another_owner
@@ -20,7 +20,7 @@ from pixconnect.features.institutions.rules.rail_memory import (
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, parse_pix_key
-from pixconnect.kernel.rules.rail import NotTaken, Order, Rejected, Settled, SubmitAnswer, WaitsFor
+from pixconnect.kernel.rules.rail import NotTaken, Order, Rejected, Settled, SubmitAnswer
 from pixconnect.platform.base import errors
 
 
@@ -38,45 +38,15 @@ def is_code_of(text: str, pix: OutgoingPix) -> bool:
     return code.fixed_amount_cents in (None, pix.amount_cents) and key == pix.payee.key
 
 
-class ListedOrder(Struct, frozen=True, kw_only=True):
-    """The institution's report about one of our orders, a refund or a transfer."""
-
-    status: Literal["under_way", "done", "refused"]
-    amount_cents: int | None
-    network_id: str | None
-    settled_at: datetime | None
-    reason: str | None
-    reject_code: str | None = None
-    payee: str | None = None
-    """A transfer's payee, if reported."""
-    paid: Party | None = None
-    """The payee's members, as far as reported."""
-    code: str | None = None
-    """The institution's own code of a transfer, for queries."""
-    waits_for: WaitsFor | None = None
-    """Set if a transfer waits for a person at the institution."""
-
-
-def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
-    if isinstance(listed, SentPix):
-        return ListedOrder(
-            status="done" if listed.status == "settled" else listed.status,
-            amount_cents=listed.amount_cents,
-            network_id=listed.end_to_end_id,
-            settled_at=listed.settled_at,
-            reason=listed.reason,
-            reject_code=listed.reject_code,
-            payee=listed.payee,
-            paid=listed.paid,
-            code=listed.code,
-            waits_for=listed.waits_for,
-        )
-    return ListedOrder(
-        status="done" if listed.status == "returned" else listed.status,
-        amount_cents=listed.amount_cents,
-        network_id=listed.return_id,
-        settled_at=listed.settled_at,
-        reason=listed.reason,
+def as_sent(refund: ListedRefund) -> SentPix:
+    """Return a refund in the form of a sent Pix: its network name is the return's."""
+    return SentPix(
+        name=refund.id,
+        end_to_end_id=refund.return_id,
+        amount_cents=refund.amount_cents,
+        status="settled" if refund.status == "returned" else refund.status,
+        settled_at=refund.settled_at,
+        reason=refund.reason,
     )
 
 
@@ -94,13 +64,13 @@ def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: 
     return structs.replace(step, state="closed", outcome=outcome, refusal_code=code, refusal_reason=text)
 
 
-def settle_by(step: RailStep, heard: ListedOrder, now: datetime) -> Settled:
+def settle_by(step: RailStep, heard: SentPix, now: datetime) -> Settled:
     """Make the settlement with its payee: from the institution's report, or from its first step."""
     owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
     named = {member: text for member, text in owner.items() if text}
     paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
     # Without a reported instant, it is that of our reading.
-    return Settled(settled_at=heard.settled_at or now, network_id=heard.network_id, payee=paid)
+    return Settled(settled_at=heard.settled_at or now, network_id=heard.end_to_end_id, payee=paid)
 
 
 def reject_by(step: RailStep) -> Rejected:

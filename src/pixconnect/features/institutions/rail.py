@@ -20,8 +20,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.order_steps import (
     NO_REASON,
-    ListedOrder,
-    as_listed_order,
+    as_sent,
     doubt_step,
     end_step,
     is_code_of,
@@ -83,7 +82,7 @@ _A_MOMENT: Final = timedelta(minutes=1)
 _log = structlog.get_logger(__name__)
 
 
-_Answer = ListedOrder | CertainRefusal | NotSent | UnknownOutcome
+_Answer = SentPix | CertainRefusal | NotSent | UnknownOutcome
 _Call = Callable[[RailStep, float], Awaitable[_Answer]]
 """A call of a row that is *calling*; it must leave by an instant of the monotonic clock."""
 
@@ -251,7 +250,7 @@ class InstitutionRail(RecordingRail):
         answer = await self._institution.refund(
             step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
         )
-        return as_listed_order(answer) if isinstance(answer, ListedRefund) else answer
+        return as_sent(answer) if isinstance(answer, ListedRefund) else answer
 
     async def _call_send(self, order: Order, step: RailStep, leaves_by_s: float) -> _Answer:
         pix = write_pix(order, step)
@@ -264,22 +263,20 @@ class InstitutionRail(RecordingRail):
         if step.may_be_done and self._is_listed(step):
             # Its name is valid for a limited time, and we may be stopped before it leaves, or wait for a token.
             pix = structs.replace(pix, not_after_s=self._repeated_until[step.order_name])
-        answer = await self._sender.send(pix)
-        return as_listed_order(answer) if isinstance(answer, SentPix) else answer
+        return await self._sender.send(pix)
 
-    async def _read(self, step: RailStep) -> ListedOrder | None:
+    async def _read(self, step: RailStep) -> SentPix | None:
         if step.kind == "order":
             lost_since = None if step.code_there is not None else await self._memory.find_loss()
             called_at = step.called_at or step.created_at
             since = called_at if lost_since is None else min(called_at, lost_since)
-            found = await self._sender.read_sent(step.name_there or "", step.code_there, since)
-        else:
-            found = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
-        return None if found is None else as_listed_order(found)
+            return await self._sender.read_sent(step.name_there or "", step.code_there, since)
+        refund = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
+        return None if refund is None else as_sent(refund)
 
     async def _conclude(self, calling: RailStep, answer: _Answer) -> SubmitAnswer:
         match answer:
-            case ListedOrder():
+            case SentPix():
                 return await self._record_listed(calling, answer)
             case CertainRefusal() if not calling.may_be_done:
                 return await self._believe(calling, answer)
@@ -354,7 +351,7 @@ class InstitutionRail(RecordingRail):
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
-    async def _record_listed(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
+    async def _record_listed(self, step: RailStep, heard: SentPix) -> Taken | Settled | Rejected:
         """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: an operator has to look.
@@ -366,14 +363,14 @@ class InstitutionRail(RecordingRail):
             return Taken()
         if heard.status == "under_way":
             await self._note_done(step, heard.code)
-            return Taken(network_id=heard.network_id, waits_for=heard.waits_for)
-        if heard.status == "done":
+            return Taken(network_id=heard.end_to_end_id, waits_for=heard.waits_for)
+        if heard.status == "settled":
             await self._end(step, end_step(step, "answered"))
             return settle_by(step, heard, self._clock.real_now())
         code = heard.reject_code or reject_code.NETWORK_FAILED
         refused = end_step(step, "refused", code, heard.reason or NO_REASON)
         await self._end(step, refused)
-        return structs.replace(reject_by(refused), network_id=heard.network_id)
+        return structs.replace(reject_by(refused), network_id=heard.end_to_end_id)
 
     async def _note_done(self, step: RailStep, code: str | None) -> None:
         """Record that the institution has it: it was called, even if a restored database has lost that."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, structs
@@ -62,16 +62,13 @@ class Credential(Struct, frozen=True, kw_only=True):
         return f"Credential(client_id={self.client_id!r})"
 
 
-class InstitutionAccount(Struct, frozen=True, kw_only=True):
-    """One account at an institution; ``id`` is part of all its facts."""
+class AccountTerms(Struct, frozen=True, kw_only=True):
+    """An account as its operator's file describes it."""
 
-    id: int
-    name: str
     kind: Kind
     profile: str
     """The institution's traits (``features/institutions/profiles``)."""
     environment: Environment
-    state: AccountState
     tax_id: str
     """CPF or CNPJ of its owner."""
     base_url: str
@@ -85,6 +82,14 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     keys: Sequence[str]
     poll_s: int
     options: Mapping[str, Option]
+
+
+class InstitutionAccount(AccountTerms, frozen=True, kw_only=True):
+    """One account at an institution; ``id`` is part of all its facts."""
+
+    id: int
+    name: str
+    state: AccountState
     house_id: int
     """The holder of the account's unassigned money."""
     opened_at: datetime
@@ -196,23 +201,7 @@ def abilities_of(account: InstitutionAccount) -> Abilities:
 _LENGTH_MAX: Final = 255
 
 
-class Addressed(Protocol):
-    """An account, or the file that describes one."""
-
-    @property
-    def environment(self) -> Environment: ...
-
-    @property
-    def profile(self) -> str: ...
-
-    @property
-    def base_url(self) -> str: ...
-
-    @property
-    def token_url(self) -> str: ...
-
-
-def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
+def find_address_fault(account: AccountTerms, traits: AccountTraits) -> str | None:
     """Find the fault in the account's addresses, naming the member of its file.
 
     Real hosts are a closed list, and no host of the list is a counterpart, so test money never meets them.
@@ -237,7 +226,7 @@ def token_address(account: InstitutionAccount, traits: AccountTraits, path: str)
     return (f"https://{host}" if host else account.base_url.rstrip("/")) + path
 
 
-def _find_fault(account: Addressed, traits: AccountTraits, url: str) -> str | None:
+def _find_fault(account: AccountTerms, traits: AccountTraits, url: str) -> str | None:
     try:
         parts = urlsplit(url)
         port = parts.port

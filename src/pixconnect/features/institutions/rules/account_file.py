@@ -24,7 +24,14 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
-from pixconnect.features.institutions.rules.account import Credential, Environment, Kind, Option, find_address_fault
+from pixconnect.features.institutions.rules.account import (
+    AccountTerms,
+    Credential,
+    Environment,
+    Kind,
+    Option,
+    find_address_fault,
+)
 from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules.tax_id import check_tax_id, unmask_tax_id
 from pixconnect.platform.base import errors
@@ -76,20 +83,9 @@ class _AccountFile(_CredentialFiles, kw_only=True, forbid_unknown_fields=True):
     options: dict[str, Option] = msgspec.field(default_factory=dict[str, Option])
 
 
-class AccountDescription(Struct, frozen=True, kw_only=True):
+class AccountDescription(AccountTerms, frozen=True, kw_only=True):
     """The validated contents of an account's file."""
 
-    kind: Kind
-    profile: str
-    environment: Environment
-    tax_id: str
-    base_url: str
-    token_url: str
-    authorities: str
-    account: str
-    keys: Sequence[str]
-    poll_s: int
-    options: Mapping[str, Option]
     receiving: Credential
     sending: Credential | None
     """A separate credential for sending; ``None`` if the file has no ``[send]``."""

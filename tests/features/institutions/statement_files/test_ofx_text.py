@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from pixconnect.features.institutions.statement_files.ofx_date import parse_date
+from pixconnect.features.institutions.statement_files.ofx_text import parse_date
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement
 
 BRT = timezone(timedelta(hours=-3))

@@ -6,6 +6,7 @@ the institution compares it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,9 +14,9 @@ from msgspec import structs
 
 from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, is_lost
 from pixconnect.features.institutions.credit import find_named_charge
-from pixconnect.features.institutions.forgotten_refund import ForgottenRefunds
 from pixconnect.features.institutions.rules.account import ABILITIES
 from pixconnect.features.institutions.rules.institution import OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
 from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
@@ -24,16 +25,17 @@ from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.source import Source, Way, is_key_alone
+from pixconnect.kernel.flows.source import Accounts, Source, Way, is_key_alone
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, PixKey
 from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, QrCodeTransferRequest, SendingTerms, TransferRequest
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
-from pixconnect.platform.pool import Pool
+from pixconnect.platform.pool import Connection, Pool
 
 _UNSENT_S: Final = 5
 """Retry-After while others wait to be sent."""
@@ -54,7 +56,9 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
         del context, payer, end_to_end_id
         # Only the institution finds out whether the key exists, by paying; a refusal before that reveals that it is not ours.
         lookup.found = "somebody"
-        return Payee(party=_name_key_alone(key), holder_id=None)
+        # A CPF or CNPJ is its owner's.
+        owner = {"tax_id": key.key} if key.key_type in ("CPF", "CNPJ") else {}
+        return Payee(party=structs.replace(with_key(UNKNOWN_PARTY, key), **owner), holder_id=None)
 
     async def choose_way(
         self, context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
@@ -111,12 +115,6 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
             )
         except RefusedByInstitution as refused:
             raise explain_refusal(refused.refusal) from None
-
-
-def _name_key_alone(key: PixKey) -> Party:
-    """Return the payee before payment: only the institution finds the account; a CPF or CNPJ is its owner's."""
-    alone = with_key(UNKNOWN_PARTY, key)
-    return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 
 
 def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) -> None:
@@ -189,9 +187,44 @@ async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) 
     return next(iter(opened.account.keys), None)
 
 
-class InstitutionAccounts(ForgottenRefunds):
+class InstitutionAccounts(Accounts):
+    """Also finds refunds that a restored database has forgotten.
+
+    The institution lists them under the names by which they were asked for, so they were recorded as made by the institution.
+    """
+
     def find_source(self, account_id: int) -> Source:
         return InstitutionSource(account_id=account_id)
+
+    async def find_forgotten(self, connection: Connection, batch: Sequence[NewRefund]) -> dict[int, Refund]:
+        """The refunds that the same requests had made, by the ids of the new ones."""
+        over = [(new, new.account_id) for new in batch if new.account_id is not None]
+        if not over:
+            return {}
+        keys = await return_store.read_keys(connection, sorted({account_id for _, account_id in over}))
+        first_ids = await holder_store.find_first(connection, {new.holder_id for new, _ in over})
+        names = {
+            name_refund_at_institution(keys[account_id], account_id, first_ids[new.holder_id], new.external_id): new
+            for new, account_id in over
+        }
+        found = await return_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
+        return {names[name].refund_id: refund for name, refund in found.items()}
+
+    async def find_forgotten_by_external_id(self, context: Context, caller: Caller, external_id: str) -> Refund | None:
+        first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
+        for account_id, naming_key in (await return_store.read_keys_of_holders(context.pool, family)).items():
+            name = name_refund_at_institution(naming_key, account_id, first_id, external_id)
+            made = (await return_store.find_made(context.pool, [name], family)).get(name)
+            if made is not None:
+                return structs.replace(made, external_id=external_id)
+        return None
+
+    async def check_read(self, context: Context, caller: Caller) -> None:
+        """Refuse as paused a refund of an unknown Pix, while an account was not read since the database was restored."""
+        _, family = await holder_store.find_family(context.pool, caller.holder_id)
+        for account_id in await return_store.read_keys_of_holders(context.pool, family):
+            if await is_lost(context.port(INSTITUTIONS), account_id):
+                raise await explain_pause(context.port(INSTITUTIONS), account_id)
 
     async def admit_renamed(self, context: Context, payer: OwnAccount, request: TransferRequest) -> None:
         """Raise ``OutcomeUnknown`` if an account may have paid the request under a name unknown to the payer's institution.

@@ -1,7 +1,7 @@
 """Statement files as institutions write them: valid by default, and one argument changes one thing."""
 
-from pixconnect.features.institutions.rules.recorded_file import FileSource
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.statement_files.statement_file import FileSource
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.platform.pool import Pool
 from support.records import AT

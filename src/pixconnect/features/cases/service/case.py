@@ -30,9 +30,9 @@ from pixconnect.features.cases.service.answer import BalancePoint, PossibleAnswe
 from pixconnect.features.cases.tables import list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import RecordedItem
-from pixconnect.features.institutions.rules.recorded_file import RecordedFile
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import found
+from pixconnect.features.institutions.statement_files.statement_file import RecordedFile
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as day_file_store

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
-from pixconnect.features.institutions.statement_files.statement_file import ItemKind, ItemSource
+from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 
 DAYS_APART_MAX: Final = 4
 """Institutions book facts of a weekend or holiday on the next banking day."""
@@ -376,7 +376,6 @@ class ReversedMovement(Struct, frozen=True, kw_only=True):
 
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     institution_id: int
-    kind: ItemKind
     source: ItemSource
     recorded_at: datetime
     joined_kind: Literal["transfer", "refund", "movement", "sum", "investment", "block"] | None = None

@@ -19,7 +19,6 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
-from pixconnect.features.institutions.rules.recorded_file import RecordedFile
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, UnmatchedItem
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import being_worked_on
@@ -35,6 +34,7 @@ from pixconnect.features.institutions.service.statement_account import (
 from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import (
+    RecordedFile,
     StatedBalance,
     StatementFile,
     find_final_balance,

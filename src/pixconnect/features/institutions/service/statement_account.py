@@ -14,9 +14,9 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.recorded_file import FileSource
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
 from pixconnect.features.institutions.statement_files.statement_file import (
+    FileSource,
     InvalidStatement,
     StatedBalance,
     StatementFile,

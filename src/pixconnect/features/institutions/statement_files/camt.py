@@ -15,7 +15,7 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemParts
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemParts
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import (
     StatementAccount,
@@ -25,7 +25,6 @@ from pixconnect.features.institutions.statement_files.statement_account import (
 )
 from pixconnect.features.institutions.statement_files.statement_file import (
     InvalidStatement,
-    ItemKind,
     ItemList,
     StatedBalance,
     StatementFile,
@@ -152,12 +151,14 @@ class _Reader:
             self._made_at = _parse_instant(text)
         self._text, self._text_length = [], 0
         if part is not None and len(self._path) == 4:
-            if self._path[-1] == "Ntry":
-                self._add_entry(part)
-            else:
-                self._parts[self._path[-1]].append(part)
-                if len(self._parts[self._path[-1]]) > _PARTS_COUNT_MAX:
-                    raise InvalidStatement(f"{self._path[-1]}: there are more than {_PARTS_COUNT_MAX}", self._line)
+            name = self._path[-1]
+            if name != "Ntry":
+                self._parts[name].append(part)
+                if len(self._parts[name]) > _PARTS_COUNT_MAX:
+                    raise InvalidStatement(f"{name}: there are more than {_PARTS_COUNT_MAX}", self._line)
+            # Entries not booked are expected, and may never come.
+            elif (part.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
+                self._items.add(_make_item(part), part.line)
             self._part = None
         if self._path[1:] == ["BkToCstmrStmt", "Stmt"]:
             self._statements.append(self._conclude())
@@ -169,11 +170,6 @@ class _Reader:
         self._part.texts.append((path, text))
         if len(self._part.texts) > _TEXTS_COUNT_MAX:
             raise InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
-
-    def _add_entry(self, entry: _Part) -> None:
-        # Entries not booked are expected, and may never come.
-        if (entry.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
-            self._items.add(_make_item(entry), entry.line)
 
     def _conclude(self) -> StatementFile:
         accounts, spans = self._parts["Acct"], self._parts["FrToDt"]

@@ -14,12 +14,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import (
     InvalidStatement,
-    ItemKind,
     ItemList,
     StatedBalance,
     StatementFile,

@@ -15,12 +15,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import (
     InvalidStatement,
-    ItemKind,
     ItemList,
     StatedBalance,
     StatementFile,
@@ -80,11 +79,6 @@ _OTHER_COLUMNS: Final = {
 }
 
 
-class _Balances(Struct):
-    opening: StatedBalance | None = None
-    closing: StatedBalance | None = None
-
-
 def read_efi_file(content: bytes) -> StatementFile:
     """Read the file of one day.
 
@@ -101,11 +95,11 @@ def read_efi_file(content: bytes) -> StatementFile:
         raise InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
     told = dict(zip(_HEADER_COLUMNS, header, strict=True))
     day = _parse_day(told["day"], "CA", rows[0][0])
-    items, balances, count, notes = ItemList(), _Balances(), 0, list[str]()
+    items, balances, count, notes = ItemList(), dict[str, StatedBalance](), 0, list[str]()
     # Columns of one line at a time: a day of a busy account has a hundred thousand.
     for number, row in ((number, line.split(";")) for number, line in rows[1:-1]):
         if row[0] in ("SD0", "SD1"):
-            _take_balance(balances, row, number, day)
+            balances[row[0]] = _read_balance(row, number, day)
         else:
             items.add(_read_item(row, number, notes), number)
             count += 1
@@ -121,8 +115,8 @@ def read_efi_file(content: bytes) -> StatementFile:
         ),
         first_on=day,
         last_on=day,
-        opening=balances.opening,
-        closing=balances.closing,
+        opening=balances.get("SD0"),
+        closing=balances.get("SD1"),
         items=items.items,
         notes=tuple(notes),
     )
@@ -136,17 +130,14 @@ def _decode(content: bytes) -> str:
         return content.decode("cp1252", "replace")
 
 
-def _take_balance(balances: _Balances, row: list[str], number: int, day: date) -> None:
+def _read_balance(row: list[str], number: int, day: date) -> StatedBalance:
     if len(row) != 3:
         raise InvalidStatement(f"{row[0]}: must have 3 columns", number)
     found = StatedBalance(cents=files.parse_cents(row[1], row[0], number), on=_parse_day(row[2], row[0], number))
     of = day - timedelta(days=1) if row[0] == "SD0" else day
     if found.on != of:
         raise InvalidStatement(f"{row[0]}: must be of {of}", number)
-    if row[0] == "SD0":
-        balances.opening = found
-    else:
-        balances.closing = found
+    return found
 
 
 def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem | None:
@@ -169,7 +160,9 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         return None
     # A protocol is of one movement of money; the name distinguishes movements that an older file gives one protocol.
     name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
-    item_id = ":".join((row[0], _need(told, "protocol", number), name))
+    if not told["protocol"]:
+        raise InvalidStatement("protocol: is missing", number)
+    item_id = ":".join((row[0], told["protocol"], name))
     return InstitutionItem(
         item_id=files.check_item_id(item_id, "protocol", number),
         day=to_day(at),
@@ -184,12 +177,6 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         counterparty=files.clean_text(told.get("name", "")) or None,
         text=files.clean_text(_decode_text(told.get("text", ""), number, notes)),
     )
-
-
-def _need(told: dict[str, str], name: str, number: int) -> str:
-    if not told[name]:
-        raise InvalidStatement(f"{name}: is missing", number)
-    return told[name]
 
 
 def _check_name(name: str | None, field: str, number: int) -> str | None:

@@ -16,12 +16,11 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, find_difference
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import tax_id as tax_ids
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
-from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 BYTES_MAX: Final = 32 * 1024 * 1024
@@ -34,7 +33,6 @@ TEXT_LENGTH_MAX: Final = 255
 
 ItemSource = Literal["ofx", "camt.053", "cnab240", "efi", "api"]
 """A file's form, or the institution's API, which lists lines of whole days."""
-ItemKind = MovementKind | Literal["pix", "refund"]
 
 
 class InvalidStatement(ValueError):  # noqa: N818  named by its subject
@@ -83,6 +81,40 @@ class StatementFile(Struct, frozen=True, kw_only=True):
         today, closing = to_day(read_at), self.closing
         is_dated = self.made_at is None and closing is not None and self.first_on <= closing.on
         return read_at, min(today, closing.on) if closing is not None and is_dated else today
+
+
+class RecordedFile(Struct, frozen=True, kw_only=True):
+    """A recorded statement file."""
+
+    institution_id: int
+    digest: bytes
+    """SHA-256 of it."""
+    name: str
+    """As named by the operator's machine or the institution."""
+    format: ItemSource
+    is_own: bool
+    """The institution wrote it, and the worker fetched it."""
+    first_on: date
+    last_on: date
+    items_count: int
+    same_ids_count: int = 0
+    """Known lines that were repeated with the same id."""
+    other_ids_count: int = 0
+    """Lines with another id than before, and ids that two lines share."""
+    recorded_at: datetime
+
+
+class FileSource(Struct, frozen=True, kw_only=True):
+    """A form of an account's statement files, whose first file an operator has confirmed."""
+
+    institution_id: int
+    format: ItemSource
+    is_own: bool
+    """The institution writes such files, and the worker fetches them; otherwise operators bring them."""
+    account: StatementAccount
+    """As the first file names it."""
+    confirmed_at: datetime
+    confirmed_by: str
 
 
 def is_whole(file: StatementFile, opening_cents: int | None) -> bool:

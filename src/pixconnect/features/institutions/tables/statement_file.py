@@ -8,8 +8,8 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.recorded_file import FileSource, RecordedFile
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 

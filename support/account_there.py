@@ -17,7 +17,7 @@ from pixconnect.assembly.application import make_application
 from pixconnect.features.faces.api import FaceDoor
 from pixconnect.features.faces.frame import PREFIX
 from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
-from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, NotSent, UnknownOutcome

@@ -15,7 +15,7 @@ from pixconnect.features.institutions.adapters.connection import (
     InstitutionHost,
     NoConnection,
 )
-from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.recording import RecordedExchange, RehearsalRecording, RehearsedStep

@@ -20,7 +20,7 @@ from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.accounts import INSTITUTIONS
-from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from conformance.under_test import Disturbance, Fate, Remembered, UnofferedHooks, Work
 from conformance.wire import BreakableWire
 from features.faces.test_face_fault import Control
-from pixconnect.features.institutions.adapters.opening import open_institution
+from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules import rail_memory

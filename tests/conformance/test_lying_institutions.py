@@ -14,8 +14,8 @@ from conformance.rail import RailConformance
 from conformance.test_institution_rail import DOES
 from conformance.under_test import RailUnderTest
 from pixconnect.features.institutions.rules import institution as institutions
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from support.faces import Bank
 
 pytestmark = pytest.mark.long

@@ -7,43 +7,36 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from msgspec import structs
 from starlette.requests import Request
 
 from pixconnect.doors.console.visit import Assets, Visit, read_visit
 from pixconnect.features.console_pages import days as day_pages
 from pixconnect.features.console_pages import overview
-from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
-from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.rules.access import SCOPES, Visitor
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.feature_parts import FeatureParts
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.account_shop import open_shop
+from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.records import a_new_holder
 from support.service import STARTED_AT, Service
 from support.statement_files import make_ofx, make_ofx_line
 
-NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
-
 
 async def read_july(live: Service) -> None:
-    there, operator = FakeInstitution(live.clock), as_operator(live.context)
+    there = FakeInstitution(live.clock)
     there.balance_cents = 10_000
     live.clock.advance(days=-1)
-    new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
-    house = await holder_usecases.create_holder(operator, new)
-    account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+    account = (await open_shop(live, there)).account
     live.clock.advance(days=2)
     lines = [
         make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"),
         make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX &lt;b&gt;"),
     ]
     file = make_ofx(*lines, first="20260701", last="20260701", closing="104.00", opening="100.00")
-    await statement_usecases.record_file(operator, "loja", file)
+    await statement_usecases.record_file(as_operator(live.context), "loja", file)
     await statement_usecases.settle_items(live.context, account)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pixconnect.features.institutions.rules.pending_call import APART_S, choose_paces
+from pixconnect.features.institutions.rules.sweep import APART_S, choose_paces
 from pixconnect.features.institutions.worker import CallbackNews
 
 

@@ -18,26 +18,6 @@ _PAUSED_S: Final = 60
 class Institutions(Protocol):
     """The accounts of the installation, as one process has them open."""
 
-    async def list_all(self) -> Sequence[InstitutionAccount]: ...
-
-    async def list_active(self) -> Sequence[InstitutionAccount]: ...
-
-    async def find(self, account_id: int) -> OpenAccount | None:
-        """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
-        ...
-
-    async def find_receiving(self, account_id: int) -> OpenAccount | None:
-        """An account at which charges are opened: an active one, or one paused by an operator or an alarm."""
-        ...
-
-    async def find_read(self, account_id: int) -> OpenAccount | None:
-        """An account that is read: every one that is not closed."""
-        ...
-
-
-class NoInstitutions:
-    """Of an installation whose mode has none."""
-
     async def list_all(self) -> Sequence[InstitutionAccount]:
         return ()
 
@@ -45,9 +25,20 @@ class NoInstitutions:
         return ()
 
     async def find(self, account_id: int) -> OpenAccount | None:
+        """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
         return None
 
-    find_receiving = find_read = find
+    async def find_receiving(self, account_id: int) -> OpenAccount | None:
+        """An account at which charges are opened: an active one, or one paused by an operator or an alarm."""
+        return None
+
+    async def find_read(self, account_id: int) -> OpenAccount | None:
+        """An account that is read: every one that is not closed."""
+        return None
+
+
+class NoInstitutions(Institutions):
+    """Of an installation whose mode has none."""
 
 
 INSTITUTIONS: Final = Port[Institutions]("accounts at institutions", NoInstitutions())

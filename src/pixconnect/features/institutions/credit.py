@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pixconnect.features.institutions.rules import returned_line as give_back
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.returned_line import GiveBack
+from pixconnect.features.institutions.rules.give_back import GiveBack, gives_back
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
@@ -34,10 +33,8 @@ class AccountSource(CreditSource, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, account: InstitutionAccount) -> AccountSource:
-        gives_back = give_back.gives_back(account)
-        return cls(
-            account=account, account_id=account.id, house_id=account.house_id, is_final=True, gives_back=gives_back
-        )
+        returns = gives_back(account)
+        return cls(account=account, account_id=account.id, house_id=account.house_id, is_final=True, gives_back=returns)
 
     async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
         # It goes back once a reading has shown that it was not returned yet (``service/give_back.py``).

@@ -1,31 +1,126 @@
-"""Opens accounts at institutions: for a process when it first needs one, and for an operator's verb."""
+"""Opens accounts at institutions: for a process when it first needs one, and for an operator's verb.
+
+The adapter is chosen by the account's kind, and configured by its profile.
+"""
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
-from pixconnect.features.institutions.adapters.opening import InvalidInstitutionAccount, open_institution
-from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from cryptography import x509
+
+from pixconnect.features.institutions.adapters.connection import (
+    CallBounds,
+    InstitutionConnection,
+    RecordedConnection,
+    make_account_tls,
+    parse_institution_host,
+)
+from pixconnect.features.institutions.adapters.efi import EfiInstitution
+from pixconnect.features.institutions.adapters.inter import InterInstitution
+from pixconnect.features.institutions.adapters.pace import CallPaces
+from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
+from pixconnect.features.institutions.adapters.standard import ConnectedInstitution, StandardInstitution
+from pixconnect.features.institutions.adapters.token import CallParts
+from pixconnect.features.institutions.adapters.woovi import WooviInstitution
+from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
+from pixconnect.features.institutions.rules.account import (
+    AccountCertificate,
+    CertificatePart,
+    Credential,
+    InstitutionAccount,
+    find_address_fault,
+)
 from pixconnect.features.institutions.rules.account_file import read_credential_files
 from pixconnect.features.institutions.rules.institution import Institution
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, OpenInstitution
 from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import SecretBox
+from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.entropy import Entropy, SecretBox
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.pool import Pool
 
 CallCounts = Counter[tuple[str, str]]
 """Of calls to institutions, by account and outcome."""
 _FILE_LENGTH_MAX: Final = 64 * 1024
+_BOUNDS: Final = CallBounds()
+_KINDS: Final = dict[str, type[ConnectedInstitution]](
+    efi=EfiInstitution,
+    inter=InterInstitution,
+    sicoob=SicoobInstitution,
+    woovi=WooviInstitution,
+    standard=StandardInstitution,
+)
+
+
+def open_institution(
+    account: InstitutionAccount,
+    credential: Credential,
+    clock: Clock,
+    entropy: Entropy,
+    bounds: CallBounds = _BOUNDS,
+    connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
+    note: Callable[[str], None] = lambda _: None,
+) -> Institution:
+    """Open the account's port, in one event loop; nothing is sent yet.
+
+    Args:
+        connect: Another kind of connection, such as a recording one.
+        note: Receives each call's outcome, in one word.
+
+    Raises:
+        BadRequest: An address is not permitted for its credentials, or the certificate cannot be used. The text names the
+            member of the account's file, and contains no secrets.
+    """
+    name = account.profile_name
+    if name not in NAMES:
+        raise errors.BadRequest(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
+    profile = read_profile(name)
+    fault = find_address_fault(account, profile.account)
+    if fault is not None:
+        raise errors.BadRequest(fault)
+    if profile.client_certificate == "required" and not credential.certificate:
+        raise errors.BadRequest("certificate_file: this institution takes no connection without a client certificate")
+    try:
+        tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
+    except ClientCertificateError as error:
+        raise errors.BadRequest(f"certificate_file, private_key_file, ca_file: {error}") from None
+    is_homologation = account.environment == "homologation"
+    parts = CallParts(
+        connection=connect(tls, bounds),
+        host=parse_institution_host(account.base_url),
+        account=account,
+        credential=credential,
+        traits=profile.account,
+        token=profile.token,
+        paces=CallPaces(profile.account, clock, entropy, is_homologation=is_homologation),
+        clock=clock,
+        entropy=entropy,
+        bounds=bounds,
+        certificates=_read_certificates(credential, account),
+        note=note,
+    )
+    return _KINDS[account.kind](parts, profile)
+
+
+def _read_certificates(credential: Credential, account: InstitutionAccount) -> Sequence[AccountCertificate]:
+    """Read the certificates of the client and of the institution's authorities; of several in one file the first that ends."""
+    pems: dict[CertificatePart, str] = {"receiving": credential.certificate, "authority": account.authorities}
+    return [
+        AccountCertificate(part=part, ends_at=min(one.not_valid_after_utc for one in found))
+        for part, pem in pems.items()
+        if pem and (found := x509.load_pem_x509_certificates(pem.encode()))
+    ]
 
 
 def make_opener(
@@ -34,34 +129,23 @@ def make_opener(
     note: Callable[[TakenExchange], None] | None = None,
     calls: CallCounts | None = None,
 ) -> OpenInstitution:
-    """What opens accounts in this process.
-
-    It raises ``BadRequest`` for one that is described wrongly, or whose secret store lacks a file.
+    """Return what opens accounts in this process; it raises ``BadRequest`` for a wrong description or a missing secret.
 
     Args:
-        clock: Of its calls.
-        entropy: As above.
-        note: Is shown each exchange, with all that is secret in it.
-        calls: Counts the calls.
+        note: Receives each exchange, with all that is secret in it.
     """
     # An operator's verb ends with its answer, so its calls are not counted.
     counted = CallCounts() if calls is None else calls
     connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
 
     def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
-        try:
-            whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
-            return open_institution(
-                account, whole, clock, entropy, connect=connect, note=partial(_count, counted, account.name)
-            )
-        except InvalidInstitutionAccount as error:
-            raise errors.BadRequest(str(error)) from None
+        def count(outcome: str) -> None:
+            counted[account.name, outcome] += 1
+
+        whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
+        return open_institution(account, whole, clock, entropy, connect=connect, note=count)
 
     return open_account
-
-
-def _count(calls: CallCounts, name: str, outcome: str) -> None:
-    calls[name, outcome] += 1
 
 
 def read_text_file(path: str) -> str:
@@ -86,16 +170,12 @@ async def open_accounts(
     """The accounts of a process, each opened when it is first needed.
 
     Args:
-        pool: Of the process.
         boxes: What opens credentials, and those that send, where the process may.
-        clock: Of all calls.
-        server: Says when a loss has paused them.
-        calls: Counts the calls.
+        server: Notifies when a loss has paused them.
     """
     secret_box, sending_box = boxes
     opener = make_opener(clock, SystemEntropy(), calls=calls)
     accounts = OpenAccounts(pool, secret_box, opener, clock.monotonic_s, sending_box)
-    # A loss has paused them.
     server.on_start(accounts.forget)
     try:
         yield accounts

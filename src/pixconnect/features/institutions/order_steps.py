@@ -74,7 +74,6 @@ def settle_by(step: RailStep, heard: SentPix, now: datetime) -> Settled:
 
 
 def reject_by(step: RailStep) -> Rejected:
-    """Make the rejection that callers see."""
     return Rejected(code=step.refusal_code or reject_code.NETWORK_FAILED, reason=step.refusal_reason or NO_REASON)
 
 

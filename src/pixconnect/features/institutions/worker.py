@@ -25,9 +25,8 @@ from pixconnect.features.contests.service.defence import follow_contests, send_d
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.features.institutions.rules.pending_call import APART_S
 from pixconnect.features.institutions.rules.rail_memory import RailMemory
-from pixconnect.features.institutions.rules.sweep import Pace
+from pixconnect.features.institutions.rules.sweep import APART_S, Pace
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.open_accounts import at_account
@@ -55,8 +54,18 @@ READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0
 SETTLE_DEEP_EVERY_S: Final = 86_400.0
 """Lines that have waited for weeks are compared with all records of these weeks."""
+LOOK_EVERY_S: Final = 1.0
+AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
+"""The backoff while an institution gives no answer; the last one repeats."""
+ORDERS_MAX: Final = 16
+"""Orders moved at once over one account: they are sent concurrently."""
 
 OpenRail = Callable[[OpenAccount, RailMemory], Rail]
+LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
+"""The last argument has the paces to read because the institution called."""
+
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
+_log = structlog.get_logger(__name__)
 
 
 class AccountRails(Struct, frozen=True, kw_only=True):
@@ -71,16 +80,11 @@ class AccountBalances:
         self._next_s: dict[int, float] = {}
 
     def drop_others(self, names: Collection[str]) -> None:
-        """Drop the balances of all other accounts."""
         for name in self.cents.keys() - set(names):
             del self.cents[name]
 
     async def watch(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-        """Read an account's balance if that is due.
-
-        Raises:
-            InstitutionUnavailable: The last one is dropped.
-        """
+        """Read an account's balance if that is due; if its institution is away, the last one is dropped."""
         account, institution = opened.account, opened.institution
         now_s = context.clock.monotonic_s()
         if not institution.traits.has_balance or now_s < self._next_s.get(account.id, now_s):
@@ -156,30 +160,12 @@ class CallbackNews:
             await wait_for(self._woken[account_id], longest_s)
 
 
-LOOK_EVERY_S: Final = 1.0
-AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
-"""The backoff while an institution gives no answer; the last one repeats."""
-ORDERS_MAX: Final = 16
-"""Orders moved at once over one account: they are sent concurrently."""
-
-LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
-"""The last argument has the paces to read because the institution called."""
-
-_AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
-_log = structlog.get_logger(__name__)
-
-
 class AccountReaders(TimedMember):
     """Tasks for each account whose slot this worker has: reading, orders, charges."""
 
     due_if = account_store.IS_ANY
 
-    def __init__(
-        self,
-        context: Context,
-        leases: SlotLeases,
-        open_rail: OpenRail,
-    ) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, open_rail: OpenRail) -> None:
         super().__init__()
         self._context = context
         self._leases = leases
@@ -234,14 +220,15 @@ class AccountReaders(TimedMember):
                 context = at_account(self._context, account, self._context.rail)
                 await give_up_unsent(context, account.id, context.clock.now(), ORDERS_MAX)
 
-    def _choose_work(self, account: InstitutionAccount) -> tuple[LookAfter, ...]:
-        work = _choose_work(account)
+    def _choose_work(self, account: InstitutionAccount) -> list[LookAfter]:
+        work = list[LookAfter]()
         if account.is_read:
-            work = (*work, self._settling.settle)
+            work += look_after, read_own_statement, read_contests, read_sent_returns, self._settling.settle
         if account.may_receive:
-            work = (*work, self._comparisons.compare)
+            work += go_on_with_charges, send_defences, self._comparisons.compare
+            work.append(move_orders if account.state == "active" else ask_about_orders)
         # Orders that may not leave need no balance.
-        return (*work, self.balances.watch) if account.state == "active" else work
+        return [*work, self.balances.watch] if account.state == "active" else work
 
     async def _keep(self, account_id: int, do: LookAfter) -> None:
         institutions = self._context.port(INSTITUTIONS)
@@ -283,7 +270,6 @@ class AccountReaders(TimedMember):
                 await news.rest(account_id, LOOK_EVERY_S)
 
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
-        """Make the context of a newly opened account."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
         await account_store.note_certificates(
             self._context.pool, opened.account.id, opened.institution.traits.certificates
@@ -292,11 +278,7 @@ class AccountReaders(TimedMember):
 
 
 async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Do an account's due work once; ``context`` is the account's.
-
-    Raises:
-        InstitutionUnavailable: Facts recorded until then stay.
-    """
+    """Do an account's due work once; if its institution is away, facts recorded until then stay."""
     await sweep_due(context, opened.institution, told)
     await expire_account_charges(context, opened.institution)
 
@@ -316,16 +298,11 @@ async def read_contests(context: Context, opened: OpenAccount, fence: Fence, tol
 
 
 async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read payees' returns; if the credential may not list these, payments are read all the same.
-
-    Raises:
-        InstitutionUnavailable: As ``look_after``.
-    """
+    """Read payees' returns; if the credential may not list these, payments are read all the same."""
     await follow_sent_returns(context, opened, is_told="deep" in told)
 
 
 async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Send holders' answers to contests."""
     await send_due_defences(context, opened, ORDERS_MAX)
 
 
@@ -338,7 +315,6 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
 
 
 async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Continue pending openings, revisions and removals of charges at an account."""
     await go_on(context, opened, OPENING_CALLS)
     await go_on(context, opened, CHANGE_CALLS)
 
@@ -348,22 +324,6 @@ async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, 
     until = context.clock.now()
     while await ask_about_handed_orders(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:
         pass
-
-
-_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, read_contests, read_sent_returns)
-
-
-def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:
-    if not account.is_read:
-        return ()
-    if not account.may_receive:
-        return _READING
-    return (
-        *_READING,
-        go_on_with_charges,
-        send_defences,
-        move_orders if account.state == "active" else ask_about_orders,
-    )
 
 
 # fmt: off

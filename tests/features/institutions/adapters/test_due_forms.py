@@ -1,8 +1,6 @@
 """Charges with a due date at institutions: written, read back in every form, and opened at each simulated bank."""
 
-from collections.abc import AsyncIterator
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +25,6 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.kernel.rules import charge_contents
 from pixconnect.kernel.rules.charge_contents import DayAmount, PayerAddress
-from support.account_there import AccountThere, open_account_there
 from support.faces import Bank
 
 DUE_ON = date(2026, 7, 10)
@@ -55,17 +52,6 @@ CONTENTS = ChargeTerms(
     payer_address=PayerAddress(street="Rua A, 1", city="Recife", state="PE", postal_code="50000000"),
     due=ALL,
 )
-
-
-@pytest.fixture
-async def there(bank: Bank, name: str, tmp_path: Path) -> AsyncIterator[AccountThere]:
-    async with open_account_there(bank, name, tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def institution(there: AccountThere) -> Institution:
-    return there.institution
 
 
 def read(calendar: dict[str, Any], value: dict[str, Any]) -> charge_contents.DueTerms | None:

@@ -13,8 +13,7 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.adapters.efi_contests import decode_contest
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem
 from pixconnect.kernel.rules.block_report import Defence, DefenceRefused, DefenceTaken, DefenceUnknown
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, Bank

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters.connection import CallBounds
-from pixconnect.features.institutions.adapters.opening import InvalidInstitutionAccount, open_institution
+from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import (
     ChargeTerms,
@@ -23,10 +23,11 @@ from pixconnect.features.institutions.rules.institution import (
     ReceivedPix,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.base import errors
 from support.account_there import make_account, make_papers
 
 TXID = "openedataliar0000000000000001"
@@ -443,7 +444,7 @@ async def test_a_style_of_asking_for_tokens_is_the_institutions(liar: Liar) -> N
 
 async def test_an_account_that_cannot_be_reached_safely_is_not_opened(liar: Liar) -> None:
     for changes in (dict(base_url="http://bank.example"), dict(environment="production"), dict(authorities="no PEM")):
-        with pytest.raises(InvalidInstitutionAccount) as refused:
+        with pytest.raises(errors.BadRequest) as refused:
             open_there(liar, **changes)
         assert SECRET not in str(refused.value)
     account = make_account("inter", f"http://127.0.0.1:{liar.port}")
@@ -452,6 +453,6 @@ async def test_an_account_that_cannot_be_reached_safely_is_not_opened(liar: Liar
         Credential(client_id="client", client_secret=SECRET, certificate="no", private_key="PEM"),
         Credential(client_id="client", client_secret=SECRET, certificate="half"),
     ):
-        with pytest.raises(InvalidInstitutionAccount) as refused:
+        with pytest.raises(errors.BadRequest) as refused:
             open_institution(account, credential, SystemClock(), SystemEntropy())
         assert SECRET not in str(refused.value)

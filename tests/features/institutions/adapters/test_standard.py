@@ -1,8 +1,7 @@
 """Every kind of account at its simulated bank, over TLS with client certificates."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,6 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Settled
-from support.account_there import AccountThere, open_account_there
 from support.faces import KEY, Bank
 
 TXID = "openedatanother00000000000001"
@@ -34,17 +32,6 @@ TERMS = ChargeTerms(
 def name() -> str:
     """A profile with traits that no other test needs."""
     return "inter"
-
-
-@pytest.fixture
-async def there(bank: Bank, name: str, tmp_path: Path) -> AsyncIterator[AccountThere]:
-    async with open_account_there(bank, name, tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def institution(there: AccountThere) -> Institution:
-    return there.institution
 
 
 async def list_all(institution: Institution, *, only_returned: bool = False) -> list[ReceivedPix]:

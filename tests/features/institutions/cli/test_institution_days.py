@@ -6,23 +6,16 @@ import io
 import json
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec import structs
 
-from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.kernel.flows import holder as holder_usecases
+from support.account_shop import open_shop
 from support.cnab import CnabLine, CnabLot, make_cnab
 from support.command_line import LIVE, CommandLine
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
-from support.operators import as_operator
+from support.fake_institution import FakeInstitution
 from support.postgres import Addresses, make_live
-from support.records import a_new_holder
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
-
-NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
 
 async def add_account(database: Addresses) -> None:
@@ -30,11 +23,8 @@ async def add_account(database: Addresses) -> None:
     async with open_service(database, is_sandbox=False, has_rail=False) as service:
         there = FakeInstitution(service.clock)
         there.balance_cents = 10_000
-        operator = as_operator(service.context)
         service.clock.advance(days=-10)
-        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
-        house = await holder_usecases.create_holder(operator, new)
-        await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        await open_shop(service, there)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from msgspec import Struct, structs
 
+from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 from pixconnect.features.institutions.rules.comparison import (
     CLOCKS_APART,
-    BalanceMeaning,
     BalanceReading,
     Books,
     DifferenceRange,

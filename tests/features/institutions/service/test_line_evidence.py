@@ -22,7 +22,6 @@ from support.statement_files import make_camt, make_camt_entry, make_ofx, make_o
 
 DAY = date(2026, 7, 1)
 FEE = ("F1", "-1.00", "TARIFA")
-NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
 
 class Bank:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
-from pixconnect.features.institutions.rules.returned_line import join_reversals
+from pixconnect.features.institutions.rules.special_line import join_reversals
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.kernel.flows import transfer as transfer_usecases

@@ -34,7 +34,6 @@ from support.statement_files import make_camt, make_camt_entry, make_ofx, make_o
 
 # The service's clock stands at noon of the first of July in Sao Paulo; files are of that day and the next ones.
 DAY = date(2026, 7, 1)
-NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 OTHER_E2E = "E99999004202607011500zzzzzzzzzzz"
 
 

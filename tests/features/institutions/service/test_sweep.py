@@ -9,8 +9,7 @@ from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.credit import AccountSource
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sweep import is_due
+from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.institutions.service.sweep import (

@@ -14,20 +14,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import note_read
+from support.account_shop import note_read, open_shop
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.books import check_books
-from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.paper_reader import PaperReader
 from support.postgres import Addresses, make_live
-from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
 from support.true_months import KINDS, Books, Step, choose_story, kinds, stories
 
@@ -93,11 +90,7 @@ async def reader(database: Addresses) -> AsyncIterator[tuple[Reader, Service]]:
         service.clock.real = at_hour(FIRST_ON, -1)
         there = FakeInstitution(service.clock)
         there.balance_cents = OPENING_CENTS
-        operator = as_operator(service.context)
-        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
-        house = await holder_usecases.create_holder(operator, new)
-        await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
-        account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        account = (await open_shop(service, there)).account
         await note_read(service.context.pool, account.id)
         yield Reader(service, account), service
 

@@ -20,7 +20,7 @@ from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.features.identity.service import secret_key as secret_key_usecases
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.institution import InstitutionTraits, Webhook
-from pixconnect.features.institutions.rules.pending_call import digest_secret
+from pixconnect.features.institutions.rules.sweep import digest_secret
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.webhook import Callbacks, RegisteredWebhooks

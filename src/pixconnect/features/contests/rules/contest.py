@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from pixconnect.features.contests.rules.infraction import Infraction
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,

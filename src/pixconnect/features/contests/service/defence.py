@@ -25,8 +25,7 @@ from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTIONS
 from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, is_due
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem, is_due
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import day as sweep_store

@@ -17,7 +17,7 @@ from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.identity.tables import console as console_store
 from pixconnect.features.identity.tables import signing_key as signing_key_store
 from pixconnect.features.institutions.rules.account import account_seal
-from pixconnect.features.institutions.rules.pending_call import callback_seal
+from pixconnect.features.institutions.rules.sweep import callback_seal
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.tables.account import SealedCredentials

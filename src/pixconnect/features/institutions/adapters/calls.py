@@ -101,7 +101,6 @@ class Calls:
         self._tokens.forget(self._authorization)
 
     async def read_granted(self) -> frozenset[str] | None:
-        """Return our scopes, if the institution reports them."""
         try:
             return await self._tokens.read_granted()
         except NoToken as refused:
@@ -272,10 +271,8 @@ class Calls:
         if body is not None:
             known["Content-Type"] = _JSON
         sent = known | {name: value for name, value in own.items() if value} | dict(call.headers)
-        path, places = call.path, self._traits.homologation_paths
-        if self._account.environment == "homologation":
-            usual = next(filter(path.startswith, places), "")
-            path = places.get(usual, "") + path.removeprefix(usual)
+        is_homologation = self._account.environment == "homologation"
+        path = self._traits.place_in_tests(call.path) if is_homologation else call.path
         return write_request(self._parts.host, call.method, path, {**call.query, **asked}, sent, body)
 
     def _judge(self, route: Route, answer: ReceivedAnswer) -> InstitutionUnavailable:
@@ -322,11 +319,7 @@ def _as_wait(wait_s: float | None) -> timedelta | None:
 
 
 def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) -> TakenT:
-    """Read the answers of these calls, which must be successful and readable.
-
-    Raises:
-        InstitutionUnavailable: One is not; the reason contains no secrets.
-    """
+    """Read an answer, which must be successful and readable: otherwise ``InstitutionUnavailable``, without secrets."""
     if not content.is_success:
         raise calls.refuse(content)
     try:

@@ -49,8 +49,6 @@ class AnswerLost(Exception):  # noqa: N818  as above
 
 
 class InstitutionHost(Struct, frozen=True):
-    """A host of an account's requests."""
-
     name: str
     port: int
     is_tls: bool
@@ -222,8 +220,6 @@ def _describe(error: OSError) -> str:
 
 
 class RecordedConnection(InstitutionConnection):
-    """Connections that record their exchanges."""
-
     def __init__(self, tls: ssl.SSLContext, bounds: CallBounds, *, note: Callable[[TakenExchange], None]) -> None:
         super().__init__(tls, bounds)
         self._note = note
@@ -238,12 +234,14 @@ class RecordedConnection(InstitutionConnection):
         exchange_s: float | None = None,
     ) -> ReceivedAnswer:
         head, _, sent = request.partition(b"\r\n\r\n")
-        method, target, _ = head.partition(b"\r\n")[0].decode("ascii").split(" ")
+        first, *lines = head.decode("ascii").split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = dict(line.split(": ", 1) for line in lines)
         asked = partial(
             TakenExchange,
             method=method,
             target=target.removeprefix(host.prefix),
-            authorization=_find_authorization(head),
+            authorization=headers.get("Authorization", ""),
             sent=sent,
         )
         try:
@@ -254,11 +252,3 @@ class RecordedConnection(InstitutionConnection):
         media_type = answer.headers.get("content-type", "")
         self._note(asked(status=answer.status_code, media_type=media_type, content=answer.body))
         return answer
-
-
-def _find_authorization(head: bytes) -> str:
-    for line in head.decode("ascii").split("\r\n"):
-        name, _, value = line.partition(": ")
-        if name == "Authorization":
-            return value
-    return ""

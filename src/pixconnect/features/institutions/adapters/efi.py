@@ -17,8 +17,7 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.efi_contests import EfiContests
 from pixconnect.features.institutions.adapters.message import Content, as_list, as_members
-from pixconnect.features.institutions.adapters.paging import PagedList, list_rows
-from pixconnect.features.institutions.adapters.standard import StandardInstitution
+from pixconnect.features.institutions.adapters.standard import PagedList, StandardInstitution, list_rows
 from pixconnect.features.institutions.adapters.wire import take_reais, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer
 from pixconnect.features.institutions.rules.account import abilities_of
@@ -32,8 +31,8 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
@@ -118,8 +117,6 @@ def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentRet
 
 
 class ReadCode(Struct, frozen=True, kw_only=True):
-    """The contents of a dynamic code."""
-
     key: str | None
     amount_cents: int
     txid: str
@@ -142,11 +139,6 @@ def decode_code(members: Mapping[str, object]) -> ReadCode:
         # An unknown word does not permit a payment.
         is_payable=wire.take_text(members, "status", 40) == "ATIVA",
     )
-
-
-def is_as_accepted(read: ReadCode, pix: OutgoingPix) -> bool:
-    """Whether a code still has the contents at its transfer's acceptance, and can be paid."""
-    return read.is_payable and (read.key, read.amount_cents, read.txid) == (pix.payee.key, pix.amount_cents, pix.txid)
 
 
 _SEND: Final = "/v3/gn/pix"
@@ -247,7 +239,8 @@ class EfiInstitution(StandardInstitution):
             return NotSent(reason=read.reason)
         if isinstance(read, CertainRefusal):
             return read
-        if is_as_accepted(read, pix):
+        accepted = pix.payee.key, pix.amount_cents, pix.txid
+        if read.is_payable and (read.key, read.amount_cents, read.txid) == accepted:
             return None
         reason = "the code asks for something else than when the transfer was accepted, or is paid or over"
         return CertainRefusal(code="pixCopiaECola", reason=reason, reject_code=reject_code.QR_CODE_REFUSED)

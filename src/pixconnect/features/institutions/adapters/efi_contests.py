@@ -14,10 +14,9 @@ from pixconnect.features.contests.rules.contest import ContestWord, ListedContes
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, Calls
 from pixconnect.features.institutions.adapters.message import Content, as_members
-from pixconnect.features.institutions.adapters.paging import PagedList, list_rows
+from pixconnect.features.institutions.adapters.standard import PagedList, list_rows
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem
 from pixconnect.kernel.register.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,

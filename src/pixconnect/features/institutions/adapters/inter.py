@@ -37,8 +37,8 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.clock import to_day
 

@@ -39,8 +39,6 @@ class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, wh
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """A parsed answer."""
-
     status: int
     value: object
     """Its JSON; ``None`` without a body."""
@@ -76,11 +74,8 @@ class Content(Struct, frozen=True, kw_only=True):
     @property
     def violated(self) -> Sequence[str]:
         """The request's members that its violations name; an empty text for a violation that names none."""
-        found = self.members.get("violacoes")
-        rows = cast("list[object]", found) if isinstance(found, list) else []
-        return [
-            str(cast("dict[str, object]", row).get("propriedade", "")) if isinstance(row, dict) else "" for row in rows
-        ]
+        rows = as_list(self.members.get("violacoes")) or ()
+        return [str((as_members(row) or {}).get("propriedade", "")) for row in rows]
 
 
 def as_members(value: object) -> Mapping[str, object] | None:
@@ -130,22 +125,15 @@ def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
     if len(answer.body) > BODY_MAX and count_elements(answer.body) > ELEMENTS_MAX:
         raise MalformedAnswer(f"the answer has more than {ELEMENTS_MAX} members and elements")
     try:
-        value = _decode(answer.body)
+        try:
+            value = msgspec.json.decode(answer.body)
+        except msgspec.DecodeError:
+            # Cutting a text between surrogates leaves one half, which must not make a list unreadable.
+            whole = _ESCAPED.sub(lambda found: found[0] if found[1] is None else _NO_CHARACTER, answer.body)
+            value = msgspec.json.decode(whole)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         raise MalformedAnswer("the answer claims to be JSON, and is not") from None
     return Content(status=answer.status_code, value=value, wait_s=wait_s)
-
-
-def _decode(body: bytes) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        # Cutting a text between surrogates leaves one half, which must not make a list unreadable.
-        return msgspec.json.decode(_ESCAPED.sub(_replace_half, body))
-
-
-def _replace_half(found: re.Match[bytes]) -> bytes:
-    return found[0] if found[1] is None else _NO_CHARACTER
 
 
 def read_wait(answer: ReceivedAnswer, now: datetime) -> float | None:

@@ -53,11 +53,7 @@ class CallPaces:
         self._budgets: dict[tuple[Route, ...], _Budget] = {}
 
     async def take(self, route: Route, patience_s: float) -> None:
-        """Wait until a call may be made, and count it.
-
-        Raises:
-            BudgetSpent: That would take longer than ``patience_s``, or the institution imposed a pause.
-        """
+        """Wait until a call may be made, and count it; raises ``BudgetSpent`` after ``patience_s``, or in a pause."""
         spent = list[_Budget]()
         try:
             # Its own share first, so that waiting for that takes nothing of the common budget.

@@ -34,9 +34,9 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
 
@@ -89,24 +89,20 @@ def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> Sent
     if word == NOT_DONE:
         return None
     status: _Status = _ENDED.get(word, "under_way")
+    # A number here; elsewhere written with a point or a comma.
+    amount = members.get("valor")
+    amount = amount.replace(",", ".") if isinstance(amount, str) else amount
     reason = wire.find_free_text(members, "detalheRejeicao", _REASON_MAX) if status == "refused" else None
     return SentPix(
         name=name,
         code=code,
         end_to_end_id=code,
-        amount_cents=_take_amount(members),
+        amount_cents=wire.take_number_of_reais({"valor": amount}, "valor"),
         status=status,
         settled_at=_find_instant(members) if status == "settled" else None,
         reason=reason,
         reject_code=next((word for word in _WORD.findall(reason or "") if word in reject_code.REASONS), None),
     )
-
-
-def _take_amount(members: Mapping[str, object]) -> int:
-    # A number here; elsewhere written with a point or a comma.
-    value = members.get("valor")
-    told = value.replace(",", ".") if isinstance(value, str) else value
-    return wire.take_number_of_reais({"valor": told}, "valor")
 
 
 def _find_instant(members: Mapping[str, object]) -> datetime | None:
@@ -281,8 +277,9 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
     _, instant = wire.take_local_day(members, "data", "dataLote")
     text = " ".join(filter(None, (wire.find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
     name = wire.find_network_name(members, "transactionId")
+    said = "\x00".join((direction, str(cents), text, str(members.get("data")), str(members.get("cpfCnpj"))))
     return InstitutionItem(
-        item_id=_name_line(posted_on, direction, cents, text, members),
+        item_id=f"{posted_on.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}",
         day=posted_on,
         settled_at=instant,
         direction=direction,
@@ -291,11 +288,6 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
         end_to_end_id=name,
         text=text[:_TEXT_MAX],
     )
-
-
-def _name_line(day: date, direction: str, cents: int, text: str, members: Mapping[str, object]) -> str:
-    said = "\x00".join((direction, str(cents), text, str(members.get("data")), str(members.get("cpfCnpj"))))
-    return f"{day.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}"
 
 
 def _find_kind(text: str, name: str | None) -> ItemKind:

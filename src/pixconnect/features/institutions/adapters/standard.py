@@ -10,11 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.adapters.calls import Call, Calls, obtain, read_required
-from pixconnect.features.institutions.adapters.message import Content
-from pixconnect.features.institutions.adapters.paging import PagedList, format_second, list_rows
+from pixconnect.features.institutions.adapters.message import LIST_MAX, Content
 from pixconnect.features.institutions.adapters.standard_records import (
     decode_charge,
     decode_pix,
@@ -23,7 +22,7 @@ from pixconnect.features.institutions.adapters.standard_records import (
     write_charge,
 )
 from pixconnect.features.institutions.adapters.token import CallParts, open_sending_tokens, open_tokens
-from pixconnect.features.institutions.adapters.wire import find_instant, take_text
+from pixconnect.features.institutions.adapters.wire import find_instant, take_count, take_members, take_rows, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer, Route
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
@@ -42,9 +41,10 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
     Webhook,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
+from pixconnect.platform.base.clock import format_instant
 
 _TXID_LENGTH: Final = 32
 _DUE_SCOPE: Final = "cobv.write"
@@ -66,13 +66,24 @@ _PATHS: Final = dict[str, str](
         ("webhook", "/webhook/{chave}"),
     ]
 )
+WINDOW: Final = timedelta(days=1)
+"""The standard does not limit the span of a list, but institutions may."""
+_PAGES_MAX: Final = 10_000
 
 ReadT = TypeVar("ReadT")
 
 
-class ConnectedInstitution(Institution):
-    """An account by its calls, in any API."""
+class PagedList(Struct, frozen=True, kw_only=True):
+    route: Route
+    path: str
+    member: str = "pix"
+    """The member with the rows."""
+    query: Mapping[str, str] = {}
+    page_size: int = 1000
+    window: timedelta = WINDOW
 
+
+class ConnectedInstitution(Institution):
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         self._profile = profile
         self._account = parts.account
@@ -85,7 +96,6 @@ class ConnectedInstitution(Institution):
     @property
     def traits(self) -> InstitutionTraits:
         return InstitutionTraits(
-            shows_payer=self._known.shows_payer,
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
@@ -329,3 +339,44 @@ def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTrie
     if granted is None:
         return PermissionTried(name=name, is_given=None, explanation="the institution does not say; known at first use")
     return PermissionTried(name=name, is_given=name in granted)
+
+
+async def list_rows(
+    calls: Calls, listed: PagedList, since: datetime, until: datetime
+) -> AsyncGenerator[Sequence[object]]:
+    """Yield pages of raw rows; raises ``InstitutionUnavailable`` if a whole page is unreadable."""
+
+    def read(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
+        paging = take_members(take_members(members, "parametros"), "paginacao")
+        return take_rows(members, listed.member), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
+
+    for begin, end in split(since, until, listed.window):
+        # Instants without milliseconds are accepted everywhere; the truncated second is read too.
+        span = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
+        number, count = 0, 1
+        while number < count:
+            page = {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(listed.page_size)}
+            query = {**span, **listed.query, **page}
+            content = await calls.read(listed.route, listed.path, query, body_max=LIST_MAX)
+            rows, count = read_required(calls, content, lambda content=content: read(content.members))
+            yield rows
+            number += 1
+
+
+def split(since: datetime, until: datetime, window: timedelta = WINDOW) -> list[tuple[datetime, datetime]]:
+    """Split an interval into parts that share their ends, oldest first.
+
+    Example:
+        >>> from datetime import datetime
+        >>> [begin.day for begin, _ in split(datetime(2026, 1, 1), datetime(2026, 1, 3, 12))]
+        [1, 2, 3]
+    """
+    parts = list[tuple[datetime, datetime]]()
+    while since < until or not parts:
+        parts.append((since, min(since + window, until)))
+        since += window
+    return parts
+
+
+def format_second(instant: datetime) -> str:
+    return f"{format_instant(instant)[:19]}Z"

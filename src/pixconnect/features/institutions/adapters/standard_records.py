@@ -21,7 +21,7 @@ from pixconnect.features.institutions.rules.institution import (
     OpenedCharge,
     ReceivedPix,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.kernel.rules.charge_contents import (
     VALID_DAYS,
@@ -31,7 +31,6 @@ from pixconnect.kernel.rules.charge_contents import (
     DueTerms,
     Fine,
     Interest,
-    PayerAddress,
     Rebate,
 )
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
@@ -70,14 +69,6 @@ def write_value(terms: DueTerms, amount_cents: int) -> dict[str, object]:
                 dict(data=each.until.isoformat(), valorPerc=format_reais(each.value)) for each in discount.dated
             ]
     return value
-
-
-def write_address(address: PayerAddress) -> dict[str, str]:
-    """Write a debtor's members besides name and number."""
-    told = dict(
-        email=address.email, logradouro=address.street, cidade=address.city, uf=address.state, cep=address.postal_code
-    )
-    return {name: text for name, text in told.items() if text is not None}
 
 
 def _write_part(kinds: Sequence[str], kind: str, value: int | None) -> dict[str, object]:
@@ -138,8 +129,8 @@ def _take_kind(part: Mapping[str, object], name: str, kinds: Sequence[_Kind]) ->
     return kinds[number - 1]
 
 
-def _take_hundredths(part: Mapping[str, object]) -> int:
-    return int(wire.take_text(part, "valorPerc", 13, form=_HUNDREDTHS).replace(".", ""))
+def _take_hundredths(part: Mapping[str, object], name: str = "valorPerc") -> int:
+    return int(wire.take_text(part, name, 13, form=_HUNDREDTHS).replace(".", ""))
 
 
 def _take_day(members: Mapping[str, object], name: str) -> date:
@@ -167,7 +158,7 @@ def find_parts(members: Mapping[str, object]) -> DayAmount | None:
 
 
 def _take_cents(part: object) -> int:
-    cents = int(wire.take_text(as_members(part) or {}, "valor", 13, form=_HUNDREDTHS).replace(".", ""))
+    cents = _take_hundredths(as_members(part) or {}, "valor")
     if cents > AMOUNT_MAX_CENTS:
         raise wire.Malformed("valor is no amount that a part of a Pix can have")
     return cents
@@ -195,7 +186,6 @@ _REFUNDS_MAX: Final = 1000
 
 
 def write_charge(terms: ChargeTerms) -> dict[str, object]:
-    """Write the body that opens or revises a charge."""
     body = dict[str, object](
         calendario=write_calendar(terms.due) if terms.due else dict(expiracao=terms.lifetime_s),
         valor=write_value(terms.due, terms.amount_cents)
@@ -205,8 +195,12 @@ def write_charge(terms: ChargeTerms) -> dict[str, object]:
     )
     if terms.payer_name and terms.payer_tax_id:
         kind = "cpf" if is_cpf(terms.payer_tax_id) else "cnpj"
-        address = {} if terms.payer_address is None else write_address(terms.payer_address)
-        body["devedor"] = {kind: terms.payer_tax_id, "nome": terms.payer_name, **address}
+        debtor = {kind: terms.payer_tax_id, "nome": terms.payer_name}
+        if (address := terms.payer_address) is not None:
+            named = dict(email=address.email, logradouro=address.street, cidade=address.city, uf=address.state)
+            named["cep"] = address.postal_code
+            debtor |= {name: text for name, text in named.items() if text is not None}
+        body["devedor"] = debtor
     if terms.text_for_payer:
         body["solicitacaoPagador"] = terms.text_for_payer
     if terms.additional:
@@ -271,8 +265,12 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
         raise wire.Malformed("the item is no object")
     refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
     end_to_end_id = wire.take_end_to_end_id(members, "endToEndId")
+    listed = members.get("devolucoes")
+    rows: Sequence[object] | None = () if listed is None else as_list(listed)
+    if rows is None or len(rows) > _REFUNDS_MAX:
+        raise wire.Malformed("devolucoes is no list of returns")
     # An unreadable return is kept for an operator; its Pix is credited all the same.
-    for row in _list_refunds(members):
+    for row in rows:
         try:
             refunds.append(decode_refund(as_members(row) or {}))
         except wire.Malformed as error:
@@ -297,14 +295,6 @@ def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
     for found in wire.read_each(rows, decode_pix):
         items += [found] if isinstance(found, MalformedItem) else [found[0], *found[1]]
     return wire.bound_malformed(items)
-
-
-def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
-    found = members.get("devolucoes")
-    rows: Sequence[object] | None = () if found is None else as_list(found)
-    if rows is None or len(rows) > _REFUNDS_MAX:
-        raise wire.Malformed("devolucoes is no list of returns")
-    return rows
 
 
 def decode_refund(members: Mapping[str, object]) -> ListedRefund:
@@ -337,5 +327,5 @@ def read_payer(members: Mapping[str, object]) -> KnownPayer:
         name=wire.find_free_text(told, "nome", _NAME_MAX),
         tax_id=tax_id,
         is_masked="*" in (tax_id or ""),
-        ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,
+        ispb=wire.check_ispb(ispb),
     )

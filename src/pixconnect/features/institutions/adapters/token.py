@@ -80,8 +80,6 @@ class Token(Struct, frozen=True, kw_only=True):
 
 
 class CallParts(Struct, frozen=True, kw_only=True):
-    """What the calls of one account need."""
-
     connection: InstitutionConnection
     host: InstitutionHost
     account: InstitutionAccount
@@ -124,8 +122,6 @@ class Tokens:
 
 
 class AccountTokens(Tokens):
-    """Keeps the token of one account."""
-
     def __init__(self, parts: CallParts) -> None:
         super().__init__(parts)
         path = parts.token.path

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters.message import as_list, as_members
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyType, Party, parse_pix_key
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
@@ -31,10 +31,12 @@ ReadT = TypeVar("ReadT")
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?")
 _ANY_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
-_NAMED: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _BALANCE_MAX_CENTS: Final = 10**17
 _YEARS: Final = range(2010, 2100)
 _CONTENT_MAX: Final = 2000
+_NAME_MAX: Final = 200
+_NUMBER_MAX: Final = 20
+_ISPB_LENGTH: Final = 8
 MALFORMED_MAX: Final = 24
 """Maximum of unreadable items of one answer that are kept separately."""
 
@@ -198,6 +200,11 @@ def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
     return value
 
 
+def check_ispb(text: str | None) -> str | None:
+    """Return an ISPB as it was reported; ``None`` in another form."""
+    return text if text and text.isascii() and len(text) == _ISPB_LENGTH and text.isalnum() else None
+
+
 def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], ReadT]) -> list[ReadT | MalformedItem]:
     """Read the rows of a list; unreadable ones are kept beside the others."""
     items = list[ReadT | MalformedItem]()
@@ -225,7 +232,6 @@ def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -
 
 
 def as_malformed(item: object, reason: str) -> MalformedItem:
-    """Describe an unreadable item of a list for people."""
     try:
         content = msgspec.json.encode(item).decode()
     except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError):
@@ -256,12 +262,6 @@ def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
     return to_day(instant), instant.astimezone(UTC)
 
 
-_NAME_MAX: Final = 200
-_TAX_ID_MAX: Final = 20
-_NUMBER_MAX: Final = 20
-_ISPB_LENGTH: Final = 8
-
-
 def find_listed_payee(
     owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
 ) -> Party | None:
@@ -273,11 +273,11 @@ def find_listed_payee(
         names: Their name of each of our members; of several with commas, the first that exists.
     """
     of = dict(name=owner, tax_id=owner)
-    bounds = dict(name=_NAME_MAX, tax_id=_TAX_ID_MAX)
     told = dict[str, str]()
     for member, called in names.items():
         members = of.get(member, owner if account is None else account)
-        texts = (find_free_text(members, name, bounds.get(member, _NUMBER_MAX)) for name in called.split(","))
+        length_max = _NAME_MAX if member == "name" else _NUMBER_MAX
+        texts = (find_free_text(members, name, length_max) for name in called.split(","))
         text = next(filter(None, texts), None)
         # A number of another length is no ISPB, and must not be shown as one.
         if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):

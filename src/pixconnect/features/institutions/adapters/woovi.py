@@ -15,8 +15,12 @@ from msgspec import structs
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
-from pixconnect.features.institutions.adapters.paging import split
-from pixconnect.features.institutions.adapters.standard import ANOTHER_CHARGE, ANOTHER_REFUND, ConnectedInstitution
+from pixconnect.features.institutions.adapters.standard import (
+    ANOTHER_CHARGE,
+    ANOTHER_REFUND,
+    ConnectedInstitution,
+    split,
+)
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi_records import (
     find_charge_name,
@@ -43,8 +47,8 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
     Webhook,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds
 
@@ -58,7 +62,6 @@ _HALVED_MIN: Final = timedelta(seconds=1)
 _COUNT_MAX: Final = 100_000_000
 _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
 _WEBHOOK_NAME: Final = "pixconnect"
-_ID_MAX: Final = 100
 
 
 class WooviInstitution(ConnectedInstitution):
@@ -76,7 +79,6 @@ class WooviInstitution(ConnectedInstitution):
         # It has a statement, and no source says whether its amounts are cents or reais.
         return structs.replace(
             super().traits,
-            takes_our_txid=False,
             has_webhook_per_key=False,
             sends=("KEY", "MANUAL", "QRCODE"),
             states_amount_of_code=True,

@@ -163,7 +163,6 @@ def find_messages(members: Mapping[str, object]) -> str:
 
 
 def find_sent_name(row: object) -> str | None:
-    """Find the name of a payment of the list."""
     members = as_members(row) or {}
     name = (as_members(members.get("payment")) or {}).get("correlationID")
     return name if isinstance(name, str) else None
@@ -205,8 +204,6 @@ _APPROVED_AFTER_MAX_S: Final = 2.0
 
 
 class WooviSender:
-    """Sends, and reads sent payments, by the calls of one account."""
-
     def __init__(self, calls: Calls, clock: Clock, *, has_two_steps: bool, has_text_psp: bool = False) -> None:
         self._calls, self._clock = calls, clock
         self._has_two_steps, self._has_text_psp = has_two_steps, has_text_psp

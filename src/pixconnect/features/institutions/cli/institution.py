@@ -16,7 +16,6 @@ from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.allowances.cli import allow, unmatched
 from pixconnect.features.cases.cli import show_proposed
-from pixconnect.features.institutions.cli import institution_webhook
 from pixconnect.features.institutions.cli.institution_days import days, statement
 from pixconnect.features.institutions.cli.institution_penny import rehearse, send_penny
 from pixconnect.features.institutions.cli.opening import AccountName, make_opener, run_with_opener
@@ -30,10 +29,10 @@ from pixconnect.features.institutions.service import proposals as closing_usecas
 from pixconnect.features.institutions.service import proposals as release_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
-from pixconnect.features.institutions.service.day import ReadDays
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.features.institutions.service.sweep import post_opening
+from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.features.monitoring.service import account_alarm as alarm_usecases
 from pixconnect.features.proof.service.comparison import BalanceThere, read_balance_at_institution
@@ -80,17 +79,13 @@ def _show_sent(says: InquiryAnswer) -> Shown | None:
     if sent is None or order is None:
         return None
     returns = [f"{one.return_id}: {one.amount_cents}" for one in sent.returns]
+    here = (
+        "transfer_id=id holder_id status_here=status amount_here_cents=amount_cents returned_here_cents=returned_cents"
+    )
     return dict(
-        end_to_end_id=sent.end_to_end_id,
-        status_there=sent.status,
-        amount_there_cents=sent.amount_cents,
-        settled_at=sent.settled_at,
+        **output.pick(sent, "end_to_end_id status_there=status amount_there_cents=amount_cents settled_at"),
         returns_there=(returns or None) if says.lists_returns else "not reported by this institution",
-        transfer_id=order.id,
-        holder_id=order.holder_id,
-        status_here=order.status,
-        amount_here_cents=order.amount_cents,
-        returned_here_cents=order.returned_cents,
+        **output.pick(order, here),
     )
 
 
@@ -101,9 +96,7 @@ def _show(says: InquiryAnswer, pix: ReceivedPix) -> Shown:
         recorded=says.find_when_recorded(pix.end_to_end_id),
         amount_there_cents=pix.amount_cents,
         amount_here_cents=here and here.amount_cents,
-        settled_at=pix.settled_at,
-        txid=pix.txid,
-        key=pix.key,
+        **output.pick(pix, "settled_at txid key"),
         returns_there=[f"{one.id}: {one.status}" for one in pix.refunds] or None,
         transfer_id=here and here.id,
         holder_id=here and here.holder_id,
@@ -133,13 +126,14 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
 app = App(name="institution", help="Accounts at institutions.")
+webhooks = App(name="webhook", help="An account's webhooks registered at the institution.")
 app.command(statement)
 app.command(days)
 app.command(allow)
 app.command(unmatched)
 app.command(close)
 app.command(release)
-app.command(institution_webhook.app)
+app.command(webhooks)
 app.command(ask)
 app.command(rehearse)
 
@@ -193,10 +187,11 @@ def show(name: AccountName, *, json: Json = False) -> None:
         days = await day_usecases.read_how(context, opener, shown.account)
         alarm: Shown = dict(alarm=await alarm_usecases.describe_alarm(context, shown.account.id))
         try:
-            webhooks = await webhook_usecases.read_webhooks(context, opener, name)
+            webhook = (await webhook_usecases.read_webhooks(context, opener, name)).whose or "none"
         except errors.ServiceUnavailable:
-            return _shown(shown, there) | alarm | _show_days(days)
-        return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
+            webhook = None
+        closing = "days_from=source days_close_by_themselves=close_by_themselves days_read_at=last_read_at days_failure=failure"
+        return _shown(shown, there, webhook) | alarm | output.pick(days, closing)
 
     output.show(run_with_opener(read), as_json=json)
 
@@ -307,6 +302,37 @@ def remove(name: AccountName) -> None:
     terminal.print_line(f"{name} is removed")
 
 
+@webhooks.command(name="show")
+def show_webhooks(name: AccountName, *, json: Json = False) -> None:
+    """List the registered webhooks, and their owners."""
+    _show_registered(run_with_opener(webhook_usecases.read_webhooks, name), json=json)
+
+
+@webhooks.command(name="set")
+def register_webhook(
+    name: AccountName,
+    *,
+    replace: Annotated[bool, Parameter(negative=())] = False,
+    new_secret: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
+    """Register our address at the institution for each key: PIXCONNECT_CALLBACK_BASE_URL, the account's name and a secret.
+
+    Args:
+        replace: Also replace another registered address, which is saved for restore.
+        new_secret: Make another secret; calls to the earlier address are refused.
+    """
+    there = run_with_opener(webhook_usecases.set_webhooks, name, replaces=replace, has_new_secret=new_secret)
+    _show_registered(there, json=json)
+
+
+@webhooks.command(name="restore")
+def restore_webhook(name: AccountName, *, json: Json = False) -> None:
+    """Restore the webhook that ours replaced, or none."""
+    there = run_with_opener(webhook_usecases.restore_webhooks, name)
+    _show_registered(there, json=json)
+
+
 def _set_state(name: str, state: AccountState) -> None:
     account = operating.run(account_usecases.set_state, name, state)
     terminal.print_line(f"{account.name} is {account.state}")
@@ -334,13 +360,20 @@ def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str 
     )
 
 
-def _show_days(read: ReadDays) -> Shown:
-    columns = "days_from=source days_close_by_themselves=close_by_themselves"
-    return output.pick(read, f"{columns} days_read_at=last_read_at days_failure=failure")
-
-
 def _read_file(file: Path) -> AccountDescription:
     from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
     # The file's own relative paths start at its folder.
     return read_account_file(read_text_file(str(file)), lambda path: read_text_file(str(file.parent / path)))
+
+
+def _show_registered(there: RegisteredWebhooks, *, json: bool) -> None:
+    kept = {each.key: each.url for each in there.kept}
+    rows: list[Shown] = [
+        dict(key=each.key, url=each.url, whose=each.whose or "nobody's", kept=kept.get(each.key or ""))
+        for each in there.found
+    ]
+    if json:
+        output.show(dict(address=there.address, webhooks=rows), as_json=True)
+    else:
+        output.show_list("webhooks", rows, as_json=False)

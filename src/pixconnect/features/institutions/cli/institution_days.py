@@ -17,7 +17,6 @@ from pixconnect.doors.cli.operating import load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
-from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
@@ -197,15 +196,11 @@ def _show_day(shown: ShownDay) -> Shown:
     )
 
 
-def _name_item(item: InstitutionItem, *, json: bool) -> dict[str, object] | str:
-    if not json:
-        return item.item_id
-    return output.pick(item, "item_id") | {"day": item.day.isoformat()} | output.pick(item, "direction amount_cents")
-
-
 def _name_aside(line: JudgedLine, *, json: bool) -> object:
-    named = _name_item(line.item, json=json)
-    return {**named, "outcome": line.outcome} if isinstance(named, dict) else f"{named} ({line.outcome})"
+    if not json:
+        return f"{line.item.item_id} ({line.outcome})"
+    named = output.pick(line.item, "item_id day direction amount_cents")
+    return named | dict(day=line.item.day.isoformat(), outcome=line.outcome)
 
 
 def _write_csv(rows: Sequence[Shown]) -> None:

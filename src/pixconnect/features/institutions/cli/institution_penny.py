@@ -47,8 +47,10 @@ def send_penny(
             return await _send(context, operator, plan, key, kind, timeout_s)
 
     sent = run_with_settings(do)
-    output.show(_shown(sent), as_json=as_json)
-    transfer = sent.transfer
+    transfer, back = sent.transfer, next(iter(sent.came_back), None)
+    came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
+    told = output.pick(transfer, "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents")
+    output.show(told | came_back, as_json=as_json)
     if transfer.status == "ERROR":
         raise CommandError(
             f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
@@ -95,13 +97,6 @@ async def _send(
             return sent
         await asyncio.sleep(_LOOK_EVERY_S)
         sent = await penny_usecases.follow_penny(context, sent.transfer)
-
-
-def _shown(sent: PennySent) -> Shown:
-    back = next(iter(sent.came_back), None)
-    came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
-    told = "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents"
-    return output.pick(sent.transfer, told) | came_back
 
 
 def rehearse(name: AccountName, *, record: Path | None = None, json: Json = False) -> None:

@@ -56,7 +56,6 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     """For a transfer: the equivalent reason of the scheme."""
 
     def is_about(self, violated: str) -> bool:
-        """Whether a violation's member is one of its members."""
         below = (name[:-1] for name in self.properties if name.endswith("*"))
         return violated in self.properties or violated.startswith(tuple(below))
 
@@ -116,6 +115,11 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """How long a charge must run."""
     lifetime_max_s: int = 2_147_483_647
     """How long it may run."""
+
+    def place_in_tests(self, path: str) -> str:
+        """Return where a path of production is in the test environment."""
+        usual = next(filter(path.startswith, self.homologation_paths), "")
+        return self.homologation_paths.get(usual, "") + path.removeprefix(usual)
 
     def find_paces(self, route: Route, *, is_homologation: bool) -> Sequence[Pace]:
         """Return the institution's own paces if any are known; all apply. Those that fewer routes share come first."""

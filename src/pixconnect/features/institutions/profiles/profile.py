@@ -30,8 +30,6 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
 class Ports(_Part, frozen=True, kw_only=True):
-    """The default ports of its face."""
-
     production: int
     homologation: int
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Final, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
@@ -24,6 +24,7 @@ Environment = Literal["production", "homologation", "counterpart"]
 """Of an installation and all its accounts: the institutions' own hosts, those of their tests, or anything else."""
 AccountState = Literal["active", "paused", "closed"]
 Option = str | bool | int
+CertificatePart = Literal["receiving", "sending", "authority"]
 
 ABILITIES: Final = Abilities(
     refuses_credits=False, resolves_keys=False, keeps_our_id=False, contests="none", defence_length_max=0
@@ -34,8 +35,10 @@ _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
 
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
 """In ids of accounts whose owner is no Pix participant; no participant has this number."""
+WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
 _CNPJ_LENGTH: Final = 14
 _CNPJ_ROOT: Final = 8
+_LENGTH_MAX: Final = 255
 
 
 class Credential(Struct, frozen=True, kw_only=True):
@@ -107,7 +110,6 @@ class InstitutionAccount(AccountTerms, frozen=True, kw_only=True):
 
     @property
     def profile_name(self) -> str:
-        """The name of its profile."""
         return self.profile if self.kind == "standard" else self.kind
 
     @property
@@ -127,8 +129,21 @@ class InstitutionAccount(AccountTerms, frozen=True, kw_only=True):
         return in_flight if type(in_flight) is int else 1
 
 
+class AccountCertificate(Struct, frozen=True, kw_only=True):
+    part: CertificatePart
+    """Of the receiving or the sending credential, or of the authority of the institution's certificate."""
+    ends_at: datetime
+
+
+class EndingCertificate(Struct, frozen=True, kw_only=True):
+    institution: str
+    """The account's name."""
+    used: AccountCertificate
+    said: str
+    """How soon it expires."""
+
+
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
-    """The binding of an account's sealed credential."""
     return f"institution_account:{account_id}:{part}"
 
 
@@ -165,15 +180,13 @@ def are_at_one_institution(account: InstitutionAccount, other: InstitutionAccoun
 
 def _institution_of(account: InstitutionAccount) -> tuple[str, str, str]:
     # Real hosts are a closed list: all those of a profile in one environment lead to the same accounts.
-    where = _one_form(account.base_url) if account.environment == "counterpart" else ""
-    return account.profile, account.environment, where
-
-
-def _one_form(url: str) -> str:
-    """Normalise an address: equal results lead to the same host."""
-    parts = urlsplit(url)
+    if account.environment != "counterpart":
+        return account.profile, account.environment, ""
+    # However written, equal ones lead to the same host.
+    parts = urlsplit(account.base_url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}{parts.path.rstrip('/')}"
+    where = f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}{parts.path.rstrip('/')}"
+    return account.profile, account.environment, where
 
 
 def _plain(number: str) -> str:
@@ -198,9 +211,6 @@ def abilities_of(account: InstitutionAccount) -> Abilities:
     return structs.replace(ABILITIES, contests="theirs" if length_max else "none", defence_length_max=length_max)
 
 
-_LENGTH_MAX: Final = 255
-
-
 def find_address_fault(account: AccountTerms, traits: AccountTraits) -> str | None:
     """Find the fault in the account's addresses, naming the member of its file.
 
@@ -219,7 +229,6 @@ def find_address_fault(account: AccountTerms, traits: AccountTraits) -> str | No
 
 
 def token_address(account: InstitutionAccount, traits: AccountTraits, path: str) -> str:
-    """Return the whole address of the token endpoint."""
     if account.token_url:
         return account.token_url
     host = None if account.environment == "counterpart" else traits.token_hosts.get(account.environment)
@@ -240,18 +249,14 @@ def _find_fault(account: AccountTerms, traits: AccountTraits, url: str) -> str |
     if parts.query or parts.fragment:
         return "must have neither a query nor a fragment"
     if account.environment == "counterpart":
-        return _find_counterpart_fault(traits, parts, host)
+        if any(host in hosts for hosts in traits.hosts.values()) or host in traits.token_hosts.values():
+            return f"{host} is the institution's own, and no counterpart"
+        is_plain = parts.scheme == "http" and is_loopback(host)
+        return None if parts.scheme == "https" or is_plain else "must be https, or http on loopback"
     allowed = [*traits.hosts[account.environment], *filter(None, [traits.token_hosts.get(account.environment)])]
     if host not in allowed:
         return f"{host} is none of the {account.environment} hosts of {account.profile}: {', '.join(allowed)}"
     return None if parts.scheme == "https" and port in (None, 443) else "must be https on port 443"
-
-
-def _find_counterpart_fault(traits: AccountTraits, parts: SplitResult, host: str) -> str | None:
-    if any(host in hosts for hosts in traits.hosts.values()) or host in traits.token_hosts.values():
-        return f"{host} is the institution's own, and no counterpart"
-    is_plain = parts.scheme == "http" and is_loopback(host)
-    return None if parts.scheme == "https" or is_plain else "must be https, or http on loopback"
 
 
 def is_loopback(host: str) -> bool:
@@ -261,18 +266,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-# The expiry of the certificates that an account needs.
-
-CertificatePart = Literal["receiving", "sending", "authority"]
-WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
-
-
-class AccountCertificate(Struct, frozen=True, kw_only=True):
-    part: CertificatePart
-    """Of the receiving or the sending credential, or of the authority of the institution's certificate."""
-    ends_at: datetime
-
-
 def describe_end(ends_at: datetime, now: datetime) -> str | None:
     """Describe how soon it expires; ``None`` while that is far."""
     left = ends_at - now
@@ -280,14 +273,6 @@ def describe_end(ends_at: datetime, now: datetime) -> str | None:
         return "has ended"
     step = next((step for step in WARNED_AT if left <= step), None)
     return None if step is None else f"ends within {step.days} {'day' if step.days == 1 else 'days'}"
-
-
-class EndingCertificate(Struct, frozen=True, kw_only=True):
-    institution: str
-    """The account's name."""
-    used: AccountCertificate
-    said: str
-    """How soon it expires."""
 
 
 def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime) -> list[EndingCertificate]:

@@ -98,11 +98,7 @@ def check_name(name: str) -> None:
 
 
 def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
-    """Read a description.
-
-    Args:
-        text: TOML.
-        read_file: Reads the files that it names.
+    """Read a description in TOML.
 
     Raises:
         BadRequest: It is no TOML, or a member is missing, unknown or wrong; the message names it.
@@ -123,6 +119,12 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
     if not 1 <= said.poll_s <= 3600:
         raise errors.BadRequest("poll_s: must be from 1 to 3600 seconds")
     _check_options(said.options)
+    authorities = _read_named("ca_file", said.ca_file, read_file)
+    if not said.account.isascii() or not (said.account == "" or said.account.isalnum()) or len(said.account) > 40:
+        raise errors.BadRequest("account: must have up to 40 letters and digits")
+    keys = dict.fromkeys(holder.parse_pix_key(key).key for key in said.keys)
+    if len(keys) > _KEYS_MAX:
+        raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
     description = AccountDescription(
         kind=said.kind,
         profile=profile,
@@ -130,9 +132,9 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         tax_id=tax_id,
         base_url=said.base_url.rstrip("/"),
         token_url=said.token_url,
-        authorities=_read_named("ca_file", said.ca_file, read_file),
-        account=_judge_account(said.account),
-        keys=_judge_keys(said.keys),
+        authorities=authorities,
+        account=said.account,
+        keys=[*keys],
         poll_s=said.poll_s,
         options=said.options,
         receiving=_take_credential(said, said.receive, read_file),
@@ -159,19 +161,6 @@ def _judge_profile(said: _AccountFile) -> str:
     if said.profile not in NAMES:
         raise errors.BadRequest(f"profile: the kind standard needs one of {', '.join(NAMES)}")
     return said.profile
-
-
-def _judge_account(account: str) -> str:
-    if not account.isascii() or not (account == "" or account.isalnum()) or len(account) > 40:
-        raise errors.BadRequest("account: must have up to 40 letters and digits")
-    return account
-
-
-def _judge_keys(keys: Sequence[str]) -> Sequence[str]:
-    parsed = dict.fromkeys(holder.parse_pix_key(key).key for key in keys)
-    if len(parsed) > _KEYS_MAX:
-        raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
-    return [*parsed]
 
 
 def _check_options(options: Mapping[str, Option]) -> None:
@@ -214,11 +203,7 @@ def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadF
 
 
 def read_credential_files(credential: Credential, read_file: ReadFile) -> Credential:
-    """Return the credential with the contents of its files.
-
-    Raises:
-        BadRequest: A file cannot be read, or either certificate or key is missing.
-    """
+    """Return the credential with the contents of its files; ``BadRequest`` if one cannot be read, or is missing."""
 
     def read(name: str) -> str:
         return _read_named(name, cast("str", getattr(credential, name)), read_file)

@@ -3,6 +3,10 @@
 Every balance at the end of a day is a fact from a file or from the books' opening. Between two balances, the certain lines plus
 a choice of the doubtful ones must turn the earlier balance into the later one. If no choice does, or several do, no line of
 that span is decided.
+
+Doubtful are lines that may be balances among a file's movements, by their words or as sums of other lines, and recorded lines
+that the bank removed: a later file covers their day, and its balances agree without them. Such a line only becomes
+``perhaps_struck``, and two operators decide (``features/cases/service/answer.py``).
 """
 
 from __future__ import annotations
@@ -25,12 +29,18 @@ _CHOICES_MAX: Final = 20_000
 """Maximum of sums tried for one span of balances; beyond it, none of its lines is decided."""
 _STEPS_MAX: Final = 1_000_000
 """Maximum of additions: a second's work, while the account's lines are locked."""
+_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+_BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+"""Lines about investments have the words too, but not at the beginning."""
+_LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "changed"))
+"""Outcomes of lines that moved money if the file is right."""
+_OTHERWISE: Final = frozenset(("perhaps_known", "same_line", "changed"))
+_PERHAPS: Final = frozenset(("perhaps_balance", "balance_line"))
+_NONE: Final = ((), frozenset[int]())
 _Taken: TypeAlias = tuple[int, "_Taken"] | None
 
 
 class Balances(Struct, frozen=True, kw_only=True):
-    """The balances of a file and those recorded before it."""
-
     first_on: date
     last_on: date
     opening_cents: int | None = None
@@ -173,13 +183,6 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     return chosen
 
 
-# Lines of a file that may be balances among its movements: by their words, or as sums of other lines.
-
-_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-_BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-"""Lines about investments have the words too, but not at the beginning."""
-
-
 def is_called_balance(item: InstitutionItem) -> bool:
     return _may_be_balance(item) and _BEGINS.match(item.text) is not None
 
@@ -226,16 +229,6 @@ def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int
             else:
                 running += lines[number].signed_cents
     return marked
-
-
-# Recorded lines that the bank removed: a later file covers their day, and its balances agree without them. Such a line only
-# becomes ``perhaps_struck``, and two operators decide (``features/cases/service/answer.py``).
-
-_LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "changed"))
-"""Outcomes of lines that moved money if the file is right."""
-_OTHERWISE: Final = frozenset(("perhaps_known", "same_line", "changed"))
-_PERHAPS: Final = frozenset(("perhaps_balance", "balance_line"))
-_NONE: Final = ((), frozenset[int]())
 
 
 def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[RecordedItem]) -> set[int]:

@@ -97,8 +97,6 @@ def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeani
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """The effect of a comparison."""
-
     act: Literal["report", "end", "nothing"]
     seen: DifferenceRange | None = None
     """A difference found by one comparison; two comparisons have confirmed ``report``."""

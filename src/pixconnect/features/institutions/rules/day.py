@@ -11,6 +11,9 @@ over, was not over at its reading, or is not proved. *Closed with cases*: it is 
 
 A day is proved between two reported balances, one at its beginning or before and one at its end or after, if the items of all
 days between them turn the one into the other. A balance computed from the items proves nothing about them.
+
+Two forms of a day's statement, such as an OFX and a camt.053, are compared too. Texts and ids differ between forms, so lines
+are counted by day, direction and amount. Lines that name different Pix differ.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 from pixconnect.platform.base.clock import to_day
 
+LineCount = tuple[date, str, int]
 DayState = Literal["open", "provisional", "closed", "closed_with_cases"]
 
 
@@ -56,8 +60,6 @@ class DaySums(Struct, frozen=True, kw_only=True):
 
 
 class DayCases(Struct, frozen=True, kw_only=True):
-    """Unmatched items and lines of a day."""
-
     items_count: int = 0
     """Of the institution's lines."""
     lines_count: int = 0
@@ -89,6 +91,15 @@ class ItemGroup(Struct, frozen=True, kw_only=True):
     """They are our refunds, by any name of the institution."""
     amount_cents: int
     items_count: int
+
+
+class ComparedForm(Struct, frozen=True, kw_only=True):
+    matches: Sequence[RecordedItem | None]
+    """The recorded line of another form that each line repeats."""
+    is_more: Sequence[bool]
+    """Lines beyond those recorded in any form."""
+    unlisted: Sequence[RecordedItem]
+    """Recorded lines of other forms that match no line."""
 
 
 def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
@@ -280,21 +291,6 @@ def _find_state(
         return "provisional"
     counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
     return "closed_with_cases" if any(counts) else "closed"
-
-
-# Compares two forms of a day's statement, such as an OFX and a camt.053. Texts and ids differ between forms, so lines are
-# counted by day, direction and amount. Lines that name different Pix differ.
-
-LineCount = tuple[date, str, int]
-
-
-class ComparedForm(Struct, frozen=True, kw_only=True):
-    matches: Sequence[RecordedItem | None]
-    """The recorded line of another form that each line repeats."""
-    is_more: Sequence[bool]
-    """Lines beyond those recorded in any form."""
-    unlisted: Sequence[RecordedItem]
-    """Recorded lines of other forms that match no line."""
 
 
 def count_by(line: InstitutionItem) -> LineCount:

@@ -17,8 +17,8 @@ from msgspec import Struct
 from pixconnect.features.contests.rules.contest import Contests
 from pixconnect.features.due_charges.rules.terms import are_same
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.charge_contents import DayAmount, DueTerms, PayerAddress
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 
@@ -42,9 +42,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
 
     issues_codes: Literal["we", "institution", "nobody"] = "institution"
     """Where a charge's QR code comes from: we build it from its location, the institution's answer has it, or there is none."""
-    takes_our_txid: bool = True
-    """Otherwise the institution generates the txid of payments, and keeps ours as a reference (Woovi's correlationID)."""
-    shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
     list_lag: timedelta = timedelta(minutes=1)
     """How late a payment may appear in the list of received Pix."""
     lifetime_min_s: int = 1
@@ -74,8 +71,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """It lists everything that moved on the account, by day."""
     certificates: Sequence[AccountCertificate] = ()
     """The account's and the institution's certificates, if the operator has configured any."""
-    notes_installation: bool = True
-    """Whether a webhook can be registered, whose address names the account's installation."""
     has_webhook_per_key: bool = True
     """Each key has a webhook. Otherwise the account has any number, one of them ours."""
 
@@ -124,8 +119,6 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
 
 
 class ChargeTerms(Struct, frozen=True, kw_only=True):
-    """The wanted terms of a charge at the institution."""
-
     txid: str
     key: str
     amount_cents: int
@@ -141,8 +134,6 @@ class ChargeTerms(Struct, frozen=True, kw_only=True):
 
 
 class OpenedCharge(Struct, frozen=True, kw_only=True):
-    """A charge's state at the institution."""
-
     txid: str
     network_txid: str | None = None
     """The institution's own txid, if it does not accept ours."""
@@ -164,7 +155,6 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
 
     @property
     def has_code(self) -> bool:
-        """Whether it has a code to show to payers."""
         return self.code is not None or self.location is not None
 
     def is_as_asked(self, terms: ChargeTerms) -> bool:
@@ -368,9 +358,7 @@ class Institution(Sender, Protocol):
         """Register a webhook; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
         ...
 
-    async def remove_webhook(self, key: str, url: str) -> None:
-        """Remove this webhook address."""
-        ...
+    async def remove_webhook(self, key: str, url: str) -> None: ...
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         """Try each permission without moving money, and return the institution's answer for each key."""
@@ -388,8 +376,6 @@ def find_day_source(institution: Institution) -> DaySource:
 
 
 class OpenAccount(Struct, frozen=True, kw_only=True):
-    """An account, and its port."""
-
     account: InstitutionAccount
     institution: Institution
     own_sender: Sender | None = None

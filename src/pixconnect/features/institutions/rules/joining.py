@@ -77,6 +77,37 @@ class Joined(Struct, frozen=True, kw_only=True):
     lines_left: tuple[BookLine, ...]
 
 
+class ReversedMovement(Struct, frozen=True, kw_only=True):
+    """The movement of an institution's line that has proved to be a transfer or refund."""
+
+    institution_id: int
+    line_id: str
+    """The institution's id of the line."""
+    holder_id: int
+    item_id: str
+    """The movement, by our name of its item."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.holder_id, self.item_id
+
+
+class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
+    institution_id: int
+    source: ItemSource
+    recorded_at: datetime
+    joined_kind: Literal["transfer", "refund", "movement", "sum", "investment", "block"] | None = None
+    joined_id: str | None = None
+    joined_by: JoinedBy | None = None
+    is_reversal: bool = False
+    fee_of_kind: Literal["transfer", "refund"] | None = None
+    fee_of_id: str | None = None
+    waits: Waiting | None = None
+
+    def is_same_as(self, item: InstitutionItem) -> bool:
+        return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)
+
+
 class _Pairing:
     """Unmatched items and lines; each pair removes both."""
 
@@ -252,7 +283,6 @@ def _group(
 
 
 def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
-    """List directions and days whose Pix the institution has summed."""
     return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
 
 
@@ -278,7 +308,6 @@ def _join_alike(
     *,
     only_pix: bool = False,
 ) -> None:
-    """Match items and lines with a unique shared property."""
     for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
@@ -357,35 +386,3 @@ def make_movement_id(item_id: str) -> str:
     if len(item_id) <= MOVEMENT_ID_LENGTH_MAX:
         return item_id
     return hashlib.sha256(item_id.encode()).hexdigest()
-
-
-class ReversedMovement(Struct, frozen=True, kw_only=True):
-    """The movement of an institution's line that has proved to be a transfer or refund."""
-
-    institution_id: int
-    line_id: str
-    """The institution's id of the line."""
-    holder_id: int
-    item_id: str
-    """The movement, by our name of its item."""
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.holder_id, self.item_id
-
-
-class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
-    institution_id: int
-    source: ItemSource
-    recorded_at: datetime
-    joined_kind: Literal["transfer", "refund", "movement", "sum", "investment", "block"] | None = None
-    joined_id: str | None = None
-    joined_by: JoinedBy | None = None
-    is_reversal: bool = False
-    fee_of_kind: Literal["transfer", "refund"] | None = None
-    fee_of_id: str | None = None
-    waits: Waiting | None = None
-
-    def is_same_as(self, item: InstitutionItem) -> bool:
-        """Whether a repeated item is the same."""
-        return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)

@@ -1,13 +1,30 @@
-"""Pending calls to an institution: openings and changes of charges, sending in two steps; and callbacks.
+"""Pending calls to an institution: openings and changes of charges, and sending in two steps.
 
 A call is recorded before it is made, and open until its outcome is known. An unknown outcome is queried, never guessed. The
 txid is ours and the repeated request is the same, so calling twice is harmless.
+
+::
+
+    opening ──the institution has it──► opened       (the charge is there, PENDING: only now callers see it, with its code)
+       │  ▲──────unknown: query──┘
+       ├──certainly refused──► refused
+       └──nothing was sent──► given_up
+
+    asked ──it is so there──► done         (a change: only now the charge changes here; one at a time)
+      │  ▲────unknown: query again
+      ├──certainly refused──► refused
+      ├──nothing was sent───► given_up
+      └──it is paid there───► overtaken    (the payment wins)
+
+If the account permits it, a charge with an unknown outcome at its caller's timeout is opened with a static code, whose
+``reference`` payments name. A possible charge at the institution is then withdrawn, never completed.
+
+Where an institution sends in two steps, the first names a Pix, returns the key's owner and moves nothing; the second pays. The
+first result is recorded before the second call, which is made once: a second first step would be another Pix.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -22,7 +39,6 @@ from pixconnect.features.institutions.rules.institution import (
     OpenedCharge,
 )
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
-from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Removal
 from pixconnect.kernel.rules.charge_contents import ChargeContents
@@ -41,6 +57,13 @@ the next query, as after a caller's timeout. A call that took longer is made twi
 ABSENT_FOR: Final = timedelta(minutes=10)
 """How long after its beginning an opening may still arrive; if absent afterwards, it was never opened."""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
+REFERENCE_LENGTH: Final = 25
+"""The capacity of a static code."""
+
+ChangeKind = Literal["revise", "remove", "withdraw"]
+"""``withdraw`` removes a possibly opened charge that was answered with a static code."""
+ChangeState = Literal["asked", "done", "refused", "given_up", "overtaken"]
+OpeningState = Literal["opening", "opened", "refused", "given_up"]
 
 
 class PendingCall(Struct, frozen=True, kw_only=True):
@@ -56,24 +79,6 @@ class PendingCall(Struct, frozen=True, kw_only=True):
     due_at: datetime
     """When a worker asks next, in real time."""
     created_at: datetime
-
-
-def find_wait(calls_count: int) -> timedelta:
-    """Return a worker's wait before its next call."""
-    return _WAITS[min(calls_count, len(_WAITS)) - 1] if calls_count else _WAITS[0]
-
-
-# A change of a charge that is open at an institution; one at a time.
-#
-#     asked ──it is so there──► done         (only now the charge changes here)
-#       │  ▲────unknown: query again
-#       ├──certainly refused──► refused
-#       ├──nothing was sent───► given_up
-#       └──it is paid there───► overtaken    (the payment wins)
-
-ChangeKind = Literal["revise", "remove", "withdraw"]
-"""``withdraw`` removes a possibly opened charge that was answered with a static code."""
-ChangeState = Literal["asked", "done", "refused", "given_up", "overtaken"]
 
 
 class ChargeChange(PendingCall, frozen=True, kw_only=True):
@@ -93,6 +98,45 @@ class ChargeChange(PendingCall, frozen=True, kw_only=True):
         return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)
 
 
+class ChargeOpening(PendingCall, frozen=True, kw_only=True):
+    contents: ChargeContents
+    state: OpeningState
+    external_id: str
+    fingerprint: bytes
+    refusal_code: str | None
+    refusal_reason: str | None
+    reference: str | None = None
+    """In the static code that the caller got."""
+    network_txid: str | None = None
+    """The institution's own txid, if it does not accept ours."""
+
+
+class NamedPix(Struct, frozen=True, kw_only=True):
+    """The result of a first step."""
+
+    code: str
+    """Its name in the second step and in each query."""
+    owner_tax_id: str | None
+    """The tax id of the key's owner, as reported: it may be masked."""
+    owner_name: str | None
+
+
+MintAnswer = NamedPix | CertainRefusal | NotSent
+
+
+@runtime_checkable
+class FirstStep(Protocol):
+    """Sends in two steps; the second is its ``send``."""
+
+    async def mint(self, pix: OutgoingPix) -> MintAnswer:
+        """Take the first step. A repetition names another Pix; an unknown result is ``NotSent``."""
+        ...
+
+
+def find_wait(calls_count: int) -> timedelta:
+    return _WAITS[min(calls_count, len(_WAITS)) - 1] if calls_count else _WAITS[0]
+
+
 def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
     """Whether the charge is as wanted at the institution; a revision counts only if it is later than at the request."""
     if change.contents is None:
@@ -106,7 +150,6 @@ def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
 
 
 def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
-    """Write the wanted terms of the charge at the institution."""
     payer = contents.payer
     return ChargeTerms(
         txid=txid,
@@ -136,125 +179,11 @@ def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> C
 
 
 def strip_rights(caller: Caller) -> Caller:
-    """Return the caller's identity without its rights."""
     return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
 
 
 encode_caller = msgspec.json.Encoder().encode
 decode_caller = msgspec.json.Decoder(Caller).decode
-
-
-# A charge that is being opened at an institution; callers see it once it has its code.
-#
-#     opening ──the institution has it──► opened      (the charge is there, PENDING)
-#        │  ▲──────unknown: query──┘
-#        ├──certainly refused──► refused
-#        └──nothing was sent──► given_up
-#
-# If the account permits it, a charge with an unknown outcome at its caller's timeout is opened with a static code, whose
-# ``reference`` payments name. A possible charge at the institution is then withdrawn, never completed.
-
-REFERENCE_LENGTH: Final = 25
-"""The capacity of a static code."""
-
-OpeningState = Literal["opening", "opened", "refused", "given_up"]
-
-
-class ChargeOpening(PendingCall, frozen=True, kw_only=True):
-    contents: ChargeContents
-    state: OpeningState
-    external_id: str
-    fingerprint: bytes
-    refusal_code: str | None
-    refusal_reason: str | None
-    reference: str | None = None
-    """In the static code that the caller got."""
-    network_txid: str | None = None
-    """The institution's own txid, if it does not accept ours."""
-
-
-# Callbacks: the address that an institution calls about incoming money. A call only triggers a reading: the institution's list
-# is the truth. The secret in the address prevents strangers from triggering reads, and permits nothing else.
-
-APART_S: Final = 2.0
-"""Minimum interval between readings of an account, however often it is called."""
-PATH: Final = "/institutions/"
-"""Followed by the account's name, the secret, and any suffix of the institution."""
-SECRET_LENGTH: Final = 32
-_RETURN_WORDS: Final = (b"devolucoes", b"REFUND")
-"""A member of the central bank's notices, and a part of the names of Woovi's events."""
-
-Whose = Literal["ours", "outdated", "another_installation", "other"]
-"""``outdated`` is an address of this account with another secret."""
-
-
-class CallbackSecret(Struct, frozen=True, kw_only=True):
-    institution_id: int
-    digest: bytes
-    secret_sealed: bytes
-    made_at: datetime
-
-
-class KeptWebhook(Struct, frozen=True, kw_only=True):
-    """A key's registration that ours replaced."""
-
-    institution_id: int
-    key: str
-    url: str
-    kept_at: datetime
-
-
-def callback_seal(account_id: int) -> str:
-    """The binding of an account's sealed callback secret."""
-    return f"institution_account:{account_id}:callback"
-
-
-def digest_secret(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
-
-
-def make_address(base_url: str, name: str, secret: str) -> str:
-    return f"{base_url}{PATH}{name}/{secret}"
-
-
-def judge_address(url: str, ours: str) -> Whose:
-    """Return the owner of a registered address; ``ours`` is that of this account in this installation."""
-    if url == ours:
-        return "ours"
-    if url.startswith(f"{ours.rpartition('/')[0]}/"):
-        return "outdated"
-    return "another_installation" if PATH in url else "other"
-
-
-def choose_paces(body: bytes) -> Collection[Pace]:
-    """Choose what to read after a call: the newest, and after one about a return, all Pix with returns."""
-    return ("near", "deep") if any(word in body for word in _RETURN_WORDS) else ("near",)
-
-
-# Sending in two steps: the first names a Pix, returns the key's owner and moves nothing; the second pays. The first result is
-# recorded before the second call, which is made once: a second first step would be another Pix.
-
-
-class NamedPix(Struct, frozen=True, kw_only=True):
-    """The result of a first step."""
-
-    code: str
-    """Its name in the second step and in each query."""
-    owner_tax_id: str | None
-    """The tax id of the key's owner, as reported: it may be masked."""
-    owner_name: str | None
-
-
-MintAnswer = NamedPix | CertainRefusal | NotSent
-
-
-@runtime_checkable
-class FirstStep(Protocol):
-    """Sends in two steps; the second is its ``send``."""
-
-    async def mint(self, pix: OutgoingPix) -> MintAnswer:
-        """Take the first step. A repetition names another Pix; an unknown result is ``NotSent``."""
-        ...
 
 
 def is_another_owner(payee: Party, owner_tax_id: str | None) -> bool:

@@ -25,7 +25,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import WaitsFor
 
@@ -60,8 +60,6 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
 
 
 class SentPix(Struct, frozen=True, kw_only=True):
-    """A sent Pix, as the institution lists it."""
-
     name: str
     """The requester's name for it."""
     code: str | None = None

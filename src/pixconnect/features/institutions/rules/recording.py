@@ -220,7 +220,6 @@ def _list_secrets(taken: TakenExchange) -> Sequence[str]:
 
 
 def redact_key(number: int) -> str:
-    """Return the replacement of the account's key of this number."""
     return f"key{number}@pix.example"
 
 
@@ -269,10 +268,13 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
 
 def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExchange]) -> list[RehearsedStep]:
     """List the differences of answers from the profile: statuses, names of refusals, members; each once."""
+    found = [(exchange, _find_operation(profile, exchange)) for exchange in exchanges]
     told = [
-        RehearsedStep(step=f"{exchange.method} {_name_path(profile, exchange)}", outcome="differs", text=text)
-        for exchange in exchanges
-        for text in _judge(profile, exchange)
+        RehearsedStep(
+            step=f"{exchange.method} {operation[0] if operation else exchange.path}", outcome="differs", text=text
+        )
+        for exchange, operation in found
+        for text in _judge(profile, exchange, operation)
     ]
     return list(dict.fromkeys(told))
 
@@ -288,7 +290,9 @@ def is_of_path(template: str, path: str) -> bool:
     return re.fullmatch("[^/]+".join(map(re.escape, parts)), path) is not None
 
 
-def _judge(profile: InstitutionProfile, exchange: RecordedExchange) -> Iterator[str]:
+def _judge(
+    profile: InstitutionProfile, exchange: RecordedExchange, found: tuple[str, OperationTraits, int] | None
+) -> Iterator[str]:
     if exchange.status is None:
         return
     members = _as_members(exchange.content)
@@ -298,7 +302,6 @@ def _judge(profile: InstitutionProfile, exchange: RecordedExchange) -> Iterator[
             if isinstance(name, str) and (short := name.rpartition("/")[2]) not in _known_names(profile):
                 yield f"{exchange.status} is named {short}, which the profile has not"
         return
-    found = _find_operation(profile, exchange)
     if found is None:
         return
     _, traits, usual = found
@@ -326,21 +329,9 @@ def _find_operation(profile: InstitutionProfile, exchange: RecordedExchange) -> 
         if traits is None or method != exchange.method:
             continue
         template = traits.path or profile.standard.prefix + path
-        if is_of_path(template, exchange.path) or is_of_path(_place_in_tests(profile, template), exchange.path):
+        if is_of_path(template, exchange.path) or is_of_path(profile.account.place_in_tests(template), exchange.path):
             return template, traits, usual
     return None
-
-
-def _place_in_tests(profile: InstitutionProfile, template: str) -> str:
-    for usual, there in profile.account.homologation_paths.items():
-        if template.startswith(usual):
-            return there + template.removeprefix(usual)
-    return template
-
-
-def _name_path(profile: InstitutionProfile, exchange: RecordedExchange) -> str:
-    found = _find_operation(profile, exchange)
-    return exchange.path if found is None else found[0]
 
 
 def _has(value: object, path: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Sweeps: an account's lists are read repeatedly, at three paces, so that nothing stays unread; also its own investments.
+"""Sweeps: an account's lists are read repeatedly, at three paces, so that nothing stays unread; also after callbacks.
 
 ::
 
@@ -8,20 +8,19 @@
 
 A list may lag, shift while it is paged, and list facts older than those listed before. Each payment is recorded once, however
 often it is read.
+
+An institution may call an address about incoming money. A call only triggers a reading: the institution's list is the truth.
+The secret in the address prevents strangers from triggering reads, and permits nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Collection, Mapping
-from datetime import date, datetime, timedelta
-from itertools import groupby
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from msgspec import Struct
-
-from pixconnect.features.institutions.rules.institution import InstitutionItem
 
 Pace = Literal["near", "wide", "deep", "statement", "contests", "sent"]
 
@@ -32,6 +31,16 @@ REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat requests made before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
 _EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
+APART_S: Final = 2.0
+"""Minimum interval between readings of an account, however often it is called."""
+PATH: Final = "/institutions/"
+"""Followed by the account's name, the secret, and any suffix of the institution."""
+SECRET_LENGTH: Final = 32
+_RETURN_WORDS: Final = (b"devolucoes", b"REFUND")
+"""A member of the central bank's notices, and a part of the names of Woovi's events."""
+
+Whose = Literal["ours", "outdated", "another_installation", "other"]
+"""``outdated`` is an address of this account with another secret."""
 
 
 class Sweep(Struct, frozen=True, kw_only=True):
@@ -46,6 +55,32 @@ class Sweep(Struct, frozen=True, kw_only=True):
     failed_at: datetime | None = None
     """The last failure since."""
     failure: str | None = None
+
+
+class MalformedItem(Struct, frozen=True, kw_only=True):
+    """An item of a list in a wrong form or with an unknown word: it is never guessed, and blocks none of the others."""
+
+    reason: str
+    end_to_end_id: str | None
+    """If at least that is readable."""
+    content: str
+    """As sent, cut if long. It may contain personal data: it is for an operator, not for logs."""
+
+
+class CallbackSecret(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    digest: bytes
+    secret_sealed: bytes
+    made_at: datetime
+
+
+class KeptWebhook(Struct, frozen=True, kw_only=True):
+    """A key's registration that ours replaced."""
+
+    institution_id: int
+    key: str
+    url: str
+    kept_at: datetime
 
 
 def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: datetime) -> datetime:
@@ -67,64 +102,27 @@ def is_read_since(last: Sweep, lost_at: datetime | None) -> bool:
     return lost_at is None or last.began_at >= lost_at
 
 
-# Lines between an account and its own investment, as of overnight sweeps. The money stays its holders', so they have no entry,
-# but change the account's position, which the institution's balance lacks. A redemption beyond it is yield, posted to the
-# house.
-
-_WORDS: Final = re.compile(
-    r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)",
-    re.IGNORECASE,
-)
-_YIELD_MAX: Final = 4
-"""A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
-YIELD_PREFIX: Final = "yield:"
-_DIGEST_LENGTH: Final = 48
+def callback_seal(account_id: int) -> str:
+    return f"institution_account:{account_id}:callback"
 
 
-def is_own_investment(item: InstitutionItem) -> bool:
-    """Whether a line's own words call it an application or a redemption, and it names no other party."""
-    is_nameless = not item.names and item.tax_id is None and item.counterparty in (None, item.text)
-    return is_nameless and item.kind == "other" and _WORDS.match(item.text) is not None
+def digest_secret(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
 
 
-def plan_investments(
-    items: Collection[InstitutionItem],
-    position_cents: int,
-    is_told: Callable[[date], bool],
-    yielded: Mapping[str, int] = {},
-) -> dict[str, int | None]:
-    """Return how much each line moves the position, by its id; ``None`` if the line waits.
-
-    Args:
-        items: Unmatched applications and redemptions.
-        position_cents: Before them.
-        is_told: Whether all lines of a day's previous day are known. Then a redemption beyond the position is yield, or money
-            that was invested before the books began; otherwise its application may be missing.
-        yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
-    """
-    posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
-    planned: dict[str, int | None] = {**posted}
-    position_cents -= sum(posted.values())
-    for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
-        of_day = list(group)
-        redeemed = [one for one in of_day if one.direction == "IN"]
-        # Money invested on the day before returns in the morning; money invested in the evening may return too.
-        for one in (*redeemed, *(one for one in of_day if one.direction == "OUT"), *redeemed):
-            if one.item_id in planned:
-                continue
-            if one.direction == "OUT":
-                planned[one.item_id] = one.amount_cents
-                position_cents += one.amount_cents
-            elif one.amount_cents <= position_cents + position_cents // _YIELD_MAX:
-                principal_cents = planned[one.item_id] = min(one.amount_cents, position_cents)
-                position_cents -= principal_cents
-        for one in redeemed:
-            if one.item_id not in planned:
-                planned[one.item_id] = max(position_cents, 0) if is_told(day) else None
-                position_cents = min(position_cents, 0) if is_told(day) else position_cents
-    return planned
+def make_address(base_url: str, name: str, secret: str) -> str:
+    return f"{base_url}{PATH}{name}/{secret}"
 
 
-def name_yield(item_id: str) -> str:
-    """Name the movement of a redemption's surplus over the position."""
-    return YIELD_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]
+def judge_address(url: str, ours: str) -> Whose:
+    """Return the owner of a registered address; ``ours`` is that of this account in this installation."""
+    if url == ours:
+        return "ours"
+    if url.startswith(f"{ours.rpartition('/')[0]}/"):
+        return "outdated"
+    return "another_installation" if PATH in url else "other"
+
+
+def choose_paces(body: bytes) -> Collection[Pace]:
+    """Choose what to read after a call: the newest, and after one about a return, all Pix with returns."""
+    return ("near", "deep") if any(word in body for word in _RETURN_WORDS) else ("near",)

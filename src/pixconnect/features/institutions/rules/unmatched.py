@@ -49,8 +49,6 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
 
 
 class UnmatchedItem(Struct, frozen=True, kw_only=True):
-    """The outcome of an unmatched item: it waits, or is a movement of a kind."""
-
     item: InstitutionItem
     waits: Waiting | None
     kind: MovementKind

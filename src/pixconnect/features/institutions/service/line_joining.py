@@ -14,7 +14,7 @@ from msgspec import structs
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
-from pixconnect.features.institutions.rules.returned_line import (
+from pixconnect.features.institutions.rules.special_line import (
     BACK_WITHIN,
     CREDITED_WITHIN,
     is_about_block,

@@ -28,7 +28,6 @@ from pixconnect.features.institutions.rules.institution import (
     ReceivedPix,
     RefundAnswer,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
 from pixconnect.features.institutions.rules.recording import (
     Redaction,
     Rehearsal,
@@ -38,6 +37,7 @@ from pixconnect.features.institutions.rules.recording import (
     judge_exchanges,
     redact_key,
 )
+from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.features.institutions.service.account import find_account, name_account
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_credential
 from pixconnect.kernel.flows import audit

@@ -21,10 +21,7 @@ from msgspec import structs
 
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
-from pixconnect.features.institutions.rules.returned_line import (
+from pixconnect.features.institutions.rules.give_back import (
     GiveBack,
     UnmatchedCredit,
     gives_back,
@@ -33,7 +30,9 @@ from pixconnect.features.institutions.rules.returned_line import (
     plan_giving_back,
     wait_longer,
 )
-from pixconnect.features.institutions.rules.sweep import is_due
+from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
+from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure

@@ -33,7 +33,7 @@ from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
-from pixconnect.features.institutions.rules.sweep import is_own_investment, name_yield, plan_investments
+from pixconnect.features.institutions.rules.special_line import is_own_investment, name_yield, plan_investments
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store

@@ -26,8 +26,7 @@ from pixconnect.features.institutions.rules.institution import (
     OpenAccount,
     ReceivedPix,
 )
-from pixconnect.features.institutions.rules.malformed_item import MalformedItem
-from pixconnect.features.institutions.rules.sweep import Pace, Sweep, begin_sweep, is_due
+from pixconnect.features.institutions.rules.sweep import MalformedItem, Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.tables import day as day_store

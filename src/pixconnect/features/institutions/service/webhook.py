@@ -20,7 +20,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
-from pixconnect.features.institutions.rules.pending_call import (
+from pixconnect.features.institutions.rules.sweep import (
     APART_S,
     SECRET_LENGTH,
     CallbackSecret,

@@ -85,7 +85,6 @@ class _Reader:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a statement."""
         self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
         self._items = ItemList()
         self._notes: list[str] = []
@@ -241,11 +240,7 @@ def _read_account(part: _Part) -> StatementAccount:
 
 
 def read_camt(content: bytes) -> StatementFile:
-    """Read the statements of accounts.
-
-    Raises:
-        InvalidStatement: It is none, or is ambiguous.
-    """
+    """Read the statements of accounts; ``InvalidStatement`` if it is none, or is ambiguous."""
     files.check_content(content)
     return _Reader().read(content)
 

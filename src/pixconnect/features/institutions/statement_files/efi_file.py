@@ -80,11 +80,7 @@ _OTHER_COLUMNS: Final = {
 
 
 def read_efi_file(content: bytes) -> StatementFile:
-    """Read the file of one day.
-
-    Raises:
-        InvalidStatement: It is none, or its trailer counts other records than it has.
-    """
+    """Read the file of one day; ``InvalidStatement`` if it is none, or its trailer counts other records than it has."""
     files.check_content(content)
     rows = files.split_lines(_decode(content))
     for number, line in rows:

@@ -66,8 +66,6 @@ class _Aggregate(Struct, kw_only=True):
 
 
 class _Reader:
-    """Follows the tags of one file."""
-
     def __init__(self, layout: Layout, tags: Iterator[Tag]) -> None:
         self._layout = layout
         self._tags = tags
@@ -81,7 +79,6 @@ class _Reader:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a statement."""
         self._items = ItemList()
         self._doubtful = set[InstitutionItem]()
         self._notes: list[str] = []
@@ -294,11 +291,7 @@ class _Reader:
 
 
 def read_ofx(content: bytes) -> StatementFile:
-    """Read the statements of bank accounts.
-
-    Raises:
-        InvalidStatement: It is none, or is ambiguous.
-    """
+    """Read the statements of bank accounts; ``InvalidStatement`` if it is none, or is ambiguous."""
     files.check_content(content)
     return _Reader(*list_tags(content)).read()
 

@@ -115,11 +115,7 @@ class Layout(NamedTuple):
 
 
 def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
-    """Return how the file is written, and its tags from ``<OFX>`` on.
-
-    Raises:
-        InvalidStatement: There is none, or a document type is declared.
-    """
+    """Return how the file is written, and its tags from ``<OFX>`` on; ``InvalidStatement`` if there is none."""
     decoded = decode(content)
     text = decoded.replace("\r\n", "\n").replace("\r", "\n")
     start = _START.search(text)

@@ -31,7 +31,6 @@ class StatementAccount(Struct, frozen=True, kw_only=True):
 
 
 def read_type(text: str) -> str:
-    """Return the type of an account by OFX's or ISO 20022's word for it."""
     word = text.strip().upper()
     return _TYPES.get(word, word.lower())
 

@@ -84,8 +84,6 @@ class StatementFile(Struct, frozen=True, kw_only=True):
 
 
 class RecordedFile(Struct, frozen=True, kw_only=True):
-    """A recorded statement file."""
-
     institution_id: int
     digest: bytes
     """SHA-256 of it."""
@@ -170,8 +168,6 @@ def find_final_balance(file: StatementFile, as_of: datetime) -> StatedBalance | 
 
 
 class ItemList:
-    """Collects the lines of one file, up to a maximum."""
-
     def __init__(self) -> None:
         self._items: list[InstitutionItem] = []
         self._unnamed: Counter[InstitutionItem] = Counter()

@@ -13,11 +13,7 @@ _START_LENGTH: int = 4096
 
 
 def read_statement_file(content: bytes) -> StatementFile:
-    """Read an OFX, a camt.053, a CNAB 240 or Efi's conciliation file.
-
-    Raises:
-        InvalidStatement: It is none of them, or no whole one.
-    """
+    """Read an OFX, a camt.053, a CNAB 240 or Efi's conciliation file; ``InvalidStatement`` if it is no whole one."""
     statement_file.check_content(content)
     try:
         return _read(content)

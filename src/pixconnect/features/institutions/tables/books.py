@@ -10,7 +10,7 @@ import msgspec
 from msgspec import convert
 
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
-from pixconnect.features.institutions.rules.returned_line import BlockOfAccount
+from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool

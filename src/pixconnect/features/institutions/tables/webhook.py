@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.pending_call import CallbackSecret, KeptWebhook
+from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 

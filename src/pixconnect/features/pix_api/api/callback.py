@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pixconnect.doors.api.operation import Anything, Nothing, Parameter, Reader, Reply, Request, Services
 from pixconnect.doors.api.routing import OPEN_END
-from pixconnect.features.institutions.rules.pending_call import PATH
+from pixconnect.features.institutions.rules.sweep import PATH
 from pixconnect.features.institutions.service.webhook import Callbacks
 
 CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"

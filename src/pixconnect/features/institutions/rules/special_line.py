@@ -1,6 +1,10 @@
-"""Returned money on an account: automatic returns, debits for blocks, and reversals of orders.
+"""Lines of a statement that are neither one of our records nor a movement of the house.
 
-Automatic returns are of received Pix without a charge, if the account's option ``give_back`` is *always*.
+- Debits for blocks, and the credits that return them: the money stays the holder's, blocked, until the institution reports the
+  block's end. The line may be read after that.
+- Nameless reversals of debits of our orders: both cancel, and move nothing.
+- Lines between an account and its own investment, as of overnight sweeps. The money stays its holders', so they have no entry,
+  but change the account's position, which the institution's balance lacks. A redemption beyond it is yield, for the house.
 """
 
 from __future__ import annotations
@@ -8,103 +12,33 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from datetime import date, datetime, timedelta
-from typing import Final, Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, BookLine, ItemJoin, LineKey, are_near
 from pixconnect.kernel.rules.block_report import BlockKind
-from pixconnect.kernel.rules.refund import (
-    NewRefund,
-    RefundRequest,
-    plan_automatic_refund,
-)
-from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.platform.base import errors
-
-State = Literal["waiting", "made", "not_made"]
-REASON: Final = "MD06"
-AGAIN_AFTER: Final = timedelta(minutes=1)
-_AGAIN_AFTER_MAX: Final = timedelta(hours=1)
-_PASSING: Final = (
-    errors.RefundInfractionOpen,
-    errors.HolderBlocked,
-    errors.LimitExceeded,
-    errors.InsufficientFunds,
-)
-"""Temporary refusals: a contest is decided, a holder or a day is allowed more, money comes in."""
-_TEXT_LENGTH_MAX: Final = 1000
-
-
-class GiveBack(Struct, frozen=True, kw_only=True):
-    transfer_id: int
-    holder_id: int
-    institution_id: int
-    state: State
-    reason: str | None = None
-    """Why it was not made, so that it stays credited, or why it cannot be made now; ``None`` before the first try."""
-    due_at: datetime
-    created_at: datetime
-
-
-class UnmatchedCredit(Struct, frozen=True, kw_only=True):
-    """A received Pix that pays no charge."""
-
-    transfer_id: int
-    holder_id: int
-    end_to_end_id: str
-    txid: str | None
-    amount_cents: int
-    returned_cents: int
-    returning_cents: int
-    settled_at: datetime
-    given_back: State | None
-    """``None`` if the account returns nothing automatically."""
-    reason: str | None
-
-
-def gives_back(account: InstitutionAccount) -> bool:
-    return account.options.get("give_back", "never") == "always"
-
-
-def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewRefund:
-    """Plan the refund of all of it, without a caller's request: one per Pix, however often it is begun."""
-    request = RefundRequest(end_to_end_id=received.end_to_end_id, amount_cents=received.amount_cents, reason=REASON)
-    return plan_automatic_refund(received, request, refund_id, return_id)
-
-
-def leave(waiting: GiveBack, reason: str) -> GiveBack:
-    """Give up a return: the payment stays credited."""
-    return structs.replace(waiting, state="not_made", reason=reason[:_TEXT_LENGTH_MAX])
-
-
-def wait_longer(waiting: GiveBack, now: datetime) -> GiveBack:
-    """Postpone a return, longer with its age."""
-    after = min(max(now - waiting.created_at, AGAIN_AFTER), _AGAIN_AFTER_MAX)
-    return structs.replace(waiting, due_at=now + after)
-
-
-def judge_refusal(waiting: GiveBack, refusal: errors.RuleBroken, now: datetime) -> GiveBack:
-    """Postpone a return if the reason may pass, otherwise give it up."""
-    if isinstance(refusal, _PASSING):
-        return wait_longer(structs.replace(waiting, reason=str(refusal)[:_TEXT_LENGTH_MAX]), now)
-    return leave(waiting, str(refusal))
-
-
-# Debits for blocks, and the credits that return them: the money stays the holder's, blocked, until the institution reports the
-# block's end. The line may be read after that.
 
 CREDITED_WITHIN: Final = timedelta(days=5)
 """How long after the end of a block its money may be credited again."""
 KEPT_PREFIX: Final = "kept:"
-_DIGEST_LENGTH: Final = 48
 _APART: Final = timedelta(days=DAYS_APART_MAX)
-_WORDS: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
+_BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
+BACK_WITHIN: Final = timedelta(days=10)
+"""How long after an order a line may be its reversal."""
+_INVESTED: Final = re.compile(
+    r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)",
+    re.IGNORECASE,
+)
+_YIELD_MAX: Final = 4
+"""A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
+YIELD_PREFIX: Final = "yield:"
+_DIGEST_LENGTH: Final = 48
 
 
 class BlockOfAccount(Struct, frozen=True, kw_only=True):
@@ -127,9 +61,13 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
         is_then = self.debited_cents is not None or days[0] - _APART <= item.day <= days[1] + _APART
         return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
 
+    def find_next_cents(self, debited_cents: int | None) -> int:
+        """Return the amount of its next line, after a debit of that amount."""
+        return self.held_cents if debited_cents is None else debited_cents - self.taken_cents
+
 
 def is_about_block(item: InstitutionItem) -> bool:
-    return item.kind == "judicial" or _WORDS.search(item.text) is not None
+    return item.kind == "judicial" or _BLOCKED.search(item.text) is not None
 
 
 def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccount]) -> tuple[list[ItemJoin], set[str]]:
@@ -141,7 +79,7 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
         is_debit = item.direction == "OUT"
         own = [block for block in blocks if block.id in debited and block.may_be(item)]
         own = [block for block in own if (debited[block.id] is None) == is_debit]
-        block = next((one for one in own if _find_cents(one, debited[one.id]) == item.amount_cents), None)
+        block = next((one for one in own if one.find_next_cents(debited[one.id]) == item.amount_cents), None)
         if block is not None:
             joins.append(ItemJoin(item_id=item.item_id, key=("block", block.id), by="amount", is_reversal=not is_debit))
             debited[block.id] = item.amount_cents
@@ -152,20 +90,9 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
     return joins, waiting
 
 
-def _find_cents(block: BlockOfAccount, debited_cents: int | None) -> int:
-    """Return the amount of a block's next line."""
-    return block.held_cents if debited_cents is None else debited_cents - block.taken_cents
-
-
 def name_kept(item_id: str) -> str:
     """Name the movement of a debit's remainder that was not returned, after a part of it was returned to payers."""
-    return KEPT_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]
-
-
-# Nameless reversals of debits of our orders: both cancel, and move nothing.
-
-BACK_WITHIN: Final = timedelta(days=10)
-"""How long after an order a line may be its reversal."""
+    return KEPT_PREFIX + _digest(item_id)
 
 
 def is_nameless_reversal(item: InstitutionItem) -> bool:
@@ -231,3 +158,56 @@ def may_give_back(
 def _may_be_debit(item: InstitutionItem, cents: int) -> bool:
     is_nameless = item.direction == "OUT" and not item.names and item.kind not in NO_PIX
     return is_nameless and item.amount_cents == cents
+
+
+def is_own_investment(item: InstitutionItem) -> bool:
+    """Whether a line's own words call it an application or a redemption, and it names no other party."""
+    is_nameless = not item.names and item.tax_id is None and item.counterparty in (None, item.text)
+    return is_nameless and item.kind == "other" and _INVESTED.match(item.text) is not None
+
+
+def plan_investments(
+    items: Collection[InstitutionItem],
+    position_cents: int,
+    is_told: Callable[[date], bool],
+    yielded: Mapping[str, int] = {},
+) -> dict[str, int | None]:
+    """Return how much each line moves the position, by its id; ``None`` if the line waits.
+
+    Args:
+        items: Unmatched applications and redemptions.
+        position_cents: Before them.
+        is_told: Whether all lines of a day's previous day are known. Then a redemption beyond the position is yield, or money
+            that was invested before the books began; otherwise its application may be missing.
+        yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
+    """
+    posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
+    planned: dict[str, int | None] = {**posted}
+    position_cents -= sum(posted.values())
+    for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
+        of_day = list(group)
+        redeemed = [one for one in of_day if one.direction == "IN"]
+        # Money invested on the day before returns in the morning; money invested in the evening may return too.
+        for one in (*redeemed, *(one for one in of_day if one.direction == "OUT"), *redeemed):
+            if one.item_id in planned:
+                continue
+            if one.direction == "OUT":
+                planned[one.item_id] = one.amount_cents
+                position_cents += one.amount_cents
+            elif one.amount_cents <= position_cents + position_cents // _YIELD_MAX:
+                principal_cents = planned[one.item_id] = min(one.amount_cents, position_cents)
+                position_cents -= principal_cents
+        for one in redeemed:
+            if one.item_id not in planned:
+                planned[one.item_id] = max(position_cents, 0) if is_told(day) else None
+                position_cents = min(position_cents, 0) if is_told(day) else position_cents
+    return planned
+
+
+def name_yield(item_id: str) -> str:
+    """Name the movement of a redemption's surplus over the position."""
+    return YIELD_PREFIX + _digest(item_id)
+
+
+def _digest(item_id: str) -> str:
+    return hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,0 +1,134 @@
+"""Which lines take blocked money off the account or return it, and which are of the account's own investment."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.special_line import (
+    BlockOfAccount,
+    is_own_investment,
+    join_blocks,
+    plan_investments,
+)
+
+DAY = date(2026, 7, 1)
+
+
+def line(item_id: str, cents: int, kind: Any = "judicial", text: str = "BLOQUEIO JUDICIAL") -> InstitutionItem:
+    return InstitutionItem(
+        item_id=item_id,
+        day=DAY,
+        settled_at=None,
+        direction="IN" if cents > 0 else "OUT",
+        amount_cents=abs(cents),
+        kind=kind,
+        text=text,
+    )
+
+
+COURT = BlockOfAccount(id=7, kind="judicial", held_cents=500)
+CONTEST = BlockOfAccount(id=8, kind="med", held_cents=500)
+DEBITED = BlockOfAccount(id=7, kind="judicial", held_cents=500, debited_cents=500)
+MED = ("pix", "PIX BLOQUEIO MED")
+
+
+@pytest.mark.parametrize(
+    ("lines", "blocks", "joined", "waiting"),
+    [
+        ([line("D", -500)], [COURT], [("D", 7, False)], set[str]()),
+        ([line("D", -500), line("C", 500)], [COURT], [("D", 7, False), ("C", 7, True)], set[str]()),
+        ([line("C", 500)], [DEBITED], [("C", 7, True)], set[str]()),
+        ([line("D", -500, *MED)], [COURT, CONTEST], [("D", 8, False)], set[str]()),
+        ([line("D", -500), line("E", -500)], [COURT], [("D", 7, False)], set[str]()),
+        # Another amount may be a part of the block.
+        ([line("D", -400)], [COURT], [], {"D"}),
+        ([line("D", -500, *MED)], [COURT], [], set[str]()),
+        ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
+        # Older words of banks for a boleto.
+        ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
+        ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
+        ([line("D", -500)], [DEBITED], [], set[str]()),
+        ([line("C", 500)], [COURT], [], set[str]()),
+    ],
+)
+def test_a_line_is_joined_to_a_block_of_its_kind_and_amount(
+    lines: list[InstitutionItem], blocks: list[BlockOfAccount], joined: list[tuple[str, int, bool]], waiting: set[str]
+) -> None:
+    joins, waits = join_blocks(lines, blocks)
+    assert ([(join.item_id, join.key[1], join.is_reversal) for join in joins], waits) == (joined, waiting)
+
+
+def test_of_a_block_of_which_a_part_was_returned_the_rest_is_given_back() -> None:
+    block = BlockOfAccount(id=8, kind="med", held_cents=200, debited_cents=500, taken_cents=300)
+    joins, _ = join_blocks([line("C", 500, *MED), line("E", 200, *MED)], [block])
+    assert [join.item_id for join in joins] == ["E"]
+
+
+def own(item_id: str, cents: int, text: str = "APLICACAO AUTOMATICA", day: int = 1, **changes: Any) -> InstitutionItem:
+    return structs.replace(line(item_id, cents, "other", text), **dict(day=date(2026, 7, day)) | changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["APLICACAO CDB", "Aplicação: CDB", "APLIC AUT", "APL APLIC AUT MAIS", "RES APLIC AUT MAIS", "RESGATE CONTAMAX", "RESG AUT",
+     "DEB.APLICAÇÃO RDC", "CRED. RESGATE", "BB RENDE FACIL", "Rende Fácil"],
+)  # fmt: skip
+def test_a_line_whose_own_words_say_so_is_an_own_investment(text: str) -> None:
+    assert is_own_investment(own("A", -100, text))
+    for other in (
+        dict(kind="pix"), dict(kind="fee"), dict(end_to_end_id="E1"), dict(tax_id="52998224725"),
+        dict(counterparty="XP INVESTIMENTOS"),
+    ):  # fmt: skip
+        assert not is_own_investment(own("A", -100, text, **other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["REND PAGO APLIC AUT MAIS", "RENTAB.INVEST FACIL", "IRRF APLICACAO", "IOF RESGATE", "APLICATIVO DE CARONA",
+     "PAGTO APLICACAO", "RESERVA HOTEL", "SALDO APLICACAO", "APLAUSO"],
+)  # fmt: skip
+def test_yield_taxes_and_other_words_are_none(text: str) -> None:
+    assert not is_own_investment(own("A", -100, text))
+
+
+@pytest.mark.parametrize(
+    ("lines", "position", "planned"),
+    [
+        ([("A", -100)], 0, dict(A=100)),
+        ([("A", -100), ("R", 100)], 0, dict(A=100, R=100)),
+        # In the morning the investment returns with its yield; in the evening all is invested again.
+        ([("A", -120), ("R", 105)], 100, dict(R=100, A=120)),
+        ([("R", 60)], 100, dict(R=60)),
+        ([("R", 125)], 100, dict(R=100)),
+        # More than the yield: the rest was invested before the books began.
+        ([("R", 126)], 100, dict(R=100)),
+        ([("R", 100)], 0, dict(R=0)),
+        ([("R", 100), ("S", 7)], 100, dict(R=100, S=0)),
+    ],
+)
+def test_how_much_of_each_line_moves_the_position(
+    lines: list[tuple[str, int]], position: int, planned: dict[str, int | None]
+) -> None:
+    items = [own(name, cents) for name, cents in lines]
+    assert plan_investments(items, position, lambda day: day == DAY) == planned
+
+
+def test_a_redemption_waits_while_its_application_may_be_missing() -> None:
+    assert plan_investments([own("R", 100)], 0, lambda _: False) == dict(R=None)
+    assert plan_investments([own("R", 126)], 100, lambda _: False) == dict(R=None)
+    days = [own("R", 101, day=2), own("A", -100, day=1), own("S", 50, day=3)]
+    assert plan_investments(days, 0, lambda _: False) == dict(A=100, R=100, S=None)
+
+
+def test_what_a_line_yielded_once_stays_its_yield() -> None:
+    lines = [own("A", -3, day=1), own("R", 105, day=2), own("S", 10, day=1)]
+    planned = plan_investments(lines, 100, lambda _: True, dict(R=5))
+    assert planned == dict(S=3, A=3, R=100)
+    assert plan_investments([own("A", -100, day=2), own("R", 105, day=2)], 0, lambda _: False, dict(R=5)) == dict(
+        A=100, R=100
+    )

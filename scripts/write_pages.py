@@ -39,16 +39,10 @@ PAGES: dict[str, Callable[[], str]] = {
     "rules.md": rules.write_page,
     "settings.md": settings.write_page,
 }
-EVENTS = "events.md"
-"""Its events are caused on a database."""
+EVENTS = "events.md"  # its events are caused on a database
 
 
-def main() -> None:
-    """Write them all."""
-    asyncio.run(_write_all())
-
-
-async def _write_all() -> None:
+async def write_all() -> None:
     async with events.open_database() as database:
         await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
         schema.SHAPE.write_text(await schema.describe_shape(database.owner_url), encoding="utf-8")
@@ -72,4 +66,4 @@ async def _write_into(folder: Path, owner_url: str, examples: dict[str, str]) ->
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(write_all())

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -86,3 +87,20 @@ def test_a_webhook_is_removed_by_a_name_in_base_64() -> None:
     assert list_ids([known, {**known, "id": "../charge"}, {**known, "url": "https://x.example"}], EVENT, URL) == [
         known["id"]
     ]
+
+
+@pytest.mark.parametrize(("status", "asked_count"), [(404, 2), (400, 1), (500, 1)])
+async def test_a_webhook_that_is_gone_leaves_no_other(liar: Liar, status: int, asked_count: int) -> None:  # noqa: F811
+    there = open_there(liar, "woovi")
+    listed = [dict(id=name, event=EVENT, url=URL) for name in ("Z29uZQ==", "a2VwdA==")]
+
+    async def show(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_list, is_gone = liar.asked[-1].startswith("GET"), "Z29uZQ" in liar.asked[-1]
+        writer.write(answer({"webhooks": listed}) if is_list else answer({"error": "no"}, status if is_gone else 200))
+
+    liar.said = show
+    # The answer to the removal of one that is gone is the wanted state; any other is unknown or refused.
+    with nullcontext() if status == 404 else pytest.raises(InstitutionUnavailable):
+        await there.remove_webhook("", URL)
+    assert sum(line.startswith("DELETE") for line in liar.asked) == asked_count
+    await there.close()

@@ -37,7 +37,7 @@ class AccountSource(CreditSource, frozen=True, kw_only=True):
         return cls(account=account, account_id=account.id, house_id=account.house_id, is_final=True, gives_back=returns)
 
     async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
-        # It goes back once a reading has shown that it was not returned yet (``service/give_back.py``).
+        # It goes back once a reading has shown that it was not returned yet (``service/returns.py``).
         if received.charge_id is None and received.settled_at is not None:
             noted = GiveBack(
                 transfer_id=received.id,

@@ -25,8 +25,7 @@ from pixconnect.features.institutions.rules.institution import PermissionTried, 
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import open_accounts as credential_usecases
-from pixconnect.features.institutions.service import proposals as closing_usecases
-from pixconnect.features.institutions.service import proposals as release_usecases
+from pixconnect.features.institutions.service import proposals as proposal_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
@@ -111,7 +110,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
         statement: Its final statement file, which is recorded as any other, and has the closing balance.
     """
     content = operating.load_file(statement, BYTES_MAX)
-    show_proposed(operating.run_writing(closing_usecases.propose_closing, name, content), as_json=json)
+    show_proposed(operating.run_writing(proposal_usecases.propose_closing, name, content), as_json=json)
 
 
 def release(name: AccountName, *, key: str, json: Json = False) -> None:
@@ -120,7 +119,7 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
     Args:
         key: The key, with or without punctuation.
     """
-    show_proposed(operating.run(release_usecases.propose_release, name, key), as_json=json)
+    show_proposed(operating.run(proposal_usecases.propose_release, name, key), as_json=json)
 
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]

@@ -10,6 +10,9 @@ An account whose institution is gone for good is closed by its final file::
 If the process is killed and the proposal confirmed again, it continues: the account is paused meanwhile, and each movement has
 its own name. The proposed sums leave: if the books have moved since, the closing must be proposed again, with a file that
 includes the movement.
+
+A removed Pix key is released if its former holder's account can no longer be read. The confirmed proposal is the release:
+``read_quarantine`` in the schema reads it.
 """
 
 from __future__ import annotations
@@ -277,7 +280,3 @@ async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_
 
 def _name_item(account: InstitutionAccount, holder_id: int, number: int) -> str:
     return f"closing-balance:{account.id}:{holder_id}:{number}"
-
-
-# Releases a removed Pix key whose former holder's account can no longer be read: one operator proposes, another confirms. The
-# confirmed proposal is the release: ``read_quarantine`` in the schema reads it.

@@ -115,7 +115,11 @@ class Layout(NamedTuple):
 
 
 def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
-    """Return how the file is written, and its tags from ``<OFX>`` on; ``InvalidStatement`` if there is none."""
+    """Return how the file is written, and its tags from ``<OFX>`` on.
+
+    Raises:
+        InvalidStatement: There is none, or a document type is declared.
+    """
     decoded = decode(content)
     text = decoded.replace("\r\n", "\n").replace("\r", "\n")
     start = _START.search(text)

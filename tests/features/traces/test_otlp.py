@@ -48,9 +48,12 @@ async def test_spans_arrive_with_who_asked_for_them_their_time_and_what_they_say
         f"00-{TRACE}-{'0' * 16}-01",
         f"00-{TRACE}-{SPAN}-01,00-{TRACE}-{SPAN}-01",  # it came twice
         f"00-{TRACE}-{SPAN}-01\r\nx-other: 1",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"cc-{TRACE}-{SPAN}-01more",
+        pytest.param(f"cc-{TRACE}-{SPAN}-01-{'x' * 1000}", id="too long"),
     ],
 )
-async def test_without_a_trace_that_can_be_read_one_begins(parent: str) -> None:
+async def test_without_a_trace_that_can_be_read_one_begins(parent: str, caplog: pytest.LogCaptureFixture) -> None:
     with Collector() as collector:
         tracer = make_tracer(collector.url)
         span = tracer.begin("server", "alone", parent)
@@ -59,6 +62,20 @@ async def test_without_a_trace_that_can_be_read_one_begins(parent: str) -> None:
         (found,) = collector.spans
     assert span.traceparent == f"00-{found.trace_id}-{found.span_id}-01"
     assert (found.trace_id != TRACE, found.parent_id) == (True, "")
+    # Callers may send such a one with every request.
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("version", ["00", "cc"])
+@pytest.mark.parametrize(("flags", "passed_on"), [("00", "00"), ("01", "01"), ("02", "00"), ("03", "01")])
+async def test_what_is_well_formed_is_passed_on_as_the_first_version_has_it(
+    version: str, flags: str, passed_on: str
+) -> None:
+    tracer = make_tracer("http://127.0.0.1:1/v1/traces")
+    more = "" if version == "00" else "-what-will-be"
+    found = tracer.begin("server", "given", f" \t{version}-{TRACE}-{SPAN}-{flags}{more} ").traceparent.split("-")
+    assert (found[0], found[1], found[3]) == ("00", TRACE, passed_on)
+    await tracer.close()
 
 
 async def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent() -> None:

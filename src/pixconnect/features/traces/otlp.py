@@ -7,6 +7,7 @@ their own: spans that cannot be sent, or exceed the queue, are lost without dela
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,6 +27,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from pixconnect.features.traces import tracer as trace
 from pixconnect.features.traces.tracer import NO_FACTS, Fact
 
+# It logs each ``traceparent`` above its 512 characters, which any caller may send with every request.
+logging.getLogger("opentelemetry.trace.propagation.tracecontext").setLevel(logging.ERROR)
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _KINDS: Final = {"server": SpanKind.SERVER, "internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 _WAITING_MAX: Final = 4096

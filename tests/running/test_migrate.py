@@ -1,9 +1,12 @@
+from datetime import UTC, datetime, timedelta
+
 import asyncpg
 import pytest
 
 from pixconnect.doors.cli import failures
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.features.identity.service.signing_key import about_key
+from pixconnect.platform import migrations
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy
 from pixconnect.platform.base.entropy import SealBroken
@@ -25,6 +28,26 @@ async def test_an_empty_database_gets_all_tables_and_a_second_time_nothing(
     applied = await migrate.bring_up_to_date(settings)
     assert {step.name for step in applied} == {"baseline"}
     assert await migrate.bring_up_to_date(settings) == []
+
+
+async def test_tables_of_a_copied_cluster_begin_now_and_those_in_use_keep_their_times(
+    database: postgres.Addresses,
+) -> None:
+    await _start_again(database)
+    settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
+    connection = await asyncpg.connect(database.owner_url)
+    for schema, read, _ in migrate.schemas_of(settings):
+        await migrations.migrate(connection, schema, read())
+    for is_new in (True, False):
+        await connection.execute("update pixconnect.partition_pass set passed_at = now() - interval '3 days'")
+        await connection.execute("update pixconnect.id_high_water set noted_at = now() - interval '3 days'")
+        assert await migrate.bring_up_to_date(settings) == []
+        passed_at, noted_at = await connection.fetchrow(
+            "select passed_at, min(noted_at) from pixconnect.partition_pass, pixconnect.id_high_water group by passed_at"
+        )
+        for at in (passed_at, noted_at):
+            assert (datetime.now(UTC) - at < timedelta(minutes=1)) is is_new
+    await connection.close()
 
 
 async def test_a_foreign_secret_key_is_refused_before_anything_is_changed(database: postgres.Addresses) -> None:

@@ -90,6 +90,7 @@ async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) 
             await privileges.forbid_play(connection, SERVICE_SCHEMA)
         for line in await privileges.narrow(connection, SERVICE_SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
+        await installation_store.begin_times(connection)
         await check_mode(connection, settings.mode)
         return applied
     finally:

@@ -34,6 +34,17 @@ async def take_mode(connection: Connection, mode: Mode) -> Mode:
     return found or await connection.fetchval(_READ_MODE)
 
 
+_BEGIN_TIMES: Final[LiteralString] = """
+    with noted as (update id_high_water set noted_at = clock_timestamp() where not exists (select from installation))
+    update partition_pass set passed_at = clock_timestamp() where not exists (select from installation)
+"""
+
+
+async def begin_times(connection: Connection) -> None:
+    """As the owner, let tables without a mode begin now: those of a copied cluster were made long ago."""
+    await connection.execute(_BEGIN_TIMES)
+
+
 # A sandbox that was killed before it recorded its mode has left its simulated network.
 _FIND_MODE: Final[LiteralString] = """
     select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)

@@ -1,6 +1,9 @@
 """A new home copies a finished cluster, and no two copies are taken for one another."""
 
 import asyncio
+import os
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from pixconnect.platform.config import POSTGRES_NEWEST, PostgresVersion
 from pixconnect.platform.local import cluster_template
 from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from pixconnect.platform.local.home import closed_mode
+from pixconnect.platform.local.process_death import SystemUser
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +129,32 @@ async def test_a_damaged_template_is_not_used(copies: Copies, template: Path, tm
     [line] = copies.told
     assert line.startswith(f"the finished tables in {damaged} cannot be used (")
     assert line.endswith("): making new ones")
+
+
+async def test_the_servers_user_cannot_enter_the_folder_before_all_files_are_its_own(
+    copies: Copies, template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = cluster_template.copy
+    around: list[tuple[int, int]] = []
+
+    def look(template: Path, data: Path, user: SystemUser | None) -> None:
+        copy(template, data, user)
+        found = data.parent.stat()
+        around.append((found.st_uid, found.st_mode & 0o777))
+
+    monkeypatch.setattr(cluster_template, "copy", look)
+    await copies.start(lambda _: template)
+    assert around == [(os.geteuid(), 0o700)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it has another file system in memory")
+def test_a_copy_may_be_on_another_kind_of_file_system(template: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        data = Path(folder) / "data"
+        cluster_template.copy(template, data, None)
+        for path in template.rglob("*"):
+            if path.is_file() and path.name != "pg_control":
+                assert (data / path.relative_to(template)).read_bytes() == path.read_bytes()
 
 
 async def test_without_a_template_the_tables_are_made(copies: Copies) -> None:

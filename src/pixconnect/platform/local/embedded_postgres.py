@@ -226,8 +226,6 @@ class EmbeddedPostgres:
     async def _create_data(self, programs: Path) -> None:
         # Made beside its final path and moved there when complete: a start that is killed leaves no half data folder.
         unfinished = self._folder / "unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        postgres_placement.make_private(unfinished, self._user)
         template = self._find_template(self._version)
         if template is None or not await self._copy_template(programs, template, unfinished):
             await self._run_initdb(programs, unfinished)
@@ -237,7 +235,12 @@ class EmbeddedPostgres:
         shutil.rmtree(unfinished)
 
     async def _run_initdb(self, programs: Path, unfinished: Path) -> None:
-        password_file = self._write_for_server(unfinished / "password", self._placement.owner_password)
+        postgres_placement.make_empty(unfinished)
+        password_file = unfinished / "password"
+        home_files.write_private(password_file, self._placement.owner_password.encode())
+        if self._user is not None:
+            os.chown(password_file, self._user.uid, self._user.gid)
+        postgres_placement.make_private(unfinished, self._user)
         command = [
             programs / "bin" / "initdb",
             f"--pgdata={unfinished / 'data'}",
@@ -251,35 +254,31 @@ class EmbeddedPostgres:
     async def _copy_template(self, programs: Path, template: Path, unfinished: Path) -> bool:
         """Copy it and give it our passwords; false if it cannot be used."""
         data = unfinished / "data"
+        found = self._placement
+        logins = {OWNER_ROLE: found.owner_password, LOGIN_ROLE: found.login_password}
+        logins[CONSOLE_LOGIN_ROLE] = found.console_password
+        lines = [f"alter role {role} password '{password}'\n" for role, password in logins.items()]
         try:
-            cluster_template.copy(template, data, self._user)
-            await self._run_on_copy([programs / "bin" / "pg_resetwal", "-D", data])
-            # Without connections, so that the copy never runs with the passwords of the template.
-            found = self._placement
-            logins = {OWNER_ROLE: found.owner_password, LOGIN_ROLE: found.login_password}
-            logins[CONSOLE_LOGIN_ROLE] = found.console_password
-            lines = [f"alter role {role} password '{password}'\n" for role, password in logins.items()]
-            commands = self._write_for_server(unfinished / "commands", _FEW_ITERATIONS + "".join(lines))
+            postgres_placement.make_empty(unfinished)
+            commands = unfinished / "commands"
+            home_files.write_private(commands, (_FEW_ITERATIONS + "".join(lines)).encode())
             with commands.open("rb") as file:
+                cluster_template.copy(template, data, self._user)
+                postgres_placement.make_private(unfinished, self._user)
+                await self._run_on_copy([programs / "bin" / "pg_resetwal", "-D", data])
+                # Without connections, so that the copy never runs with the passwords of the template.
                 words = ["--single", "-D", data, "-c", "exit_on_error=on", *([] if self._durable else ["-F"]), DATABASE]
                 await self._run_on_copy([programs / "bin" / "postgres", *words], file)
             if self._durable:
                 cluster_template.sync(unfinished)
         except (OSError, cluster_template.DamagedTemplateError) as error:
             self._tell(f"the finished tables in {template} cannot be used ({error}): making new ones")
-            shutil.rmtree(data, ignore_errors=True)
             return False
         return True
 
     async def _run_on_copy(self, command: Sequence[str | Path], stdin: BinaryIO | None = None) -> None:
         if await process_death.exit_status(self._launch(command, stdin, subprocess.DEVNULL)) != 0:
             raise cluster_template.DamagedTemplateError(self._last_log_line())
-
-    def _write_for_server(self, path: Path, text: str) -> Path:
-        home_files.write_private(path, text.encode())
-        if self._user is not None:
-            os.chown(path, self._user.uid, self._user.gid)
-        return path
 
     async def _try_to_start(self, programs: Path) -> bool:
         """Return whether the server is ready; false if processes of an earlier one still block it."""

@@ -204,6 +204,12 @@ def make_private(folder: Path, user: SystemUser | None) -> None:
         os.close(opened)
 
 
+def make_empty(folder: Path) -> None:
+    """Make an empty folder that only we can enter, so that the server's user cannot put links into it meanwhile."""
+    shutil.rmtree(folder, ignore_errors=True)
+    make_private(folder, None)
+
+
 def address(role: str, password: str, socket_folder: Path, database: str) -> str:
     return f"postgresql://{role}:{quote(password, safe='')}@/{database}?host={socket_folder}"
 

@@ -8,6 +8,7 @@ Sources: the central bank's Pix API 2.9.0, and each institution's documents (``f
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Literal, Protocol
@@ -282,6 +283,7 @@ class Sender(Protocol):
         """Read a Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
         raise InstitutionUnavailable("the central bank's API sends nothing")
 
+    @abstractmethod
     async def close(self) -> None:
         """Close connections and discard the account's token."""
         ...
@@ -294,6 +296,7 @@ class Institution(Sender, Protocol):
     """
 
     @property
+    @abstractmethod
     def traits(self) -> InstitutionTraits: ...
 
     @property
@@ -306,18 +309,23 @@ class Institution(Sender, Protocol):
         """``None`` if the institution reports no contests."""
         return None
 
+    @abstractmethod
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         """Open a charge under its txid; if that exists already, ``UnknownOutcome``: the charge must be read."""
         ...
 
+    @abstractmethod
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         """Read a charge of one kind, which have separate queries; ``None`` if the institution reports none."""
         ...
 
+    @abstractmethod
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
 
+    @abstractmethod
     async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer: ...
 
+    @abstractmethod
     def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
     ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
@@ -332,12 +340,15 @@ class Institution(Sender, Protocol):
         """
         ...
 
+    @abstractmethod
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None: ...
 
+    @abstractmethod
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         """Return a part of a received Pix under our id; a repetition under the same id returns nothing more."""
         ...
 
+    @abstractmethod
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
 
     async def read_balance(self) -> int:
@@ -352,14 +363,18 @@ class Institution(Sender, Protocol):
         """List lines of whole days, both included; only with ``traits.has_statement``."""
         raise InstitutionUnavailable("the institution has no statement that can be read")
 
+    @abstractmethod
     async def list_webhooks(self) -> Sequence[Webhook]: ...
 
+    @abstractmethod
     async def set_webhook(self, key: str, url: str) -> None:
         """Register a webhook; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
         ...
 
+    @abstractmethod
     async def remove_webhook(self, key: str, url: str) -> None: ...
 
+    @abstractmethod
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         """Try each permission without moving money, and return the institution's answer for each key."""
         ...

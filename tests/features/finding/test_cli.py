@@ -4,17 +4,18 @@ import asyncpg
 import pytest
 
 from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import incoming
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.platform.base.clock import to_day
 from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
-from support.records import own_key
-from support.service import open_holder, open_service
+from support.records import outside_party, own_key
+from support.service import credit_report, open_holder, open_service
 
 
 @pytest.fixture
 async def charge(database: Addresses) -> Charge:
-    """A charge of a holder, the second holder's with the same external_id, an endpoint, and nothing else."""
+    """A charge and a received transfer of a holder, another holder's charge with the same external_id, and an endpoint."""
     async with open_service(database) as service:
         caller, other = (
             await open_holder(service),
@@ -24,6 +25,7 @@ async def charge(database: Addresses) -> Charge:
         made = await charge_usecases.create_charge(service.context, caller, request)
         again = ChargeRequest(amount_cents=5, key="other@shop.example", external_id="order-1")
         await charge_usecases.create_charge(service.context, other, again)
+        await incoming.receive_credit(service.context, credit_report(service, amount_cents=2_550))
     owner = await asyncpg.connect(database.owner_url)
     await owner.execute(DISABLED_ENDPOINT)
     await owner.close()
@@ -54,6 +56,12 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
     for asked in (("--amount", "1234", "--day", day), ("12,34",), ("--part", charge.txid[4:12].swapcase())):
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
+    (received,) = pixconnect.json("find", "25,50")["found"]
+    assert (received["kind"], received["direction"], received["counterparty"]) == (
+        "transfer",
+        "IN",
+        outside_party().name,
+    )
     # Parties without a tax id have a CPF of zeros, which belongs to no person.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
     assert "--day: must be" in pixconnect.refusal("find", "--day", "20-11-2026")
@@ -61,4 +69,8 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
 
 def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     for nothing in ("order-404", "99999999999999999999", "-x", "E99999003202607011500aaaaaaaaaaa"):
-        assert f"nothing has the id {nothing}" in pixconnect.refusal("find", nothing)
+        assert f"nothing has the id, name or tax id {nothing}" in pixconnect.refusal("find", nothing)
+    refused = pixconnect.refusal("find", "01a22015-009d-77b8-b816-295946fe01e1")
+    assert "a refused request made nothing" in refused
+    assert "no charge, transfer or refund of 12,35" in pixconnect.refusal("find", "12,35")
+    assert "of 12,35 on 2026-11-20 (days of Sao Paulo)" in pixconnect.refusal("find", "12,35 20/11/2026")

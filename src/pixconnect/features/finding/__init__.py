@@ -9,7 +9,7 @@ FEATURE: Final = Feature(
     verbs=(
         Verb(
             *("operator", "find", "features.finding.cli:find"),
-            "Search all holders for an id, or for orders that the rail has not ended.",
+            "Find payments of all holders by an id, an amount and a day, a name or a tax id; list unended orders.",
         ),
     ),
 )

@@ -61,11 +61,11 @@ def find(  # noqa: PLR0913  each narrows the search
     sent orders, for as long as it takes. There is no verb to settle or fail one by hand: that is how money is paid twice.
 
     Args:
-        any_id: The id, or another known fact.
+        any_id: An id, an amount such as '25,50' or '25,50 yesterday', a name, a CPF or CNPJ, or a request_id.
         part: A part of an end-to-end id, a return id or a charge's txid.
         name: A part of the counterparty's name.
         amount: In cents.
-        day: The day in Sao Paulo on which it settled (of a charge: was made), such as 2026-11-20.
+        day: The day in Sao Paulo on which it settled (of a charge: was made): 2026-11-20, 20/11/2026 or yesterday.
         tax_id: The CPF or CNPJ of the counterparty.
         unresolved: Orders that the rail has not ended; with an id, this transfer, payment or refund only.
         silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.
@@ -111,7 +111,10 @@ def _read_day(text: str | None) -> date | None:
 
 
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
-    names = "kind id holder_id external_id name status amount=amount_cents asked_amount=asked_cents created_at"
+    names = (
+        "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
+        "counterparty=party created_at"
+    )
     return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
 
 

@@ -157,18 +157,22 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
     """Find all resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
     result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
     if not result.found:
-        why = (
-            ""
-            if _read_made_at(text) is None
-            else "; a request that was refused has made nothing, and only the log has its id"
-        )
-        raise errors.NotFound(f"nothing has the id {text}, nor is it known by that{why}")
+        raise errors.NotFound(_explain_nothing(text, result.asked))
     origins = await find_origins(context.pool, result.found)
     found = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
         for one in result.found
     ]
     return found, result.searched_to
+
+
+def _explain_nothing(text: str, asked: dict[str, str]) -> str:
+    if "amount" in asked:
+        day = f" on {asked['when']} (days of Sao Paulo)" if "when" in asked else ""
+        return f"no charge, transfer or refund of {asked['amount']}{day}"
+    if _read_made_at(text) is not None:
+        return f"nothing has the id {text}; a refused request made nothing, and only the log has its id"
+    return f"nothing has the id, name or tax id {text}; an amount is written as '25,50' or '25,50 yesterday'"
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:

@@ -96,6 +96,19 @@ def is_refused(text: str, key_type: KeyType | None) -> None:
     assert len(text) < 2 or text not in refusal.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("not a key", "is no Pix key: must be an EVP, an e-mail address, .* or a CPF or CNPJ"),
+        ("ana@", "is no EMAIL: an address such as"),
+        ("+", "is no PHONE: "),
+    ],
+)
+def test_the_reason_is_that_of_the_type_which_it_resembles(text: str, reason: str) -> None:
+    with pytest.raises(errors.InvalidPixKey, match=f"^key: {reason}"):
+        holder.parse_pix_key(text)
+
+
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_published_key_is_in_its_one_spelling_or_is_not(row: dict[str, Any]) -> None:
     """The rows have the strict form; here upper-case letters are accepted and lowered."""

@@ -52,6 +52,9 @@ class _Node(Generic[Target]):
         return node
 
 
+_NO_PATH: Final = "there is no such path; /openapi.json has all paths"
+
+
 class Router(Generic[Target]):
     """Finds the target of a request: routes are method, path with parameters in braces, and target."""
 
@@ -103,10 +106,10 @@ class Router(Generic[Target]):
                 else:
                     below = None
             if below is None:
-                raise errors.NotFound("there is no such path")
+                raise errors.NotFound(_NO_PATH)
             node = below
         if not node.methods:
-            raise errors.NotFound("there is no such path")
+            raise errors.NotFound(_NO_PATH)
         return node.methods, parameters
 
 

@@ -211,10 +211,10 @@ def advance(span: str, *, json: Json = False) -> None:
 
 @clock_app.command(name="set")
 def set_clock(instant: str, *, json: Json = False) -> None:
-    """Move the time forward to an instant.
+    """Move the time to an instant, forward or back.
 
     Args:
-        instant: Such as 2026-11-20T12:00:00Z.
+        instant: Such as 2026-11-20T12:00:00Z; a day begins at midnight UTC.
     """
     now = records.parse_instant("INSTANT", instant)
     with open_sandbox() as session:
@@ -229,9 +229,9 @@ def reset(*, json: Json = False) -> None:
         clock = session.client.sandbox.reset_clock()
     if before - clock.now > _SLIGHTLY:
         terminal.notice(
-            f"the clock was at {before:%Y-%m-%d %H:%M}: accounts that moved meanwhile date their entries so until "
-            "that time has come, and records made meanwhile stay the newest of every list; `pixconnect statement "
-            f"--until {before:%Y-%m-%d}` has them"
+            f"the clock was at {before:%Y-%m-%d %H:%M} UTC: records made then keep that time and stay first in lists, and new "
+            "entries of those accounts are dated no earlier; to include them, use `pixconnect statement --until "
+            f"{before:%Y-%m-%d}`"
         )
     records.show(clock, as_json=json)
 

@@ -40,8 +40,8 @@ def statement(
     """Print every change of the account's funds, or write it to a file, all or nothing.
 
     Args:
-        since: The first day (2026-11-20) or instant included; by default 30 days ago.
-        until: The last day or instant included; by default now.
+        since: The first day (2026-11-20, in UTC) or instant included; by default 30 days ago.
+        until: The last day (in UTC) or instant included; by default now.
         out: A file; `-` is standard output.
         format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
     """

@@ -190,8 +190,10 @@ def _parse(text: str, key_type: KeyType | None) -> PixKey:
     tidy, is_form = _FORMS[found]
     key = tidy(text)
     if not text.isascii() or not is_form(key) or len(key) > KEY_LENGTH_MAX:
-        rule = "is neither EVP, EMAIL, PHONE, CPF nor CNPJ" if key_type is None else f"is no {found}"
-        raise errors.InvalidPixKey(f"key: {rule}: {_RULES[found]}")
+        # Derived from nothing in its form, so its rule would mislead.
+        is_unlike_any = key_type is None and found == "CNPJ"
+        rule = _RULE_OF_ANY if is_unlike_any else f"is no {found}: {_RULES[found]}"
+        raise errors.InvalidPixKey(f"key: {rule}")
     return PixKey(key=key, key_type=found)
 
 
@@ -221,6 +223,10 @@ _RULES: Final[Mapping[KeyType, str]] = {
     "EMAIL": "an address such as ana@shop.example, of at most 77 characters",
     "EVP": "a UUID with its hyphens",
 }
+_RULE_OF_ANY: Final = (
+    "is no Pix key: must be an EVP, an e-mail address, a phone number that begins with + and the country's code, "
+    "or a CPF or CNPJ with right check digits"
+)
 
 
 QUARANTINE: Final = timedelta(hours=72)

@@ -125,7 +125,7 @@ def test_entries_that_are_dated_ahead_are_told_of(
     run("receive", "321", "--key", made.key)
     assert main(["clock", "reset"]) == 0
     told = capsys.readouterr().err
-    assert f"stay the newest of every list; `pixconnect statement --until {ahead}` has them" in told
+    assert f"to include them, use `pixconnect statement --until {ahead}`" in told
     assert main(["statement", "--json"]) == 0
     told = capsys.readouterr()
     assert f"`pixconnect statement --until {ahead}` has them" in told.err

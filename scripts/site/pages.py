@@ -18,7 +18,7 @@ INDEX: Final = "README.md"
 _ABOUT: Final = ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "SECURITY")
 """Pages outside of the folder ``docs``."""
 INTERFACE: Final = "reference/api.md"
-"""The page that links to the operations."""
+"""The page that lists the operations."""
 _PICTURES: Final = frozenset({".png", ".svg"})
 _CODE: Final = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
@@ -46,8 +46,11 @@ def assemble(roots: Sequence[Path], folder: Path) -> list[Any]:
     (folder / operations.FOLDER).mkdir()
     for path, (_, text) in about_interface.items():
         (folder / path).write_text(text, encoding="utf-8")
-    with (folder / INTERFACE).open("a", encoding="utf-8") as interface:
-        interface.write(f"\n## Operations\n\n{list_operations(folder, posixpath.dirname(INTERFACE))}")
+    interface = folder / INTERFACE
+    # The site has a page for each operation in place of the repository's table.
+    head, heading, _ = interface.read_text(encoding="utf-8").partition("## Operations\n")
+    links = list_operations(folder, posixpath.dirname(INTERFACE))
+    interface.write_text(f"{head}{heading}\n{links}", encoding="utf-8")
     listed = read_navigation((folder / INDEX).read_text(encoding="utf-8"))
     return _add_operations(listed, [{title: path} for path, (title, _) in about_interface.items()])
 

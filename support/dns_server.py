@@ -54,7 +54,7 @@ class DnsServer(asyncio.DatagramProtocol):
             answer.set_rcode(NXDOMAIN)
         elif addresses := self._next_answer(name, kind):
             answer.answer.append(dns.rrset.from_text(question.name, 0, "IN", kind, *addresses))
-        self._transport.sendto(answer.to_wire(), addr)
+        self._transport.sendto(answer.to_wire(want_shuffle=False), addr)
 
     def _next_answer(self, name: str, kind: int) -> list[str]:
         answers = self.answers[name]

@@ -260,11 +260,9 @@ class DayFiles(Protocol):
 
     async def request_day_file(self, day: date) -> str:
         """Request it; returns its name for fetching. A repetition makes another file of the same day."""
-        ...
 
     async def fetch_day_file(self, name: str) -> bytes | None:
         """Fetch the file's octets; ``None`` while it is being written."""
-        ...
 
 
 class Sender(Protocol):
@@ -286,7 +284,6 @@ class Sender(Protocol):
     @abstractmethod
     async def close(self) -> None:
         """Close connections and discard the account's token."""
-        ...
 
 
 class Institution(Sender, Protocol):
@@ -312,12 +309,10 @@ class Institution(Sender, Protocol):
     @abstractmethod
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         """Open a charge under its txid; if that exists already, ``UnknownOutcome``: the charge must be read."""
-        ...
 
     @abstractmethod
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         """Read a charge of one kind, which have separate queries; ``None`` if the institution reports none."""
-        ...
 
     @abstractmethod
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
@@ -338,7 +333,6 @@ class Institution(Sender, Protocol):
             until: As ``since``.
             only_returned: Only those with a return.
         """
-        ...
 
     @abstractmethod
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None: ...
@@ -346,7 +340,6 @@ class Institution(Sender, Protocol):
     @abstractmethod
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         """Return a part of a received Pix under our id; a repetition under the same id returns nothing more."""
-        ...
 
     @abstractmethod
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
@@ -369,7 +362,6 @@ class Institution(Sender, Protocol):
     @abstractmethod
     async def set_webhook(self, key: str, url: str) -> None:
         """Register a webhook; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
-        ...
 
     @abstractmethod
     async def remove_webhook(self, key: str, url: str) -> None: ...
@@ -377,7 +369,6 @@ class Institution(Sender, Protocol):
     @abstractmethod
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         """Try each permission without moving money, and return the institution's answer for each key."""
-        ...
 
 
 DaySource = Literal["api", "own_file", "file_by_hand"]

@@ -102,7 +102,7 @@ def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, databas
 
 def test_another_operator_confirms_what_was_proposed(live: CommandLine, database: Addresses) -> None:
     asyncio.run(propose(database, hours_ago=2))
-    proposed = "allow (payees own, refunds_day_cents 500, transfer_cents 0, transfers_day_cents 0)"
+    proposed = "allow (payees own, refunds_day R$ 5,00, transfer R$ 0,00, transfers_day R$ 0,00)"
     (waiting,) = read_account(live)["waiting"]
     assert waiting.startswith(f"{proposed}, proposed by ana, code ")
     (listed,) = read_waiting(live)

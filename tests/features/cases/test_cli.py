@@ -64,7 +64,7 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     proposed = _adjust(live, "--kind", "bank_error")
     assert (proposed["act"], proposed["direction"], proposed["amount_cents"]) == ("adjust", "OUT", 300)
     waiting = _show(live)["waiting"]
-    assert ("amount_cents 300" in waiting, "proposed by ana, code " in waiting) == (True, True)
+    assert ("amount R$ 3,00" in waiting, "proposed by ana, code " in waiting) == (True, True)
     assert "must not begin with console" in live.refusal("proposal", "confirm", "any", "--operator", "console-ana")
     for same in ("ana", "Ana @elsewhere"):
         assert "another operator confirms" in live.refusal("proposal", "confirm", _read_code(live), "--operator", same)

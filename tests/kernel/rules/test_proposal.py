@@ -38,6 +38,16 @@ def test_another_operator_confirms_when_the_hour_is_over(name: str) -> None:
         check_confirmation(PROPOSAL, name, LATER - timedelta(seconds=1))
 
 
+def test_a_name_that_counts_as_the_proposers_is_refused_with_both_names() -> None:
+    with pytest.raises(errors.Forbidden, match="ana has proposed it, and ana@bastion counts as the same person:"):
+        check_confirmation(PROPOSAL, "ana@bastion", LATER)
+
+
+def test_the_second_operator_reads_which_limits_are_removed() -> None:
+    limits = structs.replace(PROPOSAL, act="limits", contents={"day_cents": 100000, "night_begins_late": 1})
+    assert limits.contents_text == "day R$ 1.000,00, night_begins_late 1, night none, transfer none"
+
+
 def test_a_proposal_lapses_after_thirty_days() -> None:
     last = MORNING + timedelta(days=30)
     check_confirmation(PROPOSAL, "bia", last - timedelta(seconds=1))

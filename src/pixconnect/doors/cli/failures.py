@@ -78,7 +78,8 @@ _BY_NAME = {
     "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
     "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
-    "pixconnect_operator, and for the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
+    "pixconnect_operator, for `verify` PIXCONNECT_VERIFY_DATABASE_URL to one that may take pixconnect_verifier, and for "
+    "the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
     "CannotConnectNowError": "PostgreSQL is starting or stopping ({}): try again",
     "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections",
     "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",

@@ -305,7 +305,7 @@ def list_proposals(*, json: Json = False) -> None:
     """Print proposals that wait for a second operator, oldest first."""
     waiting = operating.run(proposal_usecases.list_proposals)
     shown = [
-        {"subject": subject, "contents": proposal.contents_text}
+        {"subject": subject, "contents": dict(proposal.contents) if json else proposal.contents_text}
         | output.pick(proposal, "code act proposed_by confirmable_at acts_at lapses_at")
         for subject, proposal in waiting
     ]

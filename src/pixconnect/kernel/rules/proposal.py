@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base import errors
 
 
@@ -53,6 +54,7 @@ def _fold(operator: str) -> list[str]:
 
 LAPSES_AFTER: Final = timedelta(days=30)
 _CODE_LENGTH: Final = 8
+_NO_LIMITS: Final = dict.fromkeys(("transfer_cents", "day_cents", "night_cents"), "none")
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -82,7 +84,9 @@ class Proposal(Struct, frozen=True, kw_only=True):
 
     @property
     def contents_text(self) -> str:
-        return ", ".join(f"{name} {value}" for name, value in sorted(self.contents.items()))
+        """Its contents for people; a limit that it removes is `none`."""
+        contents = {**(_NO_LIMITS if self.act == "limits" else {}), **self.contents}
+        return ", ".join(_write_field(name, value) for name, value in sorted(contents.items()))
 
     @property
     def text(self) -> str:
@@ -94,10 +98,17 @@ class Proposal(Struct, frozen=True, kw_only=True):
         return self.proposed_at + LAPSES_AFTER
 
 
+def _write_field(name: str, value: str | int) -> str:
+    if name.endswith("_cents") and isinstance(value, int):
+        value = show_reais(value)
+    return f"{name.removesuffix('_cents')} {value}"
+
+
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
     """Refuse the operator who proposed it, and a confirmation that is too early or too late."""
     if name_person(operator) == name_person(proposal.proposed_by):
-        raise errors.Forbidden(f"confirm: {operator} has proposed it: another operator confirms")
+        same = "" if operator == proposal.proposed_by else f", and {operator} counts as the same person"
+        raise errors.Forbidden(f"confirm: {proposal.proposed_by} has proposed it{same}: another operator confirms")
     if now < proposal.confirmable_at:
         raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")
     if now >= proposal.lapses_at:

@@ -264,10 +264,11 @@ def _shown_waiting(wanted: Proposal | None) -> output.Shown:
     if wanted is None:
         return {}
     limits = read_limits(wanted.contents)
+    # The second operator has to see a removed limit too.
     return {
-        "wanted_transfer_limit": limits.transfer_cents,
-        "wanted_day_limit": limits.day_cents,
-        "wanted_night_limit": limits.night_cents,
+        "wanted_transfer_limit": "none" if limits.transfer_cents is None else limits.transfer_cents,
+        "wanted_day_limit": "none" if limits.day_cents is None else limits.day_cents,
+        "wanted_night_limit": "none" if limits.night_cents is None else limits.night_cents,
         "wanted_night_begins": find_night_begin(is_late=limits.night_begins_late, now=wanted.proposed_at),
         **output.pick(wanted, "wanted_by=proposed_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
     }

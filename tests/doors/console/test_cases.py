@@ -98,7 +98,7 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
             assert [(await each.post(path, {field: "found"})).status for each in (reader, holder)] == [403, 403]
             assert (await ana.post(path, {field: "found", "csrf": "0" * 64})).status == 403
         assert "case" not in {verb.split()[0] for verb, _ in await console.audited()}
-        assert "has an id" in (await ana.post(f"{PATH}/{row['id']}/adjust", {"kind": "found"})).content.decode()
+        assert "is not adjusted" in (await ana.post(f"{PATH}/{row['id']}/adjust", {"kind": "found"})).content.decode()
         # With a stolen console one can propose adjustments, but neither close an account nor raise its allowance.
         for act in ("close", "allow"):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):

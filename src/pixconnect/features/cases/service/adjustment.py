@@ -154,7 +154,7 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
 def _check_kind(case: Case) -> None:
     if case.kind != "day":
         raise errors.BadRequest(
-            f"case: a case of kind {case.kind} is not adjusted: the missing fact has an id: record it under that"
+            f"case: a case of kind {case.kind} is not adjusted: record the missing fact, or adjust the day that explains it"
         )
 
 

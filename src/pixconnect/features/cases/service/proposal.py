@@ -35,7 +35,8 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
 
 
 async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
-    """List proposals that wait for a second operator, oldest first; each with its account or holder."""
+    """List proposals that a second operator can confirm, oldest first; each with its account or holder."""
+    now = context.clock.real_now()
     async with context.pool.acquire() as connection:
         names = {account.id: account.name for account in await account_store.list_all(connection)}
         waiting = await proposal_store.list_waiting(connection)
@@ -47,6 +48,7 @@ async def list_proposals(context: Core) -> list[tuple[str, Proposal]]:
             one,
         )
         for one in waiting
+        if now < one.lapses_at
     ]
 
 
@@ -68,7 +70,7 @@ async def confirm_proposal(context: Operator, writes: Writer, code: str) -> Prop
         if conflict := await proposal_store.find_login_conflict(connection, proposal):
             raise errors.Forbidden(
                 f"confirm: {conflict}: another operator confirms, by a database login of their own "
-                "(PIXCONNECT_OPERATOR_DATABASE_URL)"
+                "(PIXCONNECT_OPERATOR_DATABASE_URL), or it is proposed again"
             )
     await KINDS[proposal.act](context, writes, proposal)
     return proposal

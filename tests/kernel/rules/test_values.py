@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.doors.console.wanted import read_amounts, read_instants
+from pixconnect.doors.console.wanted import read_amounts, read_instants, read_one_amount
 from pixconnect.kernel.rules import br_code, identifiers, listing, money
 from pixconnect.kernel.rules.listing import Cursor, read_cursor, write_cursor
 from pixconnect.platform.adapters.system import SystemEntropy
@@ -243,6 +243,13 @@ def test_an_amount_is_read_with_its_operator(text: str, low: int | None, high: i
 def test_an_amount_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(errors.BadRequest, match=r"^amount: "):
         read_amounts(text)
+
+
+def test_one_amount_is_read_and_a_range_is_none() -> None:
+    assert [read_one_amount("amount", text) for text in ("7,50", "R$ 1.234,56", " 10")] == [750, 123_456, 1_000]
+    for text in ("", "dez", ">=1,00", "1..1", "-5", "99999999999"):
+        with pytest.raises(errors.BadRequest, match=r"^amount: must be one amount, such as 100 or 100,00$"):
+            read_one_amount("amount", text)
 
 
 # Sao Paulo is three hours behind UTC.

@@ -78,6 +78,14 @@ def read_amounts(text: str) -> tuple[int | None, int | None]:
     return _read_range("amount", text, _read_amount, lambda cents: cents + 1, lambda cents: cents - 1)
 
 
+def read_one_amount(name: str, text: str) -> int:
+    """Read ``7,50`` in cents; a range, as filters take it, would be another sum than was meant."""
+    cents = _read_cents(text)
+    if cents is None:
+        raise errors.BadRequest(f"{name}: must be one amount, such as 100 or 100,00")
+    return cents
+
+
 def read_instants(text: str, now: datetime) -> tuple[datetime | None, datetime | None]:
     """Read ``>=2026-11-03``, ``01/11/2026..2026-11-03 12:00`` or ``yesterday``: a day is a whole one of Sao Paulo."""
     return _read_range(
@@ -146,11 +154,16 @@ def _read_range(
 
 
 def _read_amount(name: str, text: str) -> tuple[int, int]:
-    found = _AMOUNT.fullmatch(text.strip())
-    cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int(found[2] or 0)
-    if not 0 <= cents <= AMOUNT_MAX_CENTS:
+    cents = _read_cents(text)
+    if cents is None:
         raise errors.BadRequest(f"{name}: write 100 or 100,00, with >=, >, <=, < or =, or a range as 10..20")
     return cents, cents
+
+
+def _read_cents(text: str) -> int | None:
+    found = _AMOUNT.fullmatch(text.strip())
+    cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int(found[2] or 0)
+    return cents if 0 <= cents <= AMOUNT_MAX_CENTS else None
 
 
 def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:

@@ -119,11 +119,7 @@ async def propose_ending(visit: Visit) -> Response:
 
 def _read_cents(visit: Visit, field: str) -> int | None:
     text = read_field(visit.sent, field)
-    least, most = wanted.read_amounts(text) if text else (None, None)
-    # A range, as filters take it, would be read as another sum than was meant.
-    if least != most:
-        raise errors.BadRequest(f"{field}: must be one amount")
-    return least
+    return wanted.read_one_amount(field, text) if text else None
 
 
 def _read_id(visit: Visit, field: str) -> int | None:

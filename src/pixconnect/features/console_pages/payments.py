@@ -97,14 +97,14 @@ async def make_refund(visit: Visit) -> Response:
     visit.viewer.require("refund.write")
     found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())
     payment = next(each for each in found.facts.transfers if each.id == visit.path_id())
-    low, high = wanted.read_amounts(read_field(form, "amount"))
+    amount_cents = wanted.read_one_amount("amount", read_field(form, "amount"))
     number = wanted.read_id(read_field(form, "number"))
-    if low is None or low != high or number is None:
-        raise errors.BadRequest("amount: must be one amount")
+    if number is None:
+        raise errors.BadRequest("number: is no number")
     visit = visit.about(payment.holder_id)
-    caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": low})
+    caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": amount_cents})
     request = RefundRequest(
-        end_to_end_id=payment.end_to_end_id, amount_cents=low, external_id=f"console-{payment.id}-{number}"
+        end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=f"console-{payment.id}-{number}"
     )
     made = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
     return visit.go(f"/refunds/{made.id}", said="refunded")

@@ -98,9 +98,9 @@ async def pay(visit: Visit) -> Response:
 async def deposit(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
-    cents, _ = wanted.read_amounts(read_field(form, "amount"))
+    cents = wanted.read_one_amount("amount", read_field(form, "amount"))
     caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
-    await visit.do_and_note(act, ledger.deposit(visit.context, caller.holder_id, cents or 0))
+    await visit.do_and_note(act, ledger.deposit(visit.context, caller.holder_id, cents))
     return visit.go("/ledger", said="deposited")
 
 
@@ -126,8 +126,9 @@ async def make_charge(visit: Visit) -> Response:
     keys = await holder.list_pix_keys(visit.operator, caller.holder_id)
     if not keys:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
-    cents = wanted.read_amounts(read_field(form, "amount"))[0] if read_field(form, "amount") else TEST_AMOUNT_CENTS
-    request = ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
+    amount = read_field(form, "amount")
+    cents = wanted.read_one_amount("amount", amount) if amount else TEST_AMOUNT_CENTS
+    request = ChargeRequest(amount_cents=cents, key=keys[0].key)
     made = await visit.do_and_note(act, charge.create_charge(visit.context, caller, request))
     if read_field(form, "next").startswith("/endpoints/"):
         return visit.go(read_field(form, "next"), said="tested")

@@ -172,7 +172,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     qr: Annotated[bool, Parameter(show_default=False)] = True,
     json: Json = False,
 ) -> None:
-    """Create a charge, and draw its QR code if the terminal has room for it.
+    """Create a charge that can be paid for a day, and draw its QR code if the terminal has room for it.
 
     Args:
         amount: In cents: 1000 is R$ 10,00.

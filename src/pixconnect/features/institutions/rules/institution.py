@@ -260,9 +260,11 @@ class DayFiles(Protocol):
 
     async def request_day_file(self, day: date) -> str:
         """Request it; returns its name for fetching. A repetition makes another file of the same day."""
+        ...
 
     async def fetch_day_file(self, name: str) -> bytes | None:
         """Fetch the file's octets; ``None`` while it is being written."""
+        ...
 
 
 class Sender(Protocol):

@@ -27,7 +27,7 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_BUSY, DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
-AGE_MAX_S: Final = 10
+AGE_MAX_S: Final = 10  # of the standby's tables
 ANSWER_TIMEOUT_S: Final = 3.0
 """How long a read may take at the standby before it moves to the primary."""
 LOOK_TIMEOUT_S: Final = 2.0

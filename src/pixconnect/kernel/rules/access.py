@@ -89,7 +89,7 @@ class Client(Struct, frozen=True, kw_only=True):
     client_id: str
     holder_id: int
     name: str
-    scopes: tuple[str, ...]
+    scopes: tuple[str, ...]  # in the order of SCOPES
     created_at: datetime
     rotated_at: datetime | None = None
     disabled_at: datetime | None = None
@@ -112,7 +112,7 @@ class IssuedClient(Struct, frozen=True, kw_only=True):
 class AccessToken(Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in_s: int
-    scopes: tuple[str, ...]
+    scopes: tuple[str, ...]  # in the order of SCOPES
 
 
 def is_client_id(text: str) -> bool:

@@ -9,6 +9,7 @@ from standardwebhooks import Webhook
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.kernel.rules.event import EVENT_FACTS, INSTITUTION_EVENT_NAMES
 from pixconnect.running.main import main
+from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
 
@@ -48,7 +49,9 @@ def test_what_only_an_institution_causes_is_refused(sandbox: Installation, capsy
     assert "happens on accounts at institutions only" in capsys.readouterr().err
 
 
-def test_an_endpoint_is_added_tried_out_rotated_and_removed(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endpoint_is_added_tried_out_rotated_and_removed(
+    run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
     with a_program() as program:
         added = run("endpoint", "add", program.url, "--event", "qrcode.pending")
         endpoint_id = str(added["id"])
@@ -67,6 +70,12 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(run: Run, capsys: py
         program.statuses = [500]
         assert main(["endpoint", "test", endpoint_id]) == ExitStatus.ENDED_BADLY
         assert "did not accept it" in capsys.readouterr().err
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        client.endpoints.change(added["id"], status="inactive")
+    assert run("events", "resend", event_id)["sent"][0]["answer"] == "waits: it is inactive"
+    assert main(["endpoint", "test", endpoint_id]) == ExitStatus.REFUSED
+    assert f"make it active by PATCH /v1/webhook/endpoints/{endpoint_id}" in capsys.readouterr().err
     assert [one["id"] for one in run("endpoint", "list")["endpoints"]] == [added["id"]]
     assert run("endpoint", "remove", endpoint_id)["id"] == added["id"]
     assert main(["events", "resend", event_id]) == ExitStatus.REFUSED

@@ -100,7 +100,8 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         client = session.client
         endpoint = client.endpoints.get(endpoint_id)
         if endpoint.status != "active":
-            raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it")
+            remedy = f"make it active by PATCH /v1/webhook/endpoints/{endpoint_id}, or in the console"
+            raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it; {remedy}")
         before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
         # Any of its events: the first of the specification need the least.
         event = next(name for name in get_args(EventName) if name in endpoint.event_types)

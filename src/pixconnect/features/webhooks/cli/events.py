@@ -132,5 +132,6 @@ def _redeliver(client: Client, event: FoundEvent, endpoint_id: int | None) -> li
         for delivery in client.deliveries.list(endpoint.id, initial_date=at, final_date=at):
             if delivery.event_id == event["id"]:
                 again = client.deliveries.redeliver(delivery.id)
-                sent.append(dict(to=f"endpoint {endpoint.id}", delivery_id=again.id, answer="is on its way"))
+                answer = "is on its way" if endpoint.status == "active" else f"waits: it is {endpoint.status}"
+                sent.append(dict(to=f"endpoint {endpoint.id}", delivery_id=again.id, answer=answer))
     return sent

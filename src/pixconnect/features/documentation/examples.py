@@ -226,19 +226,6 @@ def example_of_body(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
     return Examples(schemas).make(to_schema(row.body.__name__))
 
 
-def example_of_parameter(name: str) -> str:
-    """Return values for parameters of a path or a query: the names of the other examples' resources."""
-    others = dict(
-        id="1",
-        externalId=_BY_FIELD["external_id"],
-        txid=_TXID,
-        endToEndId=_OUT_ID,
-        returnIdentification=_BY_FIELD["return_identification"],
-        infractionId="I60710000202611201234a1B2c3D4e5F",
-    )
-    return str(others.get(name) or _BY_FIELD[name])
-
-
 def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
     name = row.record.__name__ if row.is_bare else envelope_name(row)
     otherwise = _BY_OPERATION.get(row.id, _LATER if row.method == "GET" else {})

@@ -48,8 +48,8 @@ async def try_lock(connection: Connection) -> bool:
     return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCKED)
 
 
-# A case that ended by itself is reopened by the same difference; one that an operator has ended only by another amount, and a
-# day also by other lines.
+# A case that ended by itself is reopened by the same difference; one that an operator has ended only by another amount, a day
+# also by other lines, and an adjusted one also once its entries no longer sum up to it.
 _KEEP: Final[LiteralString] = """
     with found as (
         select * from jsonb_to_recordset($1::jsonb) as each (
@@ -76,6 +76,11 @@ _KEEP: Final[LiteralString] = """
             when kept.ended_at is null
                 then (kept.amount_cents, kept.said) is distinct from (excluded.amount_cents, excluded.said)
             else kept.ended_as = 'recorded' or kept.amount_cents is distinct from excluded.amount_cents
+                -- Its entries were reversed, although the difference remains.
+                or kept.ended_as = 'adjusted' and kept.amount_cents is distinct from (
+                    select sum(case direction when 'IN' then adjustment.amount_cents else -adjustment.amount_cents end)
+                    from adjustment where adjustment.case_id = kept.id and account = 'available'
+                )
                 or kept.ended_as = 'closed' and kept.kind = 'day' and kept.said is distinct from excluded.said
         end
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pixconnect.features.cases.rules import Adjustment
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import Adjustment, Difference
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.case import ShownCase
@@ -116,6 +117,26 @@ async def test_two_operators_adjust_a_case_and_undo_it_by_its_opposite(shop: Sho
     told = [(each["impact_type"], each["amount"], each["kind"], each.get("opposite_of")) for each in payloads]
     assert told == [("OUT", 300, "bank_error", None), ("IN", 300, "found", made.id)]
     await check_books(shop.live)
+
+
+async def test_an_undone_adjustment_reopens_its_case_while_the_difference_remains(shop: Shop) -> None:
+    case_id = await open_case(shop, -300)
+    case, _ = await shown(shop, case_id)
+    members = {name: getattr(case.case, name) for name in Difference.__struct_fields__}
+
+    async def look() -> tuple[str | None, int]:
+        async with shop.live.context.pool.acquire() as connection, connection.transaction():
+            await case_store.keep(connection, (), shop.account.id, case.case.since, [Difference(**members)])
+        found, _ = await shown(shop, case_id)
+        return found.case.ended_as, found.case.opened_count
+
+    await adjust(shop, case_id)
+    assert await look() == ("adjusted", 1)
+    _, (made,) = await shown(shop, case_id)
+    await adjust(shop, case_id, undone_id=made.id, kind="found")
+    assert await look() == (None, 2)
+    await adjust(shop, case_id)
+    assert await look() == ("adjusted", 2)
 
 
 async def test_what_is_written_off_becomes_the_houses(shop: Shop) -> None:

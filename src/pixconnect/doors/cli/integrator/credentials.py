@@ -88,7 +88,7 @@ def _of_home(settings: Settings) -> Credentials:
             "`pixconnect profile add`"
         )
     raise CommandError(
-        f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts a sandbox; of one that runs "
+        f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts it; of one that runs "
         "elsewhere PIXCONNECT_HOME must name the folder), no --profile is named, and PIXCONNECT_API_URL, PIXCONNECT_CLIENT_ID "
         "and PIXCONNECT_CLIENT_SECRET are not set"
     )

@@ -171,7 +171,7 @@ async def check_rail(
         problems.append(
             "the rail cannot be reached"
             if has_rail
-            else "no rail is configured: payments are impossible in both directions"
+            else "neither an account at an institution nor a rail is configured: payments are impossible in both directions"
         )
     if problems or waiting:
         raise errors.ServiceUnavailable("; ".join((*problems, *waiting)))

@@ -94,7 +94,7 @@ def has_tables() -> bool:
 def describe_tables() -> str:
     """The inputs of the tables: all SQL, and what makes a cluster with it."""
     source = ROOT / "src" / "pixconnect"
-    makers = (source / "running" / "template.py", source / "platform" / "local" / "postgres_placement.py")
+    makers = (*source.glob("running/template.py"), *source.glob("platform/local/postgres_placement.py"))
     files = [*sorted(source.rglob("*.sql")), *makers]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

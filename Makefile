@@ -28,7 +28,7 @@ test-16: dev-environment ## Run the tests of tables, every statement and one jou
 		tests/kernel/tables tests/kernel/test_*.py tests/features/*/tables tests/features/*/test_tables.py \
 		tests/kernel/flows/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
 
-without: dev-environment ## Remove an optional feature from a copy, and check what is left (FEATURE=people, all, each or list)
+without: dev-environment ## Remove an optional feature from a copy, and check what is left (FEATURE=people, all, each, commit or list)
 	@.venv/bin/python -m scripts.without $(FEATURE)
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach

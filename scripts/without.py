@@ -1,7 +1,7 @@
 """Remove an optional feature from a copy of the tree, and check what is left; ``make without FEATURE=people`` runs it.
 
-``all`` removes every feature that can be removed, ``each`` one after the other, and ``list`` prints which can be removed, and
-the imports that keep the others. A feature's dependents go with it.
+``all`` removes every feature that can be removed, ``each`` one after the other, ``commit`` the one that the commit's hash
+chooses, and ``list`` prints which can be removed, and the imports that keep the others. A feature's dependents go with it.
 
 It removes the folder, the line in ``features/__init__.py``, the tests, the tests of the kernel that use it, and its exceptions
 in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/places.md``.
@@ -257,6 +257,9 @@ def choose(wanted: str) -> list[frozenset[str]]:
     removable = list_removable()
     if wanted == "all":
         return [with_dependents(removable)]
+    if wanted == "commit":
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+        wanted = removable[int(head, 16) % len(removable)]
     return [with_dependents({name}) for name in (removable if wanted == "each" else [wanted])]
 
 
@@ -265,9 +268,9 @@ def main(words: Sequence[str]) -> int:
     if wanted == "list":
         list_all()
         return 0
-    if wanted not in {*FEATURES, "all", "each"} - set(NEEDED):
+    if wanted not in {*FEATURES, "all", "each", "commit"} - set(NEEDED):
         optional = ", ".join(name for name in FEATURES if name not in NEEDED)
-        print(f"FEATURE={wanted}: must be all, each, list or one of {optional}")
+        print(f"FEATURE={wanted}: must be all, each, commit, list or one of {optional}")
         return 2
     results: list[bool] = []
     for removed in choose(wanted):

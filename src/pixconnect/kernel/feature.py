@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 Row = TypeVar("Row")
@@ -130,6 +131,12 @@ def list_names() -> tuple[str, ...]:
 
 def list_features() -> tuple[Feature, ...]:
     return tuple(import_module(f"pixconnect.features.{name}").FEATURE for name in list_names())
+
+
+def list_files(name: str) -> tuple[Path, ...]:
+    """The files or folders of this name in the folders of features."""
+    folders = (Path(str(import_module(f"pixconnect.features.{feature}").__file__)).parent for feature in list_names())
+    return tuple(path for folder in folders if (path := folder / name).exists())
 
 
 def list_verbs(*groups: str) -> tuple[Verb, ...]:

@@ -11,14 +11,17 @@ from babel.messages.extract import extract_from_dir
 from pixconnect.assembly.pages import MENU
 from pixconnect.doors import console
 from pixconnect.doors.console.language import LANGUAGES, choose_language
+from pixconnect.kernel.feature import list_files
 
-TEMPLATES = Path(console.__file__).parent / "templates"
+FOLDERS = (Path(console.__file__).parent, *(path.parent for path in list_files("templates")))
 _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def test_every_text_of_a_page_is_there_in_portuguese_with_the_same_places() -> None:
-    found: Any = extract_from_dir(TEMPLATES, method_map=[("**.html", "jinja2")], keywords={"_": None})
-    texts = {str(message) for _, _, message, _, _ in found} | {entry.text for entry in MENU}
+    texts = {entry.text for entry in MENU}
+    for folder in FOLDERS:
+        found: Any = extract_from_dir(folder / "templates", method_map=[("**.html", "jinja2")], keywords={"_": None})
+        texts |= {str(message) for _, _, message, _, _ in found}
     assert len(texts) > 100
     portuguese = LANGUAGES["pt"].texts
     assert texts - set(portuguese) == set()

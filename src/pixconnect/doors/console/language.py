@@ -1,6 +1,6 @@
 """The console's two languages: texts, and the formats of amounts, dates and durations.
 
-Pages are written in English; a catalogue has each text in Portuguese. Amounts are always in reais and dates always in the zone
+Pages are written in English; catalogues have each text in Portuguese. Amounts are always in reais and dates always in the zone
 of Sao Paulo, in both languages.
 """
 
@@ -16,12 +16,13 @@ from babel.messages.pofile import read_po
 from babel.numbers import format_decimal
 from msgspec import Struct
 
+from pixconnect.kernel.feature import list_files
 from pixconnect.kernel.rules.money import format_reais, show_reais
 from pixconnect.platform.base.clock import SAO_PAULO
 
 LanguageCode = Literal["pt", "en"]
 
-_CATALOGUE: Final = Path(__file__).parent / "catalogues" / "pt.po"
+_CATALOGUES: Final = (Path(__file__).parent / "pt.po", *list_files("pt.po"))
 _PREFERENCE: Final = re.compile(r"\s*([a-zA-Z]+)(?:-[a-zA-Z0-9]+)*\s*(?:;\s*q=([0-9.]+))?\s*")
 _PREFERENCES_LENGTH_MAX: Final = 256
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -80,14 +81,16 @@ class Language(Struct, frozen=True, kw_only=True):
         return " ".join(parts)
 
 
-def _read_catalogue() -> dict[str, str]:
-    with _CATALOGUE.open("rb") as file:
-        catalogue = read_po(file)
-    return {str(message.id): str(message.string) for message in catalogue if message.id and message.string}
+def _read_catalogues() -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for path in _CATALOGUES:
+        with path.open("rb") as file:
+            texts |= {str(each.id): str(each.string) for each in read_po(file) if each.id and each.string}
+    return texts
 
 
 LANGUAGES: Final[Mapping[LanguageCode, Language]] = {
-    "pt": Language(code="pt", locale="pt_BR", tag="pt-BR", texts=_read_catalogue()),
+    "pt": Language(code="pt", locale="pt_BR", tag="pt-BR", texts=_read_catalogues()),
     "en": Language(code="en", locale="en_US", tag="en", texts={}),
 }
 

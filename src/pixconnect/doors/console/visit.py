@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.doors.console import filters, wanted
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.language import LANGUAGES, Language, choose_language
+from pixconnect.kernel.feature import list_files
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, Operator
@@ -126,7 +127,7 @@ def _finalize(value: object) -> object:
 
 
 _templates: Final = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    loader=FileSystemLoader([Path(__file__).parent / "templates", *list_files("templates")]),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -24,7 +24,6 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
 from pixconnect.platform.base import errors
 from support.books import check_books
-from support.console import open_console, sign_in_client
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party, own_key
@@ -250,15 +249,3 @@ async def test_movements_and_credits_of_a_batch_go_one_by_one(service: Service, 
     available_cents, _, owed_cents = await funds(service, caller)
     assert available_cents - owed_cents == -10 - 20 + 25 + 25 - 30
     await check_books(service)
-
-
-async def test_the_console_says_what_is_owed_and_what_was_repaid(service: Service, caller: Caller) -> None:
-    async with open_console(service) as console:
-        page = console.nobody.of(await sign_in_client(console, caller.holder_id, "ledger.read"))
-        assert "took it" not in (await page.get("/ledger")).content.decode()
-        await take_fee(service, caller)
-        assert "the institution took it" in (await page.get("/ledger")).content.decode()
-        await receive(service, OWED_CENTS)
-        shown = (await page.get("/ledger")).content.decode()
-        assert "took it" not in shown
-        assert "Deficit repaid" in shown

@@ -52,6 +52,11 @@ _CLOSE_TIMEOUT_S = 1.0
 # A caller waiting for an absent standby could use the primary instead.
 _STANDBY_CONNECT_TIMEOUT_S = 2
 
+# PostgreSQL needs 4 to 12 MiB for a connection that was used. The pool hands out the one that was released last, so whatever a
+# process reads at rest keeps that one open, and the others end. The only connection of a pool has no such reader.
+_IDLE_MAX_S = 45
+_IDLE_ALONE_MAX_S = 300
+
 # After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
 _QUERIES_MAX = 50_000_000
 
@@ -108,7 +113,7 @@ async def open_pool(
         # The server's own timeout comes first; this one is for a server that no longer answers.
         command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
         timeout=5,
-        max_inactive_connection_lifetime=300,
+        max_inactive_connection_lifetime=_IDLE_MAX_S if connections_max > 1 else _IDLE_ALONE_MAX_S,
         max_queries=_QUERIES_MAX,
         connect=_connect,
         connection_class=_PooledConnection,

@@ -68,6 +68,7 @@ LEASE_S = lease_store.LEASE.total_seconds()
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5
 _WOKEN_APART_S = 0.05
+_RESTS_APART_S = 0.3
 
 _log = structlog.get_logger(__name__)
 
@@ -99,14 +100,20 @@ class Member(ABC):
     is_looked_after = False
     """Whether ``DueLook`` asks for this part."""
     is_resting = False
+    place = 0
+    """Among the parts of the worker."""
 
     async def rest(self, news: asyncio.Event, rest_s: float, *, has_found: bool) -> None:
         """Wait for news: after work for ``rest_s`` at most, otherwise until ``DueLook`` finds something."""
         self.is_resting = True
         try:
-            await wait_for(news, REST_MAX_S if self.is_looked_after and not has_found else rest_s)
+            await wait_for(news, self._until_own_beat() if self.is_looked_after and not has_found else rest_s)
         finally:
             self.is_resting = False
+
+    def _until_own_beat(self) -> float:
+        # Parts that look at the same time open a connection each, which PostgreSQL needs 6 MiB for.
+        return REST_MAX_S - (asyncio.get_running_loop().time() - (self.place + 0.5) * _RESTS_APART_S) % REST_MAX_S
 
     def looked(self, *, is_due: bool) -> None:
         """Take what ``DueLook`` found for this part."""
@@ -167,6 +174,7 @@ class SlotLeases:
         self.workers_count = 1
 
     def add(self, member: Member) -> None:
+        member.place = len(self.members)
         self.members.append(member)
 
     def listen(self, channel: str, hear: Callable[..., None]) -> None:

@@ -157,6 +157,8 @@ class ServerWatch:
 
     async def keep_noting(self, pool: Pool, *, for_others: bool, every_s: float = NOTE_EVERY_S) -> None:
         """Record the server's position until cancelled; ``for_others`` also stores it, and the latest ids, in the database."""
+        # The keys are read every second time: at the same moment both would need a connection.
+        pause_s = every_s / 2
         while True:
             for number in range(HIGH_WATER_EVERY):
                 try:
@@ -172,7 +174,8 @@ class ServerWatch:
                 # are opened.
                 except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                     _log.debug("the database's position is not known", reason=type(error).__name__)
-                await asyncio.sleep(every_s)
+                await asyncio.sleep(pause_s)
+                pause_s = every_s
 
     async def _note_cluster(self, connection: Connection) -> None:
         if await installation_store.note_cluster(connection) and self._cluster:

@@ -160,8 +160,9 @@ def list_background_tasks(base: Base, *, for_others: bool) -> Sequence[Callable[
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
     tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]
-    # Only the sandbox's clock can be moved; a process that missed a move would date facts wrongly for a moment.
-    if context.policy.is_sandbox:
+    # Only the sandbox's clock can be moved; a process that missed a move would date facts wrongly for a moment. The worker
+    # receives moves by the connection of its leases.
+    if context.policy.is_sandbox and not for_others:
         tasks.append(partial(follow_clock, context, connect_as_service(base.settings, "pixconnect clock")))
     return tasks
 

@@ -26,11 +26,13 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.worker import AccountRails
 from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
+from pixconnect.features.sandbox.service.clock import receive_move
 from pixconnect.features.webhooks.worker.delivery import DeliveryParts, DeliveryWorker
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.features.webhooks.worker.feed import Sequencer
 from pixconnect.kernel.feature import gather
+from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import listening as descriptors
@@ -84,6 +86,8 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     parts = structs.replace(parts, context=context)
     leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
+    if context.policy.is_sandbox:
+        leases.listen(clock_store.CHANNEL, lambda *heard: receive_move(context, str(heard[-1])))
     # If this worker holds all slots, its own work wakes itself without a round trip.
     parts.notifier.wake_local = leases.on_local_wakeup
     orders = OrderMover(context, leases)

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from pixconnect.features.sandbox.rules import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
@@ -92,24 +93,26 @@ async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
         if not await clock_store.try_lock_clock(connection):
             return  # the process that moves it sets both
         try:
-            await read_clock(context)
+            await service_now(context.clock, connection)
             await control.call(SET_OFFSET, context.clock.offset)
         finally:
             await clock_store.unlock(connection)
 
 
-async def follow_clock(context: Context, connect: Connect) -> None:
-    """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
+def receive_move(context: Context, notice: str) -> None:
+    """Take a notification of ``clock_store.CHANNEL``, so that answers from memory are dated right too."""
+    context.clock.set_offset(*clock_store.read_offset_notice(notice))
 
-    def receive(notice: str) -> None:
-        context.clock.set_offset(*clock_store.read_offset_notice(notice))
+
+async def follow_clock(context: Context, connect: Connect) -> None:
+    """Listen for moves of the clock, until cancelled."""
 
     async def stay(lost: asyncio.Event) -> None:
         # After the listener is connected, which has missed earlier moves.
         await read_clock(context)
         await lost.wait()
 
-    await keep_listening(connect, clock_store.CHANNEL, receive, stay)
+    await keep_listening(connect, clock_store.CHANNEL, partial(receive_move, context), stay)
 
 
 @asynccontextmanager

@@ -258,10 +258,11 @@ async def test_the_machines_own_name_servers_are_followed_when_they_change(tmp_p
     with pytest.raises(OSError, match="has no name server configured"):
         await lookup(GOOD, 443)
     resolv_conf.write_text("search shop.internal\nnameserver 127.0.0.9\noptions timeout:30\n")
-    resolver = lookup._resolver.read()
+    found = lookup._resolver.read()
+    resolver = found._resolver
     assert [str(server) for server in resolver.nameservers] == ["127.0.0.9"]
     assert (resolver.timeout, resolver.lifetime) == (0.6, 1.8)
-    assert lookup._resolver.read() is resolver
+    assert lookup._resolver.read() is found
 
 
 def test_this_machines_hosts_can_be_read() -> None:

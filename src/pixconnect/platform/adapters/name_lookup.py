@@ -16,20 +16,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from ipaddress import ip_address
-from typing import Any, Final, Generic, TypeVar, cast
-
-import dns.asyncresolver
-import dns.exception
-import dns.rdatatype
-import dns.resolver
-from dns._asyncio_backend import Backend as _AsyncioBackend
-from dns.rdata import Rdata
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.shares import OutgoingLimit, current_party
 from pixconnect.platform.shared_look import retrieve
+
+if TYPE_CHECKING:
+    from pixconnect.platform.adapters.name_server import Resolver
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds the addresses of a name and port; raises ``OSError`` if there are none."""
@@ -112,10 +108,6 @@ class NameLookups:
 
 Read = TypeVar("Read")
 
-# All tries of one question together stay below the 2 s of a look-up (``LOOKUP_S``). Each try asks the next
-# server, or the same one again if there is only one.
-ANSWERED_WITHIN_S: Final = 1.8
-_TRY_S: Final = 0.6
 _LOCALHOST: Final[Sequence[str]] = ["127.0.0.1", "::1"]
 
 
@@ -138,19 +130,14 @@ class DnsLookup:
         written = self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)
         if written is not None:
             return written
-        try:
-            resolver = self._resolver.read()
-        except dns.exception.DNSException as error:
-            raise OSError(0, "this machine has no name server configured") from error
-        answers = await asyncio.gather(
-            *(_ask(resolver, host, kind) for kind in (dns.rdatatype.A, dns.rdatatype.AAAA)), return_exceptions=True
-        )
-        # Some servers only support IPv4: the addresses of one query count even if the other failed.
-        found = [address for answer in answers if not isinstance(answer, BaseException) for address in answer]
-        failure = next((answer for answer in answers if isinstance(answer, BaseException)), None)
-        if failure is not None and not found:
-            raise OSError(0, _describe(failure)) from failure
-        return found
+        return await self._resolver.read().find(host)
+
+
+def _make_resolver(path: str, servers: Sequence[str], port: int) -> Resolver:
+    # Importing it takes a tenth of a process's start, and most processes never look a name up.
+    from pixconnect.platform.adapters.name_server import Resolver  # noqa: PLC0415
+
+    return Resolver(path, servers, port)
 
 
 def read_hosts(path: str) -> dict[str, list[str]]:
@@ -174,53 +161,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _make_resolver(path: str, servers: Sequence[str], port: int) -> dns.asyncresolver.Resolver:
-    resolver = dns.asyncresolver.Resolver(path, configure=not servers)
-    if servers:
-        resolver.nameservers = list(servers)
-        resolver.port = port
-    resolver.timeout, resolver.lifetime = _TRY_S, ANSWERED_WITHIN_S
-    return resolver
-
-
-async def _ask(resolver: dns.asyncresolver.Resolver, host: str, kind: dns.rdatatype.RdataType) -> list[str]:
-    # The dot at the end marks a whole name, to which no search list applies.
-    answer = await resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False, backend=_BACKEND)
-    records = cast("Iterable[Rdata]", answer.rrset or ())
-    return [record.to_text() for record in records]
-
-
-class _Backend(_AsyncioBackend):
-    """Closes a socket whose look-up is cancelled while it is being made, which uvloop never does."""
-
-    async def make_socket(self, *args: Any, **options: Any):  # noqa: ANN202, ANN401  dnspython's types of them are private
-        making = asyncio.ensure_future(super().make_socket(*args, **options))  # pyright: ignore[reportUnknownMemberType]  untyped
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(_close_made)
-            raise
-
-
-def _close_made(making: asyncio.Task[Any]) -> None:
-    if not making.cancelled() and making.exception() is None:
-        # It only looks asynchronous: its first step closes the socket, and the loop keeps it until then.
-        asyncio.ensure_future(making.result().close())  # noqa: RUF006  as said above
-
-
-_BACKEND: Final = _Backend()
-
-
-def _describe(failure: BaseException) -> str:
-    if isinstance(failure, dns.resolver.NXDOMAIN):
-        return "there is no such name"
-    if isinstance(failure, dns.exception.Timeout):
-        return "no name server answered in time"
-    if isinstance(failure, dns.resolver.NoNameservers):
-        return "no name server could answer"
-    return type(failure).__name__
 
 
 class _FollowedFile(Generic[Read]):

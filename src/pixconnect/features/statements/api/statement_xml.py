@@ -10,9 +10,8 @@ import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final, Protocol, TypeAlias, cast
-
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
 
 from pixconnect.features.statements.rules import Language, StatementLine
 
@@ -51,7 +50,6 @@ class _Library(Protocol):
     def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
 
 
-_etree: Final = cast(_Library, lxml.etree)  # pyright: ignore[reportUnknownMemberType]
 _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -70,8 +68,16 @@ class Output:
         return taken
 
 
+@cache
+def _load() -> _Library:
+    # Only a statement in XML needs its megabyte.
+    import lxml.etree  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]  ours are above
+
+    return cast(_Library, lxml.etree)  # pyright: ignore[reportUnknownMemberType]
+
+
 def open_document(output: Output) -> AbstractContextManager[XmlDocument]:
-    return _etree.xmlfile(output, encoding="UTF-8")
+    return _load().xmlfile(output, encoding="UTF-8")
 
 
 Tree: TypeAlias = "Mapping[str, Content]"
@@ -88,7 +94,7 @@ async def write_lines(
 ) -> AsyncIterator[bytes]:
     """Write the lines of a statement, and yield each part when it is written."""
     async for lines in parts:
-        group = _etree.Element("group")
+        group = _load().Element("group")
         for line in lines:
             _append(group, show_line(line, language))
         document.write(*group)
@@ -107,7 +113,7 @@ def make(tree: Tree) -> Iterator[Node]:
         >>> output.take()
         b'<a><b><c>d</c></b><b/><f g="h">1</f></a>'
     """
-    group = _etree.Element("group")
+    group = _load().Element("group")
     _append(group, tree)
     return iter(group)
 
@@ -117,7 +123,7 @@ def _append(parent: Node, tree: Tree) -> None:
         for each in content if isinstance(content, list) else (content,):
             if each is None:
                 continue
-            element = _etree.SubElement(parent, tag)
+            element = _load().SubElement(parent, tag)
             if isinstance(each, str):
                 element.text = each
             elif isinstance(each, tuple):

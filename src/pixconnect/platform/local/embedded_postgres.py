@@ -287,7 +287,9 @@ class EmbeddedPostgres:
             machine, connections_max=self._connections_max, durable=self._durable
         ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
         if self._data_version() != "16":
-            settings["io_method"] = "sync"  # otherwise three more processes read for it
+            # Otherwise three more processes read for it. A reader has few pages under way, and shared memory for 64 of each
+            # possible session would be 1.5 MiB.
+            settings |= {"io_method": "sync", "io_max_concurrency": "16"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         log_start = self._log_size()
         self._cancel_watcher()

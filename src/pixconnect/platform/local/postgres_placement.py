@@ -297,6 +297,8 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         random_page_cost="1.1",
         jit="off",
         max_logical_replication_workers="0",
+        # No session is serializable, so nothing takes these locks.
+        max_pred_locks_per_transaction="10",
         # Each round starts a process for each of the three databases, even without work: 0.3 % of a core with 15 s.
         autovacuum_naptime="30s",
         autovacuum_vacuum_cost_limit="1000",

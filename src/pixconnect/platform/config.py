@@ -83,6 +83,9 @@ POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 
 DEMONSTRATION_FILE = "sandbox.json"
 """In a sandbox's home: the credentials of its demonstration."""
+KEY_FILE = "secret.key"
+PREVIOUS_KEY_FILE = "secret.key.previous"
+"""In a home: the secret keys (``platform/adapters/secret_box.py``)."""
 
 
 class SettingsError(Exception):

@@ -6,7 +6,6 @@ counts as not set. A secret may also be in a file that ``PIXCONNECT_<NAME>_FILE`
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import re
@@ -104,6 +103,8 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
         if removed is not None:
             lines.append(f"{variable}: is no longer read: {removed}")
             continue
+        import difflib  # noqa: PLC0415  few starts need it
+
         # Compared without the prefix, which would make all of them look alike.
         near = difflib.get_close_matches(
             variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1

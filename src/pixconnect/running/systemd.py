@@ -24,7 +24,7 @@ from pixconnect.doors.cli import live_mode, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.platform import environment
 from pixconnect.platform.base.entropy import Entropy
-from pixconnect.platform.config import SettingsError
+from pixconnect.platform.config import KEY_FILE, SettingsError
 from pixconnect.platform.environment import read_named_file
 
 FOR_ALL: Final = "service.env"
@@ -196,7 +196,7 @@ def _find_program() -> Path:
 
 def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
     # Access to the key is access to nearly everything.
-    from pixconnect.platform.adapters.secret_box import KEY_FILE, read_or_make_secret_key  # noqa: PLC0415
+    from pixconnect.platform.adapters.secret_box import read_or_make_secret_key  # noqa: PLC0415
     from pixconnect.platform.adapters.system import SystemEntropy  # noqa: PLC0415
 
     entropy = SystemEntropy()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pixconnect.platform import config
 from pixconnect.platform.adapters import secret_box
 from pixconnect.platform.adapters.secret_box import AesSecretBox, SecretKeyError
 from pixconnect.platform.adapters.system import SystemEntropy
@@ -106,10 +107,10 @@ def test_a_key_of_another_form_is_refused_without_being_shown(text: str) -> None
 
 
 def test_a_damaged_key_file_is_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / secret_box.KEY_FILE).write_text("damaged")
+    (tmp_path / config.KEY_FILE).write_text("damaged")
     with pytest.raises(SecretKeyError, match="restore it"):
         secret_box.read_or_make_secret_key("", tmp_path, ENTROPY)
-    assert (tmp_path / secret_box.KEY_FILE).read_text() == "damaged"
+    assert (tmp_path / config.KEY_FILE).read_text() == "damaged"
 
 
 def test_no_key_is_made_for_an_installation_that_should_have_one(tmp_path: Path) -> None:

@@ -13,8 +13,14 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from pixconnect.doors.cli import terminal
 from pixconnect.platform import environment
-from pixconnect.platform.adapters.secret_box import KEY_FILE, PREVIOUS_KEY_FILE
-from pixconnect.platform.config import DEMONSTRATION_FILE, Settings, SettingsError, is_loopback_host
+from pixconnect.platform.config import (
+    DEMONSTRATION_FILE,
+    KEY_FILE,
+    PREVIOUS_KEY_FILE,
+    Settings,
+    SettingsError,
+    is_loopback_host,
+)
 from pixconnect.platform.database_config import DATABASE_URLS
 from pixconnect.platform.local.home import closed_mode
 

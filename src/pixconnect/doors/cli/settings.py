@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,13 +19,15 @@ from msgspec import Struct
 
 from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.failures import CommandError
-from pixconnect.features.institutions.profiles.profile import FaceListener, parse_answers, parse_listeners
 from pixconnect.kernel.rules import proposal
 from pixconnect.platform import config, environment
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.local import home
 from pixconnect.platform.local.postgres_placement import PLACEMENT_FILE
+
+if TYPE_CHECKING:
+    from pixconnect.features.institutions.profiles.profile import FaceListener
 
 RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
@@ -55,18 +57,26 @@ class Running(Struct, frozen=True, kw_only=True):
 FACES = "PIXCONNECT_FACES"
 
 
-def read_listeners(settings: Settings) -> Sequence[FaceListener]:
+def read_listeners(settings: Settings) -> "Sequence[FaceListener]":
     """The faces that get a listener; raises ``SettingsError``, also for all other settings of tests."""
-    try:
-        parse_answers(settings.face_answers, settings.sandbox_seed)
-    except ValueError as error:
-        raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
+    if settings.face_answers:
+        # It imports the features' registry, which few starts need.
+        from pixconnect.features.institutions.profiles.profile import parse_answers  # noqa: PLC0415
+
+        try:
+            parse_answers(settings.face_answers, settings.sandbox_seed)
+        except ValueError as error:
+            raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
     try:
         _ = settings.clock_begins_at
     except ValueError as error:
         raise SettingsError(f"PIXCONNECT_SANDBOX_CLOCK_AT: {error}") from None
-    if settings.faces and settings.mode == "live":
+    if not settings.faces:
+        return ()
+    if settings.mode == "live":
         raise SettingsError(f"{FACES}: there are no faces in live mode")
+    from pixconnect.features.institutions.profiles.profile import parse_listeners  # noqa: PLC0415  as above
+
     try:
         return parse_listeners(settings.faces)
     except ValueError as error:

@@ -20,9 +20,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from pixconnect.platform.base.entropy import Entropy, SealBroken
+from pixconnect.platform.config import KEY_FILE, PREVIOUS_KEY_FILE
 
-KEY_FILE = "secret.key"
-PREVIOUS_KEY_FILE = "secret.key.previous"
 _KEY_LENGTH = 32
 _KEY_ID_LENGTH = 8
 _NONCE_LENGTH = 12

@@ -13,7 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 
 from pixconnect.platform.config import PostgresVersion
-from pixconnect.platform.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.embedded_roles import GROUP_ROLES
+from pixconnect.platform.local.postgres_placement import CONSOLE_LOGIN_ROLE, LOGIN_ROLE
 from pixconnect.platform.privileges import OPERATOR_ROLE
 from support.loop_thread import LoopThread
 

@@ -18,8 +18,8 @@ from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import privileges
 from pixconnect.platform.config import PostgresVersion
-from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
-from pixconnect.platform.local.postgres_placement import Placement
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.postgres_placement import LOGIN_ROLE, Placement
 from pixconnect.platform.migrations import read_steps
 from support.kept_pools import NAME as KEPT_NAME
 from support.kept_pools import kept_pools

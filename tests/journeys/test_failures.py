@@ -15,7 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.postgres_placement import LOGIN_ROLE
 from support.failure_page import quoted
 from support.home import SECRET_KEY, new_home
 from support.installation import descendants, run_verb, standing_still

@@ -13,7 +13,9 @@ import pytest
 import structlog
 
 from journeys.test_restore import go_on, work_and_be_killed
-from pixconnect.platform.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.platform.local.embedded_roles import GROUP_ROLES
+from pixconnect.platform.local.postgres_placement import CONSOLE_LOGIN_ROLE, LOGIN_ROLE
 from pixconnect.platform.privileges import OPERATOR_ROLE
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT

@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.platform import privileges
 from pixconnect.platform.config import Settings
-from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE
+from pixconnect.platform.local.postgres_placement import LOGIN_ROLE
 from pixconnect.running import migrate
 from support import postgres
 

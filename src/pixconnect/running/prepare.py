@@ -12,7 +12,7 @@ from pixconnect.doors.cli.settings import read_settings
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.sandbox.service.demonstration import DemoCredentials
 from pixconnect.platform.config import Settings
-from pixconnect.platform.local import home
+from pixconnect.platform.local import embedded_roles, home, postgres_placement
 from pixconnect.platform.local.child_process import Lifeline
 from pixconnect.platform.local.home import Prepared, SandboxFile
 from pixconnect.running import migrate
@@ -26,6 +26,9 @@ def prepare_under(lifeline: Lifeline) -> None:
 
 
 async def _prepare(settings: Settings) -> Prepared:
+    placement = postgres_placement.read_placement(settings.home_path, settings.owner_database_url)
+    if placement is not None:
+        await embedded_roles.make(settings.owner_database_url, placement)
     # Once, before any other process starts: two of them would each make a key.
     box = operators.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings, box=box)

@@ -12,8 +12,9 @@ import pytest
 
 from pixconnect.platform.config import POSTGRES_NEWEST, PostgresVersion
 from pixconnect.platform.local import cluster_template
-from pixconnect.platform.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.platform.local.home import closed_mode
+from pixconnect.platform.local.postgres_placement import LOGIN_ROLE
 from pixconnect.platform.local.process_death import SystemUser
 
 

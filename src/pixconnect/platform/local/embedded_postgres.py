@@ -20,22 +20,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import asyncpg
-
 from pixconnect.platform.base import errors
 from pixconnect.platform.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.platform.local import cluster_template, postgres_placement, process_death
 from pixconnect.platform.local import home as home_files
-from pixconnect.platform.local.postgres_placement import INITDB_OPTIONS, OWNER_ROLE, PostgresUnavailableError
-from pixconnect.platform.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
+from pixconnect.platform.local.postgres_placement import (
+    CONSOLE_LOGIN_ROLE,
+    DATABASE,
+    FEW_ITERATIONS,
+    INITDB_OPTIONS,
+    LOGIN_ROLE,
+    OWNER_ROLE,
+    PostgresUnavailableError,
+)
 
-LOGIN_ROLE = "pixconnect_login"
-CONSOLE_LOGIN_ROLE = "pixconnect_console_login"
-DATABASE = "pixconnect"
-GROUP_ROLES = (SERVICE_ROLE, SANDBOX_ROLE)
-
-# The passwords are random and long, which needs no slow hash. The usual 4096 iterations take milliseconds of each connection.
-_FEW_ITERATIONS = "set scram_iterations = 1;\n"
 # Recovery reads at most max_wal_size.
 READY_TIMEOUT_S = 120
 LEFTOVERS_TIMEOUT_S = 30
@@ -52,6 +50,7 @@ class EmbeddedPostgres:
     Args:
         home: An existing folder that holds all our state.
         version: For a new home; an old one keeps its version.
+        makes_roles: Whether a start makes the database and the roles that it lacks (``embedded_roles``).
         find_template: Called for a new home: the cluster that it copies, if there is one.
         tell: Called with a line about each unusual step.
     """
@@ -66,6 +65,7 @@ class EmbeddedPostgres:
         version: PostgresVersion = POSTGRES_NEWEST,
         connections_max: int = 100,
         durable: bool = True,
+        makes_roles: bool = True,
         find_template: Callable[[PostgresVersion], Path | None] = lambda _version: None,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -73,6 +73,7 @@ class EmbeddedPostgres:
         self._version: PostgresVersion = version
         self._connections_max = connections_max
         self._durable = durable
+        self._makes_roles = makes_roles
         self._find_template = find_template
         self._tell = tell
         self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
@@ -144,7 +145,11 @@ class EmbeddedPostgres:
                 raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_log_line()}")
             await self._end_leftovers()
             await asyncio.sleep(0.2)
-        await self._ensure_roles()
+        if self._makes_roles:
+            # The supervisor has another process make them, and so needs no driver.
+            from pixconnect.platform.local import embedded_roles  # noqa: PLC0415
+
+            await embedded_roles.make(self.owner_url, self._placement)
 
     async def wait_for_end(self) -> str:
         """Wait until the server has ended and describe why."""
@@ -261,7 +266,7 @@ class EmbeddedPostgres:
         try:
             postgres_placement.make_empty(unfinished)
             commands = unfinished / "commands"
-            home_files.write_private(commands, (_FEW_ITERATIONS + "".join(lines)).encode())
+            home_files.write_private(commands, (FEW_ITERATIONS + "".join(lines)).encode())
             with commands.open("rb") as file:
                 cluster_template.copy(template, data, self._user)
                 postgres_placement.make_private(unfinished, self._user)
@@ -332,27 +337,6 @@ class EmbeddedPostgres:
             return False
         return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
 
-    async def _ensure_roles(self) -> None:
-        url = postgres_placement.address(
-            OWNER_ROLE, self._placement.owner_password, self._socket_folder, database="postgres"
-        )
-        connection = await asyncpg.connect(url, timeout=30)
-        try:
-            await connection.execute(_FEW_ITERATIONS)
-            # Homes from before the console lack its login.
-            await _ensure_login(connection, CONSOLE_LOGIN_ROLE, self._placement.console_password)
-            # The database is made last: if it exists, so does everything else.
-            if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
-                return
-            for role in (*GROUP_ROLES, OPERATOR_ROLE):
-                if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
-                    await connection.execute(f"create role {role} nologin")
-            await _ensure_login(connection, LOGIN_ROLE, self._placement.login_password)
-            await connection.execute(f"grant {', '.join(GROUP_ROLES)} to {LOGIN_ROLE}")
-            await connection.execute(f"create database {DATABASE} template template0")
-        finally:
-            await connection.close()
-
     async def _end_leftovers(self) -> None:
         # We hold the lock of the data, so the remains of an earlier run are unused.
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
@@ -393,9 +377,3 @@ class EmbeddedPostgres:
         lines = [line for line in log.splitlines() if line.strip()]
         complaints = [line for line in lines if "FATAL" in line or "PANIC" in line or "error" in line]
         return f"{(complaints or lines or ['it said nothing'])[-1].strip()} (see {self._log})"
-
-
-async def _ensure_login(connection: asyncpg.Connection, role: str, password: str) -> None:
-    if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
-        # We made the password ourselves, without quotes.
-        await connection.execute(f"create role {role} login noinherit password '{password}'")

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -175,6 +175,15 @@ def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], No
     return placement
 
 
+def read_placement(home: Path, owner_url: str) -> Placement | None:
+    """Read the placement of the server that this address leads to; ``None`` if it is not the embedded one of this home."""
+    try:
+        found = msgspec.json.decode((home / PLACEMENT_FILE).read_bytes(), type=Placement)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    return found if urlsplit(owner_url).password == found.owner_password else None
+
+
 def find_socket_folder(folder: Path) -> Path:
     """Beside the data, or under ``/tmp`` if that path is too long for a socket or cannot be written in an address."""
     socket_folder = folder / "socket"
@@ -231,7 +240,12 @@ def _short_hash(path: Path) -> str:
     return sha256(os.fsencode(path)).hexdigest()[:12]
 
 
+DATABASE = "pixconnect"
 OWNER_ROLE = "pixconnect_owner"
+LOGIN_ROLE = "pixconnect_login"
+CONSOLE_LOGIN_ROLE = "pixconnect_console_login"
+# The passwords are random and long, which needs no slow hash. The usual 4096 iterations take milliseconds of each connection.
+FEW_ITERATIONS = "set scram_iterations = 1;\n"
 # PostgreSQL fills a new file of its log with zeros before it is used, and every commit waits for that: 50 ms for its usual
 # 16 MiB, 8 for these. Checkpoints rename old files to new ones, one by one, so there should not be too many either.
 WAL_SEGMENT_MIB = 2

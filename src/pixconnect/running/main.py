@@ -11,7 +11,7 @@ from pixconnect.doors.cli import failures, terminal
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.platform import environment
 from pixconnect.platform.exception_text import hide_rows_in_tracebacks
-from pixconnect.running.part import lean_imports
+from pixconnect.running import part
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -43,7 +43,9 @@ def main(words: Sequence[str] | None = None) -> int:
 def _run(*, end_with_parent: bool) -> None:
     for line in environment.misspelt_variables():
         terminal.complain(line)
-    with lean_imports():
-        from pixconnect.running.run import run  # noqa: PLC0415 - see above
+    # It imports what the parts need while this process does the same.
+    fork_server = part.start_fork_server()
+    with part.lean_imports():
+        from pixconnect.running import run  # noqa: PLC0415 - see above
 
-    run(end_with_parent=end_with_parent)
+    run.run_by(fork_server, end_with_parent=end_with_parent)

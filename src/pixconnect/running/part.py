@@ -5,6 +5,7 @@ them start at once on a machine that may have two cores, so this file imports no
 """
 
 import gc
+import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,21 @@ from pixconnect.doors.cli import failures
 from pixconnect.platform.exception_text import hide_rows_in_tracebacks
 from pixconnect.platform.local import fork_server
 from pixconnect.platform.local.child_process import Lifeline
+from pixconnect.platform.local.fork_server import ForkServer
+
+# Parts inherit these besides the settings, which they get resolved.
+_INHERITED = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "TMPDIR",
+    "NO_COLOR",
+    "PYTHONPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
 
 
 class _Arguments(Struct, frozen=True, kw_only=True):
@@ -67,6 +83,17 @@ def lean_imports() -> Generator[None]:
 def command(part: str) -> list[str]:
     """The command that starts a part; the caller appends the descriptors."""
     return [sys.executable, "-P", "-m", "pixconnect.running.part", part]
+
+
+def inherited_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
+
+
+def start_fork_server() -> ForkServer:
+    """Start what parts are forked from: its imports take longer than everything else in a start."""
+    server = ForkServer(command("forks"), inherited_environment())
+    server.start()
+    return server
 
 
 def _fork(control: str) -> list[str]:

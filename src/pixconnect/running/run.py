@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pixconnect.doors.cli.settings import RUNNING_FILE, Running, make_secret_fil
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_settings
 from pixconnect.platform.local import process_death
+from pixconnect.platform.local.fork_server import ForkServer
 from pixconnect.platform.local.home import SANDBOX_FILE, Home, Prepared, SandboxFile, encode_sandbox_file
 from pixconnect.platform.local.supervisor import Supervisor
 from pixconnect.running import part
@@ -32,6 +33,16 @@ class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C w
 
 def run(faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
     """Run until interrupted; ``faces`` get their own listeners beside those of the settings."""
+    run_by(part.start_fork_server(), faces, end_with_parent=end_with_parent)
+
+
+def run_by(fork_server: ForkServer, faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
+    """As ``run``; the fork server has been started, and is stopped at the end."""
+    with closing(fork_server):
+        _supervise(fork_server, faces, end_with_parent=end_with_parent)
+
+
+def _supervise(fork_server: ForkServer, faces: Sequence[str], *, end_with_parent: bool) -> None:
     # `make run` starts it so: when make is killed, no process may remain.
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
@@ -52,7 +63,7 @@ def run(faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
 
             settings = tls.with_files(settings)
         with suppress(_Stopped):
-            asyncio.run(_run(settings, home, started_at))
+            asyncio.run(_run(settings, home, started_at, fork_server))
     finally:
         home.close()
 
@@ -65,7 +76,7 @@ def _complain_of_root(settings: Settings) -> None:
         )
 
 
-async def _run(settings: Settings, home: Home, started_at: float) -> None:
+async def _run(settings: Settings, home: Home, started_at: float, fork_server: ForkServer) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -74,7 +85,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
     def tell(line: str) -> None:
         terminal.print_line(f"  {time.monotonic() - started_at:5.2f} s  {line}")
 
-    stack = Stack(settings, home, tell, part.command)
+    stack = Stack(settings, home, tell, fork_server)
     try:
         prepared = await _unless_stopped(stack.start(), stop)
         _write_files(settings, stack.settings, home, prepared.sandbox_file)

@@ -17,7 +17,6 @@ waits in the socket until the process answers. A failure of the process does not
 
 import asyncio
 import dataclasses
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
@@ -26,7 +25,6 @@ from socket import socket
 
 import msgspec
 
-from pixconnect.features.institutions.profiles.profile import parse_listeners
 from pixconnect.platform import environment
 from pixconnect.platform.config import NAMES, PostgresVersion, Settings
 from pixconnect.platform.http import listening
@@ -37,6 +35,7 @@ from pixconnect.platform.local.fork_server import ForkServer
 from pixconnect.platform.local.home import Home, Prepared
 from pixconnect.platform.local.process_death import Launch, wait_until_readable
 from pixconnect.platform.local.supervisor import SupervisedPart, Supervisor
+from pixconnect.running import part
 
 RETRY_PAUSE_S = 5.0
 """After a failed start: the waiting connection would otherwise start it again at once."""
@@ -90,35 +89,19 @@ _API_STOP_TIMEOUT_S = 3.0
 _BACK_STOP_TIMEOUT_S = 0.9
 _POSTGRES_STOP_TIMEOUT_S = 0.8
 
-# Children inherit these besides the settings, which they get resolved.
-_INHERITED = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TERM",
-    "TMPDIR",
-    "NO_COLOR",
-    "PYTHONPATH",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-)
-
 
 class Stack:
     """All parts of one installation.
 
     Args:
-        command: Makes the command line that starts a part, from the part's name.
+        fork_server: Starts the parts.
 
     Raises:
         ListeningError: A port cannot be listened on.
         PostgresUnavailableError: There is no embedded server for this system.
     """
 
-    def __init__(
-        self, settings: Settings, home: Home, tell: Callable[[str], None], command: Callable[[str], list[str]]
-    ) -> None:
+    def __init__(self, settings: Settings, home: Home, tell: Callable[[str], None], fork_server: ForkServer) -> None:
         self._tell = tell
         api_count = settings.api_processes_count or postgres_placement.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
@@ -144,24 +127,25 @@ class Stack:
         own = _environment(dataclasses.replace(served, console_database_url=""))
         if not self.settings.console_database_url:
             served = dataclasses.replace(served, operator_database_url=self.settings.operators_url)
-        self._fork_server = ForkServer(command("forks"), _inherited())
-        launch = self._fork_server.launch
-        self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings), launch=launch)
+        launch = fork_server.launch
+        self._preparation = ChildProcess(
+            "preparation", part.command("prepare"), _environment(self.settings), launch=launch
+        )
         self._sandbox = (
-            [ChildProcess("sandbox", command("sandbox"), own, launch=launch)] if self._sandbox_reservation else []
+            [ChildProcess("sandbox", part.command("sandbox"), own, launch=launch)] if self._sandbox_reservation else []
         )
         self._api = [
             ChildProcess(
                 f"API process {number}",
-                command("serve"),
+                part.command("serve"),
                 own | _metrics_environment(self.settings, number),
                 listening_sockets,
                 launch,
             )
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
-        self._worker = ChildProcess("worker", command("work"), _environment(working), launch=launch)
-        self._console = _make_console(served, self._console_socket, command("console"), tell, launch)
+        self._worker = ChildProcess("worker", part.command("work"), _environment(working), launch=launch)
+        self._console = _make_console(served, self._console_socket, part.command("console"), tell, launch)
 
     async def start(self) -> Prepared:
         """Start everything and return the preparation's report.
@@ -171,8 +155,7 @@ class Stack:
             PostgresUnavailableError: The database cannot start.
         """
         children = [*self._sandbox, *self._api, self._worker]
-        # The children's imports are loaded while PostgreSQL starts.
-        self._fork_server.start()
+        # They are forked while PostgreSQL starts.
         spawning = asyncio.create_task(_spawn([self._preparation, *children]))
         try:
             if self.postgres is not None:
@@ -212,7 +195,6 @@ class Stack:
                 one.close()
         await asyncio.gather(_stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S), self._stop_console())
         await _stop_together([self._worker, *self._sandbox], _BACK_STOP_TIMEOUT_S)
-        self._fork_server.stop()
         if self.postgres is not None:
             await self.postgres.stop(_POSTGRES_STOP_TIMEOUT_S)
 
@@ -243,6 +225,11 @@ def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
 
 def _listen_for_faces(settings: Settings, count: int) -> tuple[str, list[list[socket]]]:
     """Return the faces with their ports, and their sockets as of ``_listen_for_tls``."""
+    if not settings.faces:
+        return "", []
+    # It imports the features' registry, which this process does not need otherwise.
+    from pixconnect.features.institutions.profiles.profile import parse_listeners  # noqa: PLC0415
+
     opened: list[list[socket]] = []
     faces: list[str] = []
     for listener in parse_listeners(settings.faces):
@@ -306,6 +293,8 @@ def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[st
         home.path,
         version=settings.postgres_version,
         connections_max=count_connections(settings, api_count),
+        # The preparation does.
+        makes_roles=False,
         find_template=find_template,
         tell=tell,
     )
@@ -363,16 +352,12 @@ def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
     return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 
 
-def _inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
-
-
 def _environment(settings: Settings) -> dict[str, str]:
     # Secrets from files stay in files, so that no environment contains them.
     files = {name: path for name, path in environment.secret_files().items() if getattr(settings, name)}
     plain = [name for name in NAMES if name not in files]
     return (
-        _inherited()
+        part.inherited_environment()
         | {f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in plain}
         | {f"PIXCONNECT_{name.upper()}_FILE": str(path) for name, path in files.items()}
     )

@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from pixconnect.platform.local import process_death
 from pixconnect.platform.local.fork_server import ForkServer
 from pixconnect.platform.local.process_death import Process
+from support.waiting import until
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux gives an orphan to an ancestor of its choice"
@@ -41,7 +43,7 @@ COMMAND = [sys.executable, "-P", "-m", "parts", "work"]
 async def server() -> AsyncIterator[ForkServer]:
     made = ForkServer([sys.executable, "-c", SERVER], {"PATH": os.environ["PATH"]})
     yield made
-    made.stop()
+    made.close()
 
 
 class Part:
@@ -120,10 +122,20 @@ async def test_a_part_that_is_killed_says_so(server: ForkServer) -> None:
 
 async def test_parts_go_on_without_the_server_and_the_next_one_starts_another(server: ForkServer) -> None:
     first = await launch(server)
-    server.stop()
+    server.close()
     second = await launch(server)
     assert first.process.poll() is None
     assert [await part.end() for part in (first, second)] == [7, 7]
+
+
+async def test_a_server_at_rest_ends_and_the_next_part_starts_another() -> None:
+    server = ForkServer([sys.executable, "-c", SERVER], {"PATH": os.environ["PATH"]}, rest_s=0.01)
+    with closing(server):
+        first = await launch(server)
+        await until(lambda: server._process is None)
+        second = await launch(server)
+        assert first.process.poll() is None
+        assert [await part.end() for part in (first, second)] == [7, 7]
 
 
 async def test_where_there_is_no_server_a_part_is_a_program_of_its_own() -> None:

@@ -8,8 +8,9 @@
 
 The fork server does nothing else: it has no thread, no connection and no secret. The message to a part has passwords in it, and
 freed memory is not cleared, so every part forked later would inherit the server's received data. Therefore the server only
-detects a message, and the intermediate process receives it. If the fork server is unavailable or dies, each part is started as
-a separate program. Only Linux hands an orphan to an ancestor of its choice.
+detects a message, and the intermediate process receives it. The server ends when it has forked nothing for a while, and the
+next part starts another one. If it is unavailable, each part is started as a separate program. Only Linux hands an orphan to an
+ancestor of its choice.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from pixconnect.platform.local.process_death import Process, name_descriptors, s
 
 TIMEOUT_S: Final = 30.0
 """How long a fork may take; the first one waits until everything is imported."""
+REST_S: Final = 30.0
+"""How long it stays after a fork. Parts of its memory are no longer shared with any part, and a part that ends is rare."""
 _MESSAGE_SIZE_MAX: Final = 131_072
 _DESCRIPTORS_MAX: Final = 64
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -53,16 +56,18 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 class ForkServer:
     """The supervisor's side; the environment has what imports need, and each part gets its own."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], *, rest_s: float = REST_S) -> None:
         self._command = command
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._turn = asyncio.Lock()
+        self._rest_s = rest_s
+        self._ending: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Have it import what parts need, while something else is done."""
-        if sys.platform != "linux":
+        if sys.platform != "linux" or self._control is not None:
             return
         _restore_child_statuses()
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -88,25 +93,34 @@ class ForkServer:
             # An environment may contain any octets; a program can receive these, but JSON cannot represent them.
             return await start_program(command, environment, descriptors)
         async with self._turn:
+            self._cancel_ending()
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     return await self._fork(message, [descriptor for _, descriptor in descriptors])
             except OSError:  # TimeoutError is one
-                self.stop()
+                self.close()
             except BaseException:
                 # Otherwise the answer to this message would count as the next one's.
-                self.stop()
+                self.close()
                 raise
+            finally:
+                self._ending = asyncio.get_running_loop().call_later(self._rest_s, self.close)
         return await start_program(command, environment, descriptors)
 
-    def stop(self) -> None:
-        """End it; parts that it forked go on."""
+    def close(self) -> None:
+        """End it; parts that it forked go on, and the next one starts another server."""
+        self._cancel_ending()
         if self._control is not None:
             self._control.close()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
         self._control = self._process = None
+
+    def _cancel_ending(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
 
     async def _fork(self, message: bytes, descriptors: Sequence[int]) -> Process:
         if self._control is None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.assembly.application import make_application
@@ -17,7 +18,8 @@ from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL
-from pixconnect.features.sandbox.rules import SandboxControl
+from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
+from pixconnect.features.sandbox.rules import DRAW_FAULT, FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import Context
@@ -91,6 +93,26 @@ class Bank(Struct, frozen=True, kw_only=True):
         answer = await api.post(f"/faces/{face}{path}", body | {"client_secret": self.issued.client_secret}, token=None)
         assert answer.status == 200, answer
         return answer.body
+
+
+class Control:
+    """The sandbox's rules, without a sandbox."""
+
+    def __init__(self) -> None:
+        self.faults = Faults(Chance(1))
+
+    async def call(self, what: object, asked: Message) -> FaultAnswer:
+        assert what is DRAW_FAULT
+        msgspec.json.encode(asked)  # as it goes to the sandbox
+        return FaultAnswer(effect=self.faults.draw(asked))
+
+    def set(self, *rules: tuple[str, str], **match: Any) -> None:
+        made = [
+            FaultRule(effect=effect, match=FaultMatch(operation=cast("Any", operation), **match), times=1)
+            for operation, effect in rules
+        ]
+        check_rules(made)
+        self.faults.replace(made)
 
 
 class FaceClient:

@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 
 from conformance.under_test import Disturbance, Fate, Remembered, UnofferedHooks, Work
 from conformance.wire import BreakableWire
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules import institution as institutions
@@ -27,7 +26,7 @@ from pixconnect.kernel.rules.rail import CreditReport, DirectoryEntry, Order, Ra
 from pixconnect.platform.adapters.system import SystemEntropy
 from support import sandbox as support
 from support.account_there import open_account_there
-from support.faces import ACCOUNT, KEY, PAYEE, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank, Control
 from support.records import outside_party
 from support.service import read_funds
 from support.two_books import MonthClock, There

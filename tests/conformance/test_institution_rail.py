@@ -8,9 +8,8 @@ import pytest
 from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.under_test import RailUnderTest, Work
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.profiles.profile import NAMES
-from support.faces import Bank
+from support.faces import Bank, Control
 from support.two_books import MonthClock
 
 DOES: frozenset[Work] = frozenset(("refunds", "refusals", "repeats", "lists", "memory"))

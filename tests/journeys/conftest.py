@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from features.faces.test_face_fault import Control
 from pixconnect.doors.api.operation import Services
 from support import postgres
-from support.faces import Bank, open_bank
+from support.faces import Bank, Control, open_bank
 from support.installation import Installation, running_in_new_home
 from support.two_books import MonthClock
 

@@ -21,7 +21,6 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.proof.service.verify import ProofRequest, verify
 from pixconnect.features.sandbox.rules import FaultMatch, FaultRule
@@ -29,7 +28,7 @@ from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.platform.base.clock import to_day
 from support import dying_work, postgres
 from support.dying_work import DayWork
-from support.faces import Bank
+from support.faces import Bank, Control
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
 from support.service import read_funds
 from support.state_machine import run_examples

@@ -11,11 +11,10 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.sandbox.rules import FaultMatch, FaultRule
 from pixconnect.platform.base.clock import to_day
 from support import postgres
-from support.faces import Bank
+from support.faces import Bank, Control
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, cast
 from urllib.parse import quote
 
-import msgspec
 import pytest
 from msgspec import structs
 
@@ -12,36 +11,14 @@ from features.faces.test_efi import COB, SEND, TXID, Face, nome, open_face
 from features.faces.test_inter import open_inter
 from features.faces.test_sicoob import open_sicoob
 from features.faces.test_woovi import CHARGE, PAYMENT, open_woovi
-from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL
-from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
-from pixconnect.features.sandbox.rules import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
+from pixconnect.features.sandbox.rules import FaultRule, SandboxControl
 from pixconnect.platform.base.clock import to_day
-from support.faces import ACCOUNT, KEY, PAYEE, Bank
+from support.faces import ACCOUNT, KEY, PAYEE, Bank, Control
 from support.service import read_funds
 from support.webhooks import running_worker
 
 SPAN = "inicio=2020-01-01T00:00:00Z&fim=2099-01-01T00:00:00Z"
-
-
-class Control:
-    """The sandbox's rules, without a sandbox."""
-
-    def __init__(self) -> None:
-        self.faults = Faults(Chance(1))
-
-    async def call(self, what: object, asked: Message) -> FaultAnswer:
-        assert what is sandbox_control.DRAW_FAULT
-        msgspec.json.encode(asked)  # as it goes to the sandbox
-        return FaultAnswer(effect=self.faults.draw(asked))
-
-    def set(self, *rules: tuple[str, str], **match: Any) -> None:
-        made = [
-            FaultRule(effect=effect, match=FaultMatch(operation=cast("Any", operation), **match), times=1)
-            for operation, effect in rules
-        ]
-        check_rules(made)
-        self.faults.replace(made)
 
 
 @pytest.fixture

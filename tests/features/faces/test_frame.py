@@ -5,12 +5,11 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import FaultAnswer, Message, SandboxControl
 from support.api import Answer, Api
-from support.faces import Bank
+from support.faces import Bank, Control
 
 
 class Counting(Control):

@@ -3,12 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from features.faces.test_face_fault import Control
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.institutions.rules.institution import Institution
 from support import postgres
 from support.account_there import AccountThere, open_account_there
-from support.faces import Bank, open_bank
+from support.faces import Bank, Control, open_bank
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.adapters.efi import decode_sent, read_returns
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
@@ -32,7 +31,7 @@ from pixconnect.kernel.rules.tax_id import mask_cpf
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from support import account_there
 from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
-from support.faces import KEY, PAYEE, Bank
+from support.faces import KEY, PAYEE, Bank, Control
 from support.records import outside_party
 
 NAME = "a" * 32

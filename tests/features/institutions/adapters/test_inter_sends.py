@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.adapters.inter import decode_pix_of_code, find_marked, mark, write_key, write_send
 from pixconnect.features.institutions.adapters.wire import Malformed
@@ -23,7 +22,7 @@ from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, Sent
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import SCOPES
 from support.account_there import NAME, SAYS_NOTHING, TO_KEY, AccountThere, open_account_there
-from support.faces import ACCOUNT, PAYEE, Bank
+from support.faces import ACCOUNT, PAYEE, Bank, Control
 from support.operators import as_operator
 from support.records import outside_party
 

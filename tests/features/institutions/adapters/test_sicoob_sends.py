@@ -7,7 +7,6 @@ from unicodedata import normalize
 import pytest
 from msgspec import structs
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.adapters.sicoob import decode_minted, decode_sent_pix, write_confirmation
 from pixconnect.features.institutions.adapters.wire import Malformed
@@ -19,7 +18,7 @@ from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import SCOPES
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from support.account_there import NAME, SAYS_NOTHING, TO_KEY, AccountThere, open_account_there
-from support.faces import ACCOUNT, PAYEE, Bank
+from support.faces import ACCOUNT, PAYEE, Bank, Control
 from support.operators import as_operator
 
 CODE = "E0203823220260701150012345678901"

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.profiles.profile import NAMES
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
@@ -19,7 +18,7 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Settled
-from support.faces import KEY, Bank
+from support.faces import KEY, Bank, Control
 
 TXID = "openedatanother00000000000001"
 TERMS = ChargeTerms(

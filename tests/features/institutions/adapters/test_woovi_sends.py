@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from features.faces.test_face_fault import Control
 from pixconnect.features.institutions.adapters.message import Content
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.adapters.woovi_sender import (
@@ -22,7 +21,7 @@ from pixconnect.kernel.flows.ledger import read_balance
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from support.account_there import NAME, SAYS_NOTHING, TO_KEY, open_account_there
-from support.faces import PAYEE, Bank
+from support.faces import PAYEE, Bank, Control
 from support.records import outside_party
 from support.service import FakeClock
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,22 @@ import pytest
 from pixconnect import features
 from pixconnect.doors.api.extension import ApiExtensionRow
 from pixconnect.doors.api.operation import Door, Section
+from pixconnect.doors.cli import failures
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
 from pixconnect.doors.worker.rows import Chore, HealthCheck, Meter, Problem
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule, RulePart
-from pixconnect.kernel.feature import Feature, Ranked, gather, gather_classes, list_features
+from pixconnect.kernel.feature import (
+    Feature,
+    FeatureError,
+    Ranked,
+    find_others,
+    gather,
+    gather_classes,
+    list_features,
+)
 from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.flows.credit import SuspectCredits
@@ -95,3 +105,54 @@ def test_two_classes_of_one_rank_are_refused() -> None:
         ValueError, match=r"^features\.contests\.service\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"
     ):
         gather_classes("claims", Claim, (type("Debt", (Claim,), dict(rank=20)),))
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The entry points of a distribution ``pixconnect-other`` beside those that are installed."""
+    points = tmp_path / "pixconnect_other-1.0.dist-info" / "entry_points.txt"
+    points.parent.mkdir()
+    points.write_text(
+        "[console_scripts]\na = b:c\n\n[pixconnect.features]\nother = pixconnect_other:FEATURE\n\n[z]\nx=y\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    find_others.cache_clear()
+    yield points
+    find_others.cache_clear()
+    sys.modules.pop("pixconnect_other", None)
+
+
+def test_a_feature_of_another_distribution_comes_after_the_own_ones(other: Path) -> None:
+    (other.parents[1] / "pixconnect_other.py").write_text(
+        "from pixconnect.kernel.feature import Feature\n"
+        "from pixconnect.kernel.tables.clock import Deadline\n"
+        "FEATURE = Feature(deadlines=('pixconnect_other:DEADLINES',))\n"
+        "DEADLINES = (Deadline(first='select 1'),)\n"
+    )
+    assert find_others()["other"] == "pixconnect_other:FEATURE"
+    assert [*find_others()] == sorted(find_others())
+    assert len(list_features()) == len(features.NAMES) + len(find_others())
+    assert gather("deadlines", Deadline)[-1].first == "select 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"), [(None, "No module named 'pixconnect_other'"), ("FEATURES = 1", "has no attribute 'FEATURE'")]
+)
+def test_one_that_cannot_be_loaded_is_named(other: Path, text: str | None, fault: str) -> None:
+    if text:
+        (other.parents[1] / "pixconnect_other.py").write_text(text)
+    with pytest.raises(
+        FeatureError, match=f"^pixconnect-other cannot be loaded .*{fault}.*: install its version"
+    ) as found:
+        list_features()
+    assert failures.explain(found.value) == str(found.value)
+
+
+def test_of_a_distribution_that_is_installed_twice_the_first_counts(
+    other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hiding = other.parents[1] / "first" / other.parent.name.replace("1.0", "2.0")
+    hiding.mkdir(parents=True)
+    (hiding / "entry_points.txt").touch()
+    monkeypatch.syspath_prepend(hiding.parent)
+    assert "other" not in find_others()

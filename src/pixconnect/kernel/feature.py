@@ -3,19 +3,30 @@
 A frame gathers rows from all features without naming any. A feature declares in ``pixconnect.features.<name>`` where its rows
 are. A frame imports them only when it gathers them, so a verb does not pay for the imports of other verbs, and an API process
 does not import the worker.
+
+Another distribution, ``pixconnect-<name>``, adds a feature by an entry point in the group ``pixconnect.features``, which is the
+place of its ``Feature``. Such a feature has no tables, and so no scopes, events and text columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Final, Literal, NamedTuple, TypeVar, cast
 
 Row = TypeVar("Row")
 Kind = TypeVar("Kind", bound="Ranked")
 Places = tuple[str, ...]
-"""Sequences of rows, each as ``module:NAME`` below ``pixconnect``."""
+"""Sequences of rows, each as ``module:NAME`` below ``pixconnect``, or as ``pixconnect_<name>.module:NAME``."""
+GROUP: Final = "pixconnect.features"
+"""Entry points of other distributions."""
+
+
+class FeatureError(Exception):
+    """A feature of another distribution cannot be loaded; the message names the distribution."""
 
 
 class Ranked:
@@ -126,11 +137,38 @@ class Feature(NamedTuple):
 
 
 def list_names() -> tuple[str, ...]:
+    """The features of this distribution."""
     return tuple(import_module("pixconnect.features").NAMES)
 
 
 def list_features() -> tuple[Feature, ...]:
-    return tuple(import_module(f"pixconnect.features.{name}").FEATURE for name in list_names())
+    places = (*(f"features.{name}:FEATURE" for name in list_names()), *find_others().values())
+    return tuple(cast(Feature, _read_place(place)) for place in places)
+
+
+@cache
+def find_others() -> Mapping[str, str]:
+    """Find the features of other distributions, with their places, in the order of their names.
+
+    It reads the files of their entry points, because ``importlib.metadata`` takes longer to import than most verbs.
+    """
+    files: dict[str, Path] = {}
+    for folder in sys.path:
+        for file in Path(folder).glob("pixconnect_*.dist-info/entry_points.txt"):
+            # Of a distribution that is installed twice the first is imported.
+            files.setdefault(file.parent.name.partition("-")[0], file)
+    found: dict[str, str] = {}
+    for file in files.values():
+        rows = file.read_text(encoding="utf-8").partition(f"[{GROUP}]\n")[2].partition("[")[0]
+        for row in filter(None, rows.splitlines()):
+            name, _, place = row.partition("=")
+            found[name.strip()] = place.strip()
+    return dict(sorted(found.items()))
+
+
+def find_module(place: str) -> str:
+    """Return a place with its whole module."""
+    return place if place.startswith("pixconnect_") else f"pixconnect.{place}"
 
 
 def list_files(name: str) -> tuple[Path, ...]:
@@ -175,6 +213,17 @@ def gather_classes(kind: str, base: type[Kind], own: Sequence[type[Kind]]) -> tu
 def _read_rows(kind: str) -> Iterator[tuple[str, object]]:
     for feature in list_features():
         for place in getattr(feature, kind):
-            module, _, attribute = place.partition(":")
-            for row in getattr(import_module(f"pixconnect.{module}"), attribute):
+            for row in cast(Iterable[object], _read_place(place)):
                 yield place, row
+
+
+def _read_place(place: str) -> object:
+    module, _, name = find_module(place).partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        if module.startswith("pixconnect."):
+            raise
+        distribution = module.partition(".")[0].replace("_", "-")
+        message = f"{distribution} cannot be loaded ({error}): install its version of this service, or uninstall it"
+        raise FeatureError(message) from error

@@ -9,7 +9,7 @@ from pixconnect import __version__
 from pixconnect.doors.cli import failures, settings, terminal, usage
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.doors.cli.integrator import credentials
-from pixconnect.kernel.feature import Verb, list_verbs
+from pixconnect.kernel.feature import Verb, find_module, list_verbs
 from pixconnect.platform import environment
 from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
 
@@ -76,7 +76,7 @@ VERBS: Final = (
     *list_verbs(*_GROUPS),
 )
 for _verb in VERBS:
-    app.command(f"pixconnect.{_verb.place}", name=_verb.name, help=_verb.help, group=_GROUPS[_verb.group])
+    app.command(find_module(_verb.place), name=_verb.name, help=_verb.help, group=_GROUPS[_verb.group])
 
 
 # Options common to all verbs stand below the verb's own.

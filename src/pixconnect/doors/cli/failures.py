@@ -67,6 +67,7 @@ _SAY_IT_ALL = (
 # The other failures by name, each with the advice that surrounds its message.
 _BY_NAME = {
     "AlreadyRunningError": "{}",
+    "FeatureError": "{}",
     "InstallationError": "{}",
     "PoolerError": "{}",
     "SchemaError": "{}",

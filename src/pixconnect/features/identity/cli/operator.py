@@ -15,13 +15,13 @@ from pixconnect.doors.cli.settings import read_settings
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.console_session import IssuedOperator
 from pixconnect.features.identity.tables.console import ConsoleOperator
-from pixconnect.kernel.feature import list_verbs
+from pixconnect.kernel.feature import find_module, list_verbs
 from pixconnect.kernel.rules.access import Role
 from pixconnect.platform.local import home
 
 app = App(name="operator", help="Operators' access to the console and to holders' resources.")
 for _verb in list_verbs("below operator"):
-    app.command(f"pixconnect.{_verb.place}", name=_verb.name, help=_verb.help)
+    app.command(find_module(_verb.place), name=_verb.name, help=_verb.help)
 
 Name = Annotated[str, Parameter(help="The operator.")]
 

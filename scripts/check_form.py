@@ -54,9 +54,13 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.source = root / "src" / "pixconnect"
-        self.modules = sorted(self.source.rglob("*.py"))
+        self.packages = {
+            self.source: root / "tests",
+            root / "faces" / "src" / "pixconnect_faces": root / "faces" / "tests",
+        }
+        self.modules = sorted(path for source in self.packages for path in source.rglob("*.py"))
         self.pages = sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
-        self.tests = sorted((root / "tests").rglob("test_*.py"))
+        self.tests = sorted(path for tests in self.packages.values() for path in tests.rglob("test_*.py"))
         self.bases = (
             root,
             self.source,
@@ -213,7 +217,7 @@ def check_grain(tree: Tree) -> Iterator[str]:
 def check_assertions(tree: Tree) -> Iterator[str]:
     """Code that decides or records money does not rely on ``assert``, which ``python -O`` removes."""
     for path in tree.modules:
-        if path.relative_to(tree.source).parts[0] in {"kernel", "features"}:
+        if {"kernel", "features", "pixconnect_faces"} & {*path.relative_to(tree.root).parts}:
             for node in ast.walk(tree.parse(path)):
                 if isinstance(node, ast.Assert):
                     yield f"{tree.name(path, node.lineno)}: use errors.ensure"
@@ -221,17 +225,18 @@ def check_assertions(tree: Tree) -> Iterator[str]:
 
 def check_layout(tree: Tree) -> Iterator[str]:
     """A test file mirrors the path of its module; another name means that it tests several modules of its folder."""
-    folders = defaultdict[str, set[Path]](set)
-    for module in tree.modules:
-        folders[module.stem].add(module.parent.relative_to(tree.source))
-    for path in tree.tests:
-        folder, noun = path.parent.relative_to(tree.root / "tests"), path.stem.removeprefix("test_")
-        if (folder.parts[:1] and folder.parts[0] in TESTS_BESIDE_SOURCE) or (tree.source / folder / noun).is_dir():
-            continue
-        if not (tree.source / folder).is_dir():
-            yield f"{tree.name(path)}: src/pixconnect has no folder {folder}"
-        elif folders[noun] and folder not in folders[noun]:
-            yield f"{tree.name(path)}: {noun}.py stands in {', '.join(sorted(map(str, folders[noun])))}"
+    for source, tests in tree.packages.items():
+        folders = defaultdict[str, set[Path]](set)
+        for module in source.rglob("*.py"):
+            folders[module.stem].add(module.parent.relative_to(source))
+        for path in sorted(tests.rglob("test_*.py")):
+            folder, noun = path.parent.relative_to(tests), path.stem.removeprefix("test_")
+            if (folder.parts[:1] and folder.parts[0] in TESTS_BESIDE_SOURCE) or (source / folder / noun).is_dir():
+                continue
+            if not (source / folder).is_dir():
+                yield f"{tree.name(path)}: {tree.name(source)} has no folder {folder}"
+            elif folders[noun] and folder not in folders[noun]:
+                yield f"{tree.name(path)}: {noun}.py stands in {', '.join(sorted(map(str, folders[noun])))}"
 
 
 CHECKS: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (

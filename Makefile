@@ -74,6 +74,7 @@ types: dev-environment ## Check the types
 
 imports: dev-environment ## Check that imports go down
 	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --config faces/pyproject.toml
 
 docs: dev-environment ## Write the files that are made from the program itself, such as pages of docs/reference
 	@.venv/bin/python -m scripts.write_pages

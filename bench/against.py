@@ -145,7 +145,7 @@ def other_tree(commit: str) -> Iterator[tuple[str, str]]:
             if locks[0] != locks[1]:
                 subprocess.run(["make", "environment"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
                 python = str(tree / ".venv" / "bin" / "python")
-            yield python, f"{tree / 'src'}{os.pathsep}{tree / 'clients' / 'python' / 'src'}"
+            yield python, os.pathsep.join(str(tree / name) for name in ("src", "clients/python/src", "faces/src"))
         finally:
             _git("worktree", "remove", "--force", str(tree))
 

@@ -1,8 +1,8 @@
 """Make ``.venv`` from ``requirements/<kind>.txt`` if it is out of date: ``make_environment.py run`` or ``dev``.
 
 It only uses the standard library. The package itself is imported from its folder, without a build. The client
-(``clients/python``) is a separate package: it is built as a wheel and installed as by users; for developers it is
-installed in editable form. Stamps in the environment record what it was made from.
+(``clients/python``) and the faces (``faces``) are packages of their own: they are built as wheels and installed as by
+users; for developers they are installed in editable form. Stamps in the environment record what it was made from.
 """
 
 import fcntl
@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
-CLIENT = ROOT / "clients" / "python"
+OWN = (ROOT / "clients" / "python", ROOT / "faces")
+"""The packages beside the service."""
 
 # requirements/dev.txt is locked on top of requirements/run.txt, so developers have the service's packages too.
 INCLUDES = {"run": ["run"], "dev": ["run", "dev"]}
@@ -43,7 +44,7 @@ sys.exit(main())
 
 def main(kind: str) -> None:
     """Make the environment unless it is up to date."""
-    if is_made(kind) and has_client(kind) and has_tables():
+    if is_made(kind) and has_own(kind) and has_tables():
         return
     folder = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)  # two processes at once: one makes it, the other waits
@@ -54,8 +55,8 @@ def main(kind: str) -> None:
         find_package_here()
         for included in INCLUDES[kind]:
             (ENVIRONMENT / f"{included}.stamp").write_text(describe(included))
-    if not has_client(kind):
-        install_client(kind)
+    if not has_own(kind):
+        install_own(kind)
     if not has_tables():
         make_tables()
 
@@ -71,17 +72,17 @@ def is_made(kind: str) -> bool:
     return read_stamp(kind) == describe(kind) and PYTHON.exists()
 
 
-def has_client(kind: str) -> bool:
-    """Whether the installed client matches its folder; in editable form it always does."""
-    good = {describe_client("dev"), describe_client(kind)}
-    return read_stamp("client") in good
+def has_own(kind: str) -> bool:
+    """Whether the installed packages match their folders; in editable form they always do."""
+    return read_stamp("own") in {describe_own("dev"), describe_own(kind)}
 
 
-def describe_client(kind: str) -> str:
-    """The inputs of the client: all its files; in editable form only the metadata."""
-    files = [CLIENT / "pyproject.toml"]
+def describe_own(kind: str) -> str:
+    """The inputs of the packages beside the service: all their files but tests; in editable form only the metadata."""
+    files = [folder / "pyproject.toml" for folder in OWN]
     if kind == "run":
-        files += sorted(file for file in CLIENT.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+        inside = (file for folder in OWN for file in folder.rglob("*") if file.is_file())
+        files += sorted(file for file in inside if not {"__pycache__", "tests"} & {*file.relative_to(ROOT).parts})
     digest = sha256(b"".join(b"%b\0%b\0" % (os.fsencode(file), file.read_bytes()) for file in files))
     return f"{kind} {digest.hexdigest()}\n"
 
@@ -174,18 +175,19 @@ def install(kind: str) -> None:
         fail(f"cannot install: {(complaints or said or ['pip said nothing'])[0]}")
 
 
-def install_client(kind: str) -> None:
-    """Build the client's wheel with installed packages, and install it."""
-    say("building the client, pixconnect-client")
+def install_own(kind: str) -> None:
+    """Build the wheels of the packages beside the service with installed packages, and install them."""
+    say("building pixconnect-client and pixconnect-faces")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--force-reinstall"]
-    wanted = describe_client(kind)
+    wanted = describe_own(kind)
     # Nothing is downloaded, because the build tools are locked too.
-    how = ["--no-deps", "--no-index", "--no-build-isolation", *(["--editable"] if kind == "dev" else [])]
-    done = subprocess.run([*pip, *how, CLIENT], capture_output=True, text=True, errors="replace", check=False)
+    how = ["--no-deps", "--no-index", "--no-build-isolation"]
+    folders = [word for folder in OWN for word in (*(["--editable"] if kind == "dev" else []), folder)]
+    done = subprocess.run([*pip, *how, *folders], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         complaints = (done.stderr + done.stdout).strip().splitlines()
-        fail(f"cannot build the client: {(complaints or ['pip said nothing'])[-1]}")
-    (ENVIRONMENT / "client.stamp").write_text(wanted)
+        fail(f"cannot build them: {(complaints or ['pip said nothing'])[-1]}")
+    (ENVIRONMENT / "own.stamp").write_text(wanted)
 
 
 def make_tables() -> None:

@@ -4,7 +4,8 @@
 chooses, and ``list`` prints which can be removed, and the imports that keep the others. A feature's dependents go with it.
 
 It removes the folder, the line in ``features/__init__.py``, the tests, the tests of the kernel that use it, and its exceptions
-in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/places.md``.
+in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/places.md``. The faces are a distribution of their
+own, which goes with each feature that it needs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -28,9 +30,13 @@ from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-from pixconnect.features import FEATURES, NEEDED
+from pixconnect.features import FEATURES as OWN
+from pixconnect.features import NEEDED
 from scripts.pages.schema import ROOT, SHAPE, describe_shape
 
+_FACES: Final = tomllib.loads((ROOT / "faces" / "pyproject.toml").read_text(encoding="utf-8"))
+FEATURES: Final = {**OWN, "faces": tuple(_FACES["tool"]["pixconnect"]["features"])}
+_OF_FEATURE: Final = re.compile(r"pixconnect(?:\.features\.|_)(\w+)")
 START_MAX_S: Final = 120.0
 _LINES_SHOWN: Final = 25
 _FOLDER: Final = "src/pixconnect/features"
@@ -61,9 +67,9 @@ def list_imports(path: Path) -> tuple[tuple[int, str], ...]:
         else:
             continue
         for module in modules:
-            parts = module.split(".")
-            if parts[:2] == ["pixconnect", "features"] and len(parts) > 2 and parts[2] in FEATURES:
-                found.add((node.lineno, parts[2]))
+            feature = _OF_FEATURE.match(module)
+            if feature and feature[1] in FEATURES:
+                found.add((node.lineno, feature[1]))
     return tuple(sorted(found))
 
 
@@ -93,13 +99,19 @@ def copy_tree(target: Path) -> None:
 def remove(root: Path, removed: Collection[str]) -> list[str]:
     """Remove the features from a copy, and return the files of support and tests that went because they use them."""
     for name in removed:
-        shutil.rmtree(root / _FOLDER / name)
+        shutil.rmtree(root / name if name == "faces" else root / _FOLDER / name)
         shutil.rmtree(root / "tests/features" / name, ignore_errors=True)
+    if "faces" in removed:
+        # Before the installed ones.
+        (root / "src/pixconnect_faces-0.dist-info").mkdir()
+        (root / "src/pixconnect_faces-0.dist-info/entry_points.txt").touch()
     _remove_lines(root / _FOLDER / "__init__.py", removed)
     project = root / "pyproject.toml"
     names = "|".join(sorted(removed))
     text = project.read_text(encoding="utf-8")
-    project.write_text(re.sub(rf'"[^"\n]*\bpixconnect\.features\.(?:{names})\b[^"\n]*",?', "", text), encoding="utf-8")
+    project.write_text(
+        re.sub(rf'"[^"\n]*\bpixconnect(?:\.features\.|_)(?:{names})\b[^"\n]*",?', "", text), encoding="utf-8"
+    )
     return _remove_users(root, removed)
 
 
@@ -166,7 +178,7 @@ def _environment(root: Path, home: Path | None) -> dict[str, str]:
         if not name.startswith(("PIXCONNECT_", "MAKE")) and name not in {"PORT", "DATABASE_URL"}
     }
     # Before the environment's own, which is that of the whole tree.
-    own["PYTHONPATH"] = os.pathsep.join([str(root / "src"), str(root / "clients/python/src"), str(root)])
+    own["PYTHONPATH"] = os.pathsep.join(str(root / name) for name in ("src", "clients/python/src", "faces/src", "."))
     own["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), own.get("PATH", "")])
     return own if home is None else {**own, "PIXCONNECT_HOME": str(home), "PIXCONNECT_PORT": "0"}
 

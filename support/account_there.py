@@ -14,8 +14,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from msgspec import Struct, structs
 
 from pixconnect.assembly.application import make_application
-from pixconnect.features.faces.api import FaceDoor
-from pixconnect.features.faces.frame import PREFIX
 from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import read_profile
@@ -28,6 +26,8 @@ from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.http.tls import Tls, make_context
 from pixconnect.platform.logging import AccessLog
+from pixconnect_faces.api import FaceDoor
+from pixconnect_faces.frame import PREFIX
 from support.faces import KEY, PAYEE, Bank
 from support.institution import certify
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.features.faces.api import TABLES
-from pixconnect.features.faces.frame import Face, FaceOperation, list_rows_of_profile
 from pixconnect.features.institutions.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 from pixconnect.features.institutions.rules.recording import RehearsalRecording, is_of_path
+from pixconnect_faces.api import TABLES
+from pixconnect_faces.frame import Face, FaceOperation, list_rows_of_profile
 
 RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / "recordings"
 """Recordings by `pixconnect institution rehearse --record`."""
@@ -17,7 +17,7 @@ _HEAD = """\
 # Faces
 
 The supported operations of each institution's interface in the sandbox, and their sources. Written by `make docs` from
-`src/pixconnect/features/faces` and the profiles in `src/pixconnect/features/institutions/profiles`.
+`faces/src/pixconnect_faces` and the profiles in `src/pixconnect/features/institutions/profiles`.
 We are not affiliated with these institutions, and have not reached their environments. Faces exist only in sandbox mode.
 
 *Known* is the source: *seen on* a day is a recording of the institution's test environment by `pixconnect institution

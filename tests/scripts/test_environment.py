@@ -81,9 +81,10 @@ esac
 
 def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
     """``make_environment.py run`` in a new folder, with a pip that ends in these words of the shell."""
-    for name in ("scripts", "requirements", "src", ".venv/bin", "clients/python"):
+    for name in ("scripts", "requirements", "src", ".venv/bin", "clients/python", "faces"):
         (folder / name).mkdir(parents=True)
-    (folder / "clients" / "python" / "pyproject.toml").write_text("")
+    for name in ("clients/python", "faces"):
+        (folder / name / "pyproject.toml").write_text("")
     (folder / "requirements" / "run.txt").write_text("a==1.0 \\\n    --hash=x\nb==1.0 ; nowhere\nc==1.0\n")
     script = folder / "scripts" / "make_environment.py"
     script.write_text((ROOT / "scripts" / "make_environment.py").read_text())
@@ -113,24 +114,30 @@ def test_installing_tells_how_far_it_is(tmp_path: Path) -> None:
         "pixconnect: installing what requirements/run.txt locks (only when it changes)",
         "pixconnect: 2 of 2 packages",
         "pixconnect: unpacking them",
-        "pixconnect: building the client, pixconnect-client",
+        "pixconnect: building pixconnect-client and pixconnect-faces",
     ]
     assert (tmp_path / ".venv" / "run.stamp").exists()
-    assert (tmp_path / ".venv" / "client.stamp").exists()
+    assert (tmp_path / ".venv" / "own.stamp").exists()
 
 
-def test_the_client_is_built_again_when_it_changed_and_only_then(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["clients/python", "faces"])
+def test_a_package_beside_the_service_is_built_again_when_it_changed_and_only_then(
+    tmp_path: Path, package: str
+) -> None:
     def make() -> list[str]:
         with run_script(tmp_path) as making:
             return making.communicate(timeout=300)[0].splitlines()
 
+    def write(name: str) -> None:
+        (tmp_path / package / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / package / name).write_text("")
+
     start_installing(tmp_path, "true").communicate(timeout=300)
     assert make() == []
-    (tmp_path / "clients" / "python" / "src").mkdir()
-    (tmp_path / "clients" / "python" / "src" / "new.py").write_text("")
-    assert make() == ["pixconnect: building the client, pixconnect-client"]
-    (tmp_path / "clients" / "python" / "src" / "__pycache__").mkdir()
-    (tmp_path / "clients" / "python" / "src" / "__pycache__" / "new.pyc").write_text("")
+    write("src/new.py")
+    assert make() == ["pixconnect: building pixconnect-client and pixconnect-faces"]
+    write("src/__pycache__/new.pyc")
+    write("tests/test_new.py")
     assert make() == []
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixconnect.features import FEATURES, NEEDED
+from pixconnect.kernel.feature import find_others
 from scripts import without
 
 REMOVABLE = {
@@ -60,3 +61,18 @@ def test_a_removal_takes_the_folder_its_line_its_tests_and_their_users(tree: Pat
     assert registry == "FEATURES = {\n    # Receipts.\n    'receipts': (),\n}\n"
     assert "people" not in (tree / "pyproject.toml").read_text()
     assert '"x -> y"' in (tree / "pyproject.toml").read_text()
+
+
+def test_the_faces_go_with_their_distribution_which_the_copy_no_longer_finds(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "faces/src/pixconnect_faces").mkdir(parents=True)
+    (tree / "support/other.py").write_text("from pixconnect_faces import frame\n")
+    (tree / "pyproject.toml").write_text('forbidden_modules = ["pixconnect_faces"]\n')
+    assert without.remove(tree, {"faces"}) == ["support/other.py", "tests/kernel/test_b.py", "tests/kernel/test_c.py"]
+    assert not (tree / "faces").exists()
+    assert "faces" not in (tree / "pyproject.toml").read_text()
+    monkeypatch.syspath_prepend(tree / "src")
+    find_others.cache_clear()
+    assert "faces" not in find_others()
+    find_others.cache_clear()

@@ -59,18 +59,6 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "allowances": ("institutions",),
     # Proof of the books: rules, chains of entries and audit, `verify`.
     "proof": ("cases", "institutions"),
-    # Interfaces of banks in the sandbox, for their own libraries.
-    "faces": (
-        "contests",
-        "due_charges",
-        "identity",
-        "institutions",
-        "pix_api",
-        "prepared_transfers",
-        "sandbox",
-        "statements",
-        "webhooks",
-    ),
     # Search, timelines and lists across subjects.
     "finding": ("contests", "due_charges", "identity", "institutions", "monitoring", "webhooks"),
     # People's data: export, erasure, retention.

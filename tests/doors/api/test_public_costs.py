@@ -24,8 +24,6 @@ from pixconnect.assembly.operations import CALLBACKS, list_routes
 from pixconnect.doors.api import rates, site
 from pixconnect.doors.api.operation import AnyOperation, Bare, Services
 from pixconnect.doors.api.site import Site
-from pixconnect.features.faces import fault
-from pixconnect.features.faces.woovi import operations
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring.service.health import HealthWatch, ServiceHealth
@@ -33,6 +31,8 @@ from pixconnect.kernel.rules.access import AccessToken
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.flow.overload import RefusalPace
 from pixconnect.platform.logging import AccessLog
+from pixconnect_faces import fault
+from pixconnect_faces.woovi import operations
 from support.api import SMALL_SITE, Answer, Api, UseCases, build_small_site
 from support.service import FakeClock, a_context
 

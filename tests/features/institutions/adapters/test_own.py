@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from pixconnect.features.faces.efi.account import write_day
-from pixconnect.features.faces.inter import operations as inter_face
 from pixconnect.features.institutions.rules.institution import (
     Institution,
     InstitutionItem,
@@ -24,6 +22,8 @@ from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect_faces.efi.account import write_day
+from pixconnect_faces.inter import operations as inter_face
 from support.account_there import open_account_there
 from support.faces import ACCOUNT, Bank
 from support.records import outside_party

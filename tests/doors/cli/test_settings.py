@@ -36,6 +36,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_faces_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = environment.read_settings({"PIXCONNECT_FACES": "efi:0"})
+    assert [str(listener) for listener in settings.read_listeners(wanted)] == ["efi:0"]
+    monkeypatch.setattr("pixconnect.kernel.feature.find_others", dict)
+    with pytest.raises(
+        config.SettingsError, match=r"^PIXCONNECT_FACES: needs the package pixconnect-faces: install it"
+    ):
+        settings.read_listeners(wanted)
+
+
 def test_a_verb_beside_a_running_service_takes_over_what_it_found_out(home: Path) -> None:
     (home / "key").write_text("key\n")
     (home / RUNNING_FILE).write_bytes(msgspec.json.encode(make_running(mode="live", secret_key=str(home / "key"))))

@@ -76,7 +76,10 @@ def read_listeners(settings: Settings) -> "Sequence[FaceListener]":
     if settings.mode == "live":
         raise SettingsError(f"{FACES}: there are no faces in live mode")
     from pixconnect.features.institutions.profiles.profile import parse_listeners  # noqa: PLC0415  as above
+    from pixconnect.kernel.feature import find_others  # noqa: PLC0415  as above
 
+    if "faces" not in find_others():
+        raise SettingsError(f"{FACES}: needs the package pixconnect-faces: install it in the version of this service")
     try:
         return parse_listeners(settings.faces)
     except ValueError as error:

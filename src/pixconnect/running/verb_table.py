@@ -56,7 +56,8 @@ _INTRODUCTION = (
 
 app = App(
     name="pixconnect",
-    help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
+    help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation. Times and days "
+    "are those of Sao Paulo, in JSON UTC.",
     version=__version__,
     # A wrong word gets one line, like every other failure.
     print_error=False,

@@ -34,6 +34,35 @@ def test_no_more_of_each_list_is_read_than_was_asked_for() -> None:
     assert [refund.id for refund in found] == [0, 1, 7]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_end", "read"),
+    [
+        ("2026-11-20", False, "2026-11-20T03:00:00+00:00"),
+        ("2026-11-20", True, "2026-11-21T02:59:59.999999+00:00"),
+        ("2026-11-20 09:30", True, "2026-11-20T12:30:00+00:00"),
+        ("2026-11-20T09:30:00Z", False, "2026-11-20T09:30:00+00:00"),
+        ("2026-11-20 09:30:00-03", False, "2026-11-20T12:30:00+00:00"),
+        ("9999-12-31", True, "9999-12-31T23:59:59.999999+00:00"),
+    ],
+)
+def test_a_day_or_time_without_an_offset_is_of_sao_paulo(text: str, is_end: bool, read: str) -> None:
+    assert records.parse_instant("--since", text, is_end=is_end).isoformat() == read
+
+
+def test_people_see_sao_paulo_and_scripts_utc(capsys: pytest.CaptureFixture[str]) -> None:
+    class Dated(Struct):
+        at: datetime
+        event: dict[str, str]
+
+    dated = Dated(AT, {"create_timestamp": "2026-07-01T01:00:00.000000Z", "late_timestamp": "-"})
+    records.show(dated, as_json=False)
+    assert capsys.readouterr().out == (
+        "at: 2026-11-22 21:00:00-03\nevent.create_timestamp: 2026-06-30 22:00:00-03\nevent.late_timestamp: -\n"
+    )
+    records.show(Dated(AT, {}), as_json=True)
+    assert capsys.readouterr().out == '{"at":"2026-11-23T00:00:00.000000Z","event":{}}\n'
+
+
 def test_all_money_of_an_infraction_is_shown_alike(capsys: pytest.CaptureFixture[str]) -> None:
     class Contested(Struct):
         amount: int

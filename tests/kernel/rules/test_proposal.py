@@ -51,7 +51,7 @@ def test_the_second_operator_reads_which_limits_are_removed() -> None:
 def test_a_proposal_lapses_after_thirty_days() -> None:
     last = MORNING + timedelta(days=30)
     check_confirmation(PROPOSAL, "bia", last - timedelta(seconds=1))
-    with pytest.raises(errors.BadRequest, match="lapsed on 2026-12-10T12:00:00"):
+    with pytest.raises(errors.BadRequest, match="lapsed on 2026-12-10 09:00:00-03"):
         check_confirmation(PROPOSAL, "bia", last)
 
 

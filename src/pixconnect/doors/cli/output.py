@@ -1,12 +1,14 @@
 """Prints a verb's result on standard output, and nothing else.
 
-People at a terminal get tables and colours; a pipe gets plain text, and ``--json`` one object on one line for scripts.
+People at a terminal get tables and colours; a pipe gets plain text, and ``--json`` one object on one line for scripts. Texts
+for people have instants in Sao Paulo, JSON in UTC.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain, zip_longest
 from operator import attrgetter
@@ -19,7 +21,7 @@ from pixconnect.doors.cli import terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import outgoing_text
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import format_instant, format_local
 
 Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
 """``--json``, without a ``--no-json`` beside it."""
@@ -161,11 +163,11 @@ def _pick(item: Shown, columns: Sequence[str]) -> Shown:
 def _flatten(shown: Shown) -> dict[str, Any]:
     """Members of objects under names such as ``payer.name``."""
     flat: dict[str, Any] = {}
-    for name, value in _present(shown).items():
+    for name, value in shown.items():
         if isinstance(value, dict):
             inside = _flatten(cast(Shown, value))
             flat |= {f"{name}.{below}": one for below, one in inside.items()}
-        else:
+        elif value is not None:
             flat[name] = value
     return flat
 
@@ -179,6 +181,12 @@ def _present(shown: Shown) -> dict[str, Any]:
 
 
 def _text(name: str, value: object, money: Collection[str]) -> str:
+    if isinstance(value, str) and name.endswith("_timestamp"):
+        # Of an event, whose payload is JSON.
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return format_local(value)
     if name in money and isinstance(value, int):
         return show_reais(value)
     if isinstance(value, bool):

@@ -17,6 +17,7 @@ from msgspec import Struct
 from pixconnect.doors.cli import output, terminal
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect_client import Charge, InvalidRequest, NotFound, Refund, Transfer
 
 Record = TypeVar("Record", bound=Struct)
@@ -64,7 +65,7 @@ TimeoutS = Annotated[
 
 
 def shown(record: Struct) -> output.Shown:
-    return msgspec.to_builtins(record)
+    return msgspec.to_builtins(record, builtin_types=(datetime,))
 
 
 def show(record: Struct, *, as_json: bool) -> None:
@@ -141,7 +142,7 @@ def watch(
             if as_json:
                 output.show_json(shown(record))
             else:
-                terminal.print_line(f"{datetime.now().astimezone():%H:%M:%S}  {terminal.paint_state(status)}")  # noqa: TID251  a person's own time
+                terminal.print_line(f"{datetime.now(SAO_PAULO):%H:%M:%S}  {terminal.paint_state(status)}")  # noqa: TID251  real time
             seen = status
         if status not in under_way:
             break
@@ -162,13 +163,16 @@ def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, d
 
 
 def parse_instant(option: str, text: str, *, is_end: bool = False) -> datetime:
-    """Parse an instant: RFC 3339, or a day in UTC, which as an end is included as a whole."""
+    """Parse an instant, or a day, which as an end is included as a whole; without an offset they are of Sao Paulo."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise CommandError(
-            f"{option}: must be a day (2026-11-20) or an instant (2026-11-20T12:00:00Z); it is {text!r}"
+            f"{option}: must be a day (2026-11-20) or an instant (2026-11-20T12:00:00-03:00); it is {text!r}"
         ) from None
     if len(text) == len("2026-11-20") and is_end:
         found += timedelta(days=1, microseconds=-1)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=SAO_PAULO).astimezone(UTC)
+    except OverflowError:  # on the calendar's first or last day
+        return found.replace(tzinfo=UTC)

@@ -24,6 +24,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.origin import Origin
+from pixconnect.platform.base.clock import format_local
 
 _MONEY: Final = ("amount", "asked_amount", "amount_cents")
 
@@ -85,7 +86,7 @@ def find(  # noqa: PLR0913  each narrows the search
         raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
     output.show_list("found", shown, as_json=json, money=_MONEY)
     if searched_to is not None:
-        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
+        terminal.notice(f"looked back to {format_local(searched_to)}: name a day or a holder to look further")
 
 
 def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:

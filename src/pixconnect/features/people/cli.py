@@ -19,6 +19,7 @@ from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.features.people import service as person_usecases
 from pixconnect.features.people.service import ErasedRow, Erasure
 from pixconnect.kernel.flows.context import Operator
+from pixconnect.platform.base.clock import format_local
 from pixconnect.platform.environment import read_named_file
 
 app = App(name="person", help="Personal data, for answering people's requests.")
@@ -168,5 +169,5 @@ def _show(erasure: Erasure, *, as_json: bool) -> None:
         terminal.print_line(f"{title}:")
         output.show_list(title, items, as_json=False)
     for at in shown["exported_at"]:
-        terminal.print_line(f"Written out before, by `person export`: {at.isoformat()}")
+        terminal.print_line(f"Written out before, by `person export`: {format_local(at)}")
     terminal.notice("Statements that holders have downloaded are theirs: this service has no list of the copies.")

@@ -22,7 +22,7 @@ from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Rule, forma
 from pixconnect.features.proof.service import verify as verify_usecases
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.proof.service.verify import ProofRequest, Verification
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import format_local
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
@@ -197,7 +197,7 @@ def _print_result(found: Verification, rules: Mapping[str, Rule]) -> None:
         lines = (
             f"it should be: {rule.says}",
             f"expected {finding.expected}, found {finding.found}",
-            "" if finding.since is None else f"since {format_instant(finding.since)}",
+            "" if finding.since is None else f"since {format_local(finding.since)}",
             f"it may mean: {rule.meaning}",
             f"do: {rule.todo}",
         )

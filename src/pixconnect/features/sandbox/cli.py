@@ -20,6 +20,7 @@ from pixconnect.features.sandbox.rules import MadeMovementKind, Operation
 from pixconnect.features.webhooks.cli.events import FoundEvent, wait_for_event
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.refund import RefundReason
+from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.outgoing_text import trim_pasted
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule, OutsidePayer, Payment
 
@@ -214,7 +215,7 @@ def set_clock(instant: str, *, json: Json = False) -> None:
     """Move the time to an instant, forward or back.
 
     Args:
-        instant: Such as 2026-11-20T12:00:00Z; a day begins at midnight UTC.
+        instant: Such as 2026-11-20T12:00:00-03:00; a day begins at midnight in Sao Paulo.
     """
     now = records.parse_instant("INSTANT", instant)
     with open_sandbox() as session:
@@ -229,9 +230,9 @@ def reset(*, json: Json = False) -> None:
         clock = session.client.sandbox.reset_clock()
     if before - clock.now > _SLIGHTLY:
         terminal.notice(
-            f"the clock was at {before:%Y-%m-%d %H:%M} UTC: records made then keep that time and stay first in lists, and new "
+            f"the clock was at {format_local(before)}: records made then keep that time and stay first in lists, and new "
             "entries of those accounts are dated no earlier; to include them, use `pixconnect statement --until "
-            f"{before:%Y-%m-%d}`"
+            f"{to_day(before)}`"
         )
     records.show(clock, as_json=json)
 

@@ -15,6 +15,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.session import Session, open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.kernel.rules.money import show_reais
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.local.home import is_disk_full
 from pixconnect_client import Statement
 
@@ -40,8 +41,8 @@ def statement(
     """Print every change of the account's funds, or write it to a file, all or nothing.
 
     Args:
-        since: The first day (2026-11-20, in UTC) or instant included; by default 30 days ago.
-        until: The last day (in UTC) or instant included; by default now.
+        since: The first day (2026-11-20, in Sao Paulo) or instant included; by default 30 days ago.
+        until: The last day or instant included; by default now.
         out: A file; `-` is standard output.
         format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
     """
@@ -71,7 +72,7 @@ def _warn_of_later(session: Session, now: datetime) -> None:
     if later:
         terminal.notice(
             f"not shown, because the sandbox's clock was ahead when they were dated: {len(later)}; "
-            f"`pixconnect statement --until {later[-1].create_timestamp:%Y-%m-%d}` has them"
+            f"`pixconnect statement --until {to_day(later[-1].create_timestamp)}` has them"
         )
 
 
@@ -83,7 +84,7 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
     output.show_list("lines", shown["lines"], as_json=False, columns=_COLUMNS, money=_MONEY)
     if not found.lines:
         # Without --since it is thirty days before the end, which may be past or future.
-        terminal.notice(f"no entry from {span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d}")
+        terminal.notice(f"no entry from {to_day(span[0])} to {to_day(span[1])}")
     terminal.notice(f"{show_reais(found.opening_balance)} before, {show_reais(found.closing_balance)} after")
 
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_local
 
 
 def name_person(operator: str) -> str:
@@ -110,6 +111,6 @@ def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None
         same = "" if operator == proposal.proposed_by else f", and {operator} counts as the same person"
         raise errors.Forbidden(f"confirm: {proposal.proposed_by} has proposed it{same}: another operator confirms")
     if now < proposal.confirmable_at:
-        raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")
+        raise errors.BadRequest(f"confirm: may be confirmed from {format_local(proposal.confirmable_at)} on")
     if now >= proposal.lapses_at:
-        raise errors.BadRequest(f"confirm: lapsed on {proposal.lapses_at.isoformat()}: propose it again")
+        raise errors.BadRequest(f"confirm: lapsed on {format_local(proposal.lapses_at)}: propose it again")

@@ -88,11 +88,16 @@ def format_milliseconds(instant: datetime) -> str:
     return f"{format_instant(instant)[:23]}Z"
 
 
-# Civil time of Sao Paulo, for limits, statements and the console. The zone and not an offset of three hours: until February
-# 2019 summers were an hour ahead, and PostgreSQL groups figures by the same zone. A new law changes the zone's file
-# (``tzdata``).
+# Civil time of Sao Paulo, for limits, statements, the console and the command line. The zone and not an offset of three hours:
+# until February 2019 summers were an hour ahead, and PostgreSQL groups figures by the same zone. A new law changes the zone's
+# file (``tzdata``).
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
+
+
+def format_local(instant: datetime) -> str:
+    """Write an instant for people, in Sao Paulo: ``2026-01-02 00:04:05-03``."""
+    return instant.astimezone(SAO_PAULO).strftime("%Y-%m-%d %H:%M:%S%z").removesuffix("00")
 
 
 def to_day(instant: datetime) -> date:

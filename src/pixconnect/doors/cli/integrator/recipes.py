@@ -15,6 +15,7 @@ from msgspec import Struct
 from pixconnect.doors.cli import terminal
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.kernel.rules.event import EventName
+from pixconnect.platform.base.clock import format_local
 from pixconnect_client import (
     Charge,
     Client,
@@ -68,7 +69,7 @@ def charge_expired(chosen: Chosen) -> Mark:
         now = chosen.client.sandbox.advance_clock(_DAY_S).now
         if chosen.client.charges.get(charge.id).status == "EXPIRED":
             terminal.notice(
-                f"the sandbox's clock is {day} d further, at {now:%Y-%m-%d %H:%M} (`pixconnect clock reset`)"
+                f"the sandbox's clock is {day} d further, at {format_local(now)} (`pixconnect clock reset`)"
             )
             return "id", charge.id
     raise CommandError(f"the charge {charge.id} lives for more than {_DAYS_MAX} days", status=ExitStatus.ENDED_BADLY)
@@ -150,7 +151,7 @@ def infraction_reminded(chosen: Chosen) -> Mark:
     name = _contest(chosen)
     # Seven days to answer, and two before that are over.
     now = chosen.client.sandbox.advance_clock(5 * _DAY_S + 60).now
-    terminal.notice(f"the sandbox's clock is 5 d further, at {now:%Y-%m-%d %H:%M} (`pixconnect clock reset`)")
+    terminal.notice(f"the sandbox's clock is 5 d further, at {format_local(now)} (`pixconnect clock reset`)")
     return "infraction_id", name
 
 

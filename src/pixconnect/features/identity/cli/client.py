@@ -201,7 +201,7 @@ def activity(
     They are kept for 400 days. A line without a token id is of the client's session in the console.
 
     Args:
-        since: From this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
+        since: From this day (in Sao Paulo) or instant on: 2026-11-20 or 2026-11-20T12:00:00-03:00.
         until: Until this day or instant, included; until now if you leave it out.
         kind: Only this kind; a charge_change concerns a charge that existed already.
         token_id: By this token only: its claim `jti`.

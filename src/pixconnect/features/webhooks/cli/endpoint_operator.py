@@ -69,7 +69,7 @@ def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, jso
 
     Args:
         endpoint_id: The endpoint.
-        since: The first day or instant included: 2026-11-20 or 2026-11-20T12:00:00Z.
+        since: The first day (in Sao Paulo) or instant included: 2026-11-20 or 2026-11-20T12:00:00-03:00.
         until: The last day or instant included; now if you leave it out.
     """
     initial_at = parse_instant("--since", since)

@@ -87,7 +87,7 @@ def list_(
 
     Args:
         name: Only those of this name; repeat the option for each.
-        since: The first day (2026-11-20) or instant included.
+        since: The first day (2026-11-20, in Sao Paulo) or instant included.
         until: The last day or instant included.
     """
     first, last = records.parse_span(since, until)

@@ -32,6 +32,7 @@ from pixconnect.features.webhooks.cli.listeners import Door, ListenerState
 from pixconnect.features.webhooks.rules.signature import message_id, request_headers
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.money import show_reais
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect_client import ApiError, AsyncClient, NoAnswer, RateLimited, Unavailable
 
 _ANSWERED_WITHIN_S: Final = 30.0
@@ -292,7 +293,7 @@ class _Listener:
 
 def _describe(event: FoundEvent) -> str:
     payload: dict[str, Any] = event["payload"]
-    at = datetime.fromisoformat(event["create_timestamp"]).astimezone()
+    at = datetime.fromisoformat(event["create_timestamp"]).astimezone(SAO_PAULO)
     names = ("external_id", "end_to_end_id", "return_identification", "transaction_identification")
     named = next((payload[name] for name in names if payload.get(name)), "")
     amount = f"  {show_reais(payload['amount'])}" if "amount" in payload else ""

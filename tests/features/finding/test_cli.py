@@ -74,3 +74,5 @@ def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     assert "a refused request made nothing" in refused
     assert "no charge, transfer or refund of 12,35" in pixconnect.refusal("find", "12,35")
     assert "of 12,35 on 2026-11-20 (days of Sao Paulo)" in pixconnect.refusal("find", "12,35 20/11/2026")
+    assert "of 12,35 by or to Maria" in pixconnect.refusal("find", "12,35 Maria")
+    assert "an amount is written as 'R$ 1.234.567,89'" in pixconnect.refusal("find", "123456789")

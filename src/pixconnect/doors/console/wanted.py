@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal, TypeVar
 
 from msgspec import Struct
 
 from pixconnect.kernel.rules.listing import NUMBER_MAX
-from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 
@@ -18,21 +19,26 @@ TEXT_LENGTH_MAX: Final = 255
 _ID_LENGTH_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-03")
 
-_REAIS: Final = r"\d{1,3}(?:\.\d{3})+|\d{1,10}"
+_REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 # Pages that write amounts by a locale put a no-break space behind the sign.
 _AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?", re.ASCII)
-_BRAZILIAN_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?=\b)", re.ASCII)
+_BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
+_LEAP_DAY_WITHIN_YEARS: Final = 8
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
 _WORD: Final = re.compile(
     r"\b(?:(today|hoje)|(yesterday|ontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b", re.IGNORECASE
 )
-_DAY: Final = r"\d{4}-\d{2}-\d{2}"
-# With the sign or with cents, or it may be an id.
+_DAY: Final = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}/[0-9]{1,2}(?:/[0-9]{4})?)"
+_WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|7 ?days|7 ?dias"
+# The amount has the sign or cents, or it may be an id. "Month" is taken for a part of a name unless it follows the amount.
 _KNOWN_AMOUNT: Final = re.compile(
-    rf"(R\$[\s\u00a0]*(?:{_REAIS})(?:[,.]\d{{2}})?|(?:{_REAIS})[,.]\d{{2}})(?:\s+({_DAY}(?:\.\.{_DAY})?))?", re.ASCII
+    rf"(?:(?P<first>\S.*?)\s+)??(?P<amount>R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})"
+    rf"(?:\s+(?P<when>{_WHEN}|month|m[eê]s))?(?:\s+(?P<last>\S.*?)(?:\s+(?P<when_last>{_WHEN}))?)?",
+    re.IGNORECASE,
 )
+_DIGITS: Final = re.compile("[1-9][0-9]{2,8}")
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
 # A part of a name of the network nearly always has a digit, and a person's name none.
 _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
@@ -102,11 +108,12 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
         {'amount': 'R$ 123,45', 'when': '2026-11-20'}
         >>> read_known("529.982.247-25", now), read_known("4a1B2c3D4e5", now), read_known("Padaria Central", now)
         ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
+        >>> read_known("25,50 20/11 Maria", now)
+        {'amount': '25,50', 'when': '2026-11-20', 'who': 'Maria'}
     """
     text = text.strip()
-    found = _KNOWN_AMOUNT.fullmatch(as_days(text, now))
-    if found is not None:
-        return dict(amount=found[1]) | (dict(when=found[2]) if found[2] else {})
+    if (found := _KNOWN_AMOUNT.fullmatch(text)) and (asked := _read_known_amount(found, now)):
+        return asked
     if _TAX_ID.fullmatch(text):
         return dict(who=text)
     if _PART.fullmatch(text):
@@ -114,9 +121,40 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
     return dict(who=text) if _NAME.fullmatch(text) else {}
 
 
+def _read_known_amount(found: re.Match[str], now: datetime) -> dict[str, str]:
+    """Return the amount, and the day and the party beside it; empty if the rest is neither."""
+    who, when = [found[name] for name in ("first", "last") if found[name]], found["when"] or found["when_last"]
+    if len(who) > 1 or (found["when"] and found["when_last"]):
+        return {}
+    if who and not (_TAX_ID.fullmatch(who[0]) or _NAME.fullmatch(who[0])):
+        return {}
+    return (
+        dict(amount=found["amount"])
+        | (dict(when=as_days(when, now)) if when else {})
+        | (dict(who=who[0]) if who else {})
+    )
+
+
+def list_possible_amounts(text: str) -> list[str]:
+    """What digits alone may mean besides an id: ``2550`` is ``R$ 25,50`` in cents, or ``R$ 2.550,00``."""
+    cents = int(text) if _DIGITS.fullmatch(text) else None
+    return [] if cents is None else [show_reais(cents), show_reais(cents * 100)]
+
+
 def as_days(text: str, now: datetime) -> str:
-    """The same with the days in it as 2026-11-20: those written as in Brazil, 20/11/2026, and words such as yesterday."""
+    """The same with the days in it as 2026-11-20: those written as in Brazil, and words such as yesterday.
+
+    A day without a year, 20/11, is the last such day.
+    """
     today = now.astimezone(SAO_PAULO).date()
+
+    def write_day(found: re.Match[str]) -> str:
+        day, month = int(found[1]), int(found[2])
+        for year in range(today.year, today.year - _LEAP_DAY_WITHIN_YEARS - 1, -1) if found[3] is None else ():
+            with suppress(ValueError):
+                if (last := date(year, month, day)) <= today:
+                    return f"{last}"
+        return f"{found[3] or today.year}-{month:02}-{day:02}"
 
     def write_days(word: re.Match[str]) -> str:
         if word[1]:
@@ -125,7 +163,7 @@ def as_days(text: str, now: datetime) -> str:
             return f"{today - timedelta(days=1)}"
         return f"{today - timedelta(days=6) if word[3] else today.replace(day=1)}..{today}"
 
-    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(lambda day: f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}", text))
+    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
 
 
 def _read_range(

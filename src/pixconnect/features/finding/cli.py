@@ -50,9 +50,9 @@ def find(  # noqa: PLR0913  each narrows the search
     that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
     with their origin: the client and its token, the address, the request, or the operator.
 
-    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount, '123,45', '123.45' or
-    'R$ 123,45 yesterday',
-    leads to payments of it. These search rows back from the newest, for a bounded time: the output names the oldest row read.
+    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount leads to payments of it, alone or
+    with a day, a name or a tax id: '123,45', 'R$ 123,45 yesterday', '123.45 27/11 Maria'. These search rows back from the
+    newest, for a bounded time: the output names the oldest row read.
 
     If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
     are given must hold.
@@ -62,11 +62,11 @@ def find(  # noqa: PLR0913  each narrows the search
     sent orders, for as long as it takes. There is no verb to settle or fail one by hand: that is how money is paid twice.
 
     Args:
-        any_id: An id, an amount such as '25,50' or '25,50 yesterday', a name, a CPF or CNPJ, or a request_id.
+        any_id: An id, an amount such as '25,50' or '25,50 27/11 Maria', a name, a CPF or CNPJ, or a request_id.
         part: A part of an end-to-end id, a return id or a charge's txid.
         name: A part of the counterparty's name.
         amount: In cents.
-        day: The day in Sao Paulo on which it settled (of a charge: was made): 2026-11-20, 20/11/2026 or yesterday.
+        day: The day in Sao Paulo on which it settled (of a charge: was made): 2026-11-20, 20/11/2026, 20/11 or yesterday.
         tax_id: The CPF or CNPJ of the counterparty.
         unresolved: Orders that the rail has not ended; with an id, this transfer, payment or refund only.
         silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.

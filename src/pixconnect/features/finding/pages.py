@@ -36,7 +36,7 @@ _PATHS: Final = dict(
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[], searched_to=None)
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[])
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
 
@@ -52,7 +52,10 @@ async def find(visit: Visit) -> Response:
         for kind in ("charge", "transfer", "refund")
         if result.asked and visit.viewer.may_see(kind)
     ]
-    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to)
+    amounts = wanted_rules.list_possible_amounts(text)
+    return visit.page(
+        "found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to, amounts=amounts
+    )
 
 
 async def suggest(visit: Visit) -> Response:

@@ -10,7 +10,7 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.doors.console.paces import SEARCHES
-from pixconnect.doors.console.wanted import Wanted, read_instants, read_known
+from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_instants, read_known
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.finding.service import search
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
@@ -112,6 +112,9 @@ async def test_known_facts_are_found_by_their_readers(service: Service, caller: 
             assert page.count(history.received) == count
             hint = (await own.get("/search?q=R$ 12,34 2026-11-20")).content.decode()
             assert "/transfers?amount=R%24+12%2C34&amp;when=2026-11-20" in hint
+            digits = (await own.get("/search?q=98765")).content.decode()
+            assert 'href="/search?q=R%24+987%2C65">R$\u00a0987,65</a>' in digits
+            assert 'href="/search?q=R%24+98.765%2C00">R$\u00a098.765,00</a>' in digits
 
 
 async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
@@ -154,9 +157,21 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "Padaria do Zé": dict(who="Padaria do Zé"),
         "12,34 3/11/2026": dict(amount="12,34", when="2026-11-03"),
         "R$ 25,50 yesterday": dict(amount="R$ 25,50", when="2026-11-03"),
+        "25,50 04/11": dict(amount="25,50", when="2026-11-04"),
+        "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
+        "25,50 29/02": dict(amount="25,50", when="2024-02-29"),
+        "25,50 Maria": dict(amount="25,50", who="Maria"),
+        "25.50 27/10 Maria Silva": dict(amount="25.50", when="2026-10-27", who="Maria Silva"),
+        "Maria R$ 25,50 ontem": dict(amount="R$ 25,50", when="2026-11-03", who="Maria"),
+        "R$ 25,50 529.982.247-25 hoje": dict(amount="R$ 25,50", when="2026-11-04", who="529.982.247-25"),
+        "25,50 Padaria do Mês": dict(amount="25,50", who="Padaria do Mês"),
+        "Loja 25,50 Maria": dict(who="Loja 25,50 Maria"),
+        "2550": dict(part="2550"),
     }
     assert {text: read_known(text, now) for text in expected} == expected
-    assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now)
+    assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
+    assert list_possible_amounts("2550") == ["R$ 25,50", "R$ 2.550,00"]
+    assert list_possible_amounts("order-2550") == list_possible_amounts("52998224725") == []
 
 
 async def known(service: Service, text: str, holder_id: int | None) -> set[tuple[str, str]]:
@@ -184,12 +199,15 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
         dotted,
         f"{amount} {today}",
         f"{dotted} today",
+        f"{dotted} {today[:5]} {party.name[:5]}",
+        f"{party.name} {amount}",
         history.received[:21],
     ):
         for holder_id in (None, caller.holder_id):
             assert its in await known(service, text, holder_id), text
         assert its not in await known(service, text, stranger.holder_id), text
     assert its not in await known(service, f"{amount} 03/11/2020", None)
+    assert its not in await known(service, f"{amount} Nobody", None)
 
     # Only operators can see which holders exist.
     own = await holder_store.find(service.context.pool, caller.holder_id)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from pixconnect.doors.console.wanted import Wanted, read_amounts, read_instants, read_known
+from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
 from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
@@ -169,10 +169,12 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
 def _explain_nothing(text: str, asked: dict[str, str]) -> str:
     if "amount" in asked:
         day = f" on {asked['when']} (days of Sao Paulo)" if "when" in asked else ""
-        return f"no charge, transfer or refund of {asked['amount']}{day}"
+        party = f" by or to {asked['who']}" if "who" in asked else ""
+        return f"no charge, transfer or refund of {asked['amount']}{day}{party}"
     if _read_made_at(text) is not None:
         return f"nothing has the id {text}; a refused request made nothing, and only the log has its id"
-    return f"nothing has the id, name or tax id {text}; an amount is written as '25,50' or '25,50 yesterday'"
+    amounts = list_possible_amounts(text) or ["25,50", "25,50 yesterday"]
+    return f"nothing has the id, name or tax id {text}; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
@@ -220,7 +222,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     found = found or await _find_by_request(context.pool, viewer, text)
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
-    if "who" in asked and viewer.may_see("holder"):
+    if "who" in asked and "amount" not in asked and viewer.may_see("holder"):
         found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
     if not asked:
         return SearchResult(found=found, asked={})

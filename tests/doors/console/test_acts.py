@@ -276,6 +276,8 @@ async def test_an_unknown_outcome_is_kept_as_that(console: InProcess, caller: Ca
     answer = await holder.post(f"/sandbox/phone/{charge.id}", {"answer": "pay"})
     assert answer.status == 504
     newest, *_ = await audit.list_entries(console.operator)
+    page = (await console.nobody.of(await sign_in(console, "reader")).get("/audit")).content.decode()
+    assert f'<td>{newest.login}<span class="under">{newest.door}</span></td>' in page
     assert newest.verb == "sandbox pay"
     assert '"outcome": "unknown"' in str(newest.after)
 

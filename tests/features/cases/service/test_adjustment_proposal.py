@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
+from pixconnect.features.cases.service.case import read_case
 from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.identity.service.console_session import find_session, remove_operator, reset_operator
 from pixconnect.kernel.flows.context import Operator
@@ -73,7 +74,10 @@ async def test_the_schema_itself_refuses_the_login_that_proposed(shop: Shop, ope
 
 async def test_a_lapsed_proposal_changes_nothing(shop: Shop) -> None:
     proposed = await propose(shop, as_operator(shop.live.context, "ana"))
+    case_id = int(proposed.contents["case_id"])
+    assert (await read_case(shop.live.context, case_id)).waiting == proposed
     shop.live.clock.advance(days=30)
+    assert (await read_case(shop.live.context, case_id)).waiting is None
     with pytest.raises(errors.BadRequest, match="lapsed"):
         await confirm(shop, "bia", proposed)
     with pytest.raises(asyncpg.CheckViolationError, match="done_in_time"):

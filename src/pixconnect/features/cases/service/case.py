@@ -268,8 +268,9 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
             reserved = await day_file_store.list_reserved(connection, account.id, [one.item_id for one in lines])
             files = await day_file_store.list_files(connection, account.id, day)
     balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
-    # An account has at most one pending proposal, which may be of another case.
-    waiting = next((one for one in proposals if one.contents.get("case_id") == case_id), None)
+    # An account has at most one pending proposal, which may be of another case; a lapsed one stays until it is replaced.
+    now = context.clock.real_now()
+    waiting = next((one for one in proposals if one.contents.get("case_id") == case_id and now < one.lapses_at), None)
     return structs.replace(
         _show(context, case, named),
         notes=notes,

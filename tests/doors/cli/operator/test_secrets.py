@@ -28,6 +28,8 @@ def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: 
     assert [client["client_id"] for client in left] == [made["client_id"]]
     renewed.json("client", "rotate", "--client-id", made["client_id"])
     assert renewed.json("secrets", "clients-left") == {"clients": []}
+    assert renewed.json("operator", "remove", "--name", "maria")["status"] == "removed"
+    assert renewed.json("operator", "list") == {"operators": []}
     alone = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
     assert alone.json("signing-key", "rotate")["kid"]
 

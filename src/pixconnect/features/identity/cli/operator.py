@@ -55,7 +55,7 @@ def unlock(*, name: Name, json: Json = False) -> None:
 def remove(*, name: Name, json: Json = False) -> None:
     """Remove an operator's account and end its sessions at once. The operator's acts stay in the audit."""
     removed = operating.run(console_session.remove_operator, name)
-    output.show(_shown(removed), as_json=json)
+    output.show({**_shown(removed), "status": "removed"}, as_json=json)
 
 
 @app.command(name="list")

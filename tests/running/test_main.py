@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from pixconnect import __version__
+from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.platform.base import errors
 from pixconnect.running.main import main
 
 PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
@@ -107,6 +109,17 @@ def test_a_setting_that_cannot_be_is_named_in_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("pixconnect: PORT: must be at most 65535")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_service_that_is_not_available_now_is_told_from_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*, end_with_parent: bool) -> None:
+        raise errors.ServiceUnavailable("not now") if end_with_parent else errors.BadRequest("no")
+
+    monkeypatch.setattr("pixconnect.running.main._run", run)
+    assert [main(["run", "--end-with-parent"]), main(["run"])] == [ExitStatus.UNAVAILABLE, ExitStatus.REFUSED]
+    assert capsys.readouterr().err == "pixconnect: not now\npixconnect: no\n"
 
 
 def test_a_full_disk_is_told_in_one_line() -> None:

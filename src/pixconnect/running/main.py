@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if line is None:
             raise
         terminal.complain(line)
-        return error.status if isinstance(error, failures.CommandError) else ExitStatus.REFUSED
+        return failures.find_status(error)
     return ExitStatus.DONE
 
 

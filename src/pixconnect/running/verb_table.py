@@ -7,11 +7,10 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from pixconnect import __version__
 from pixconnect.doors.cli import failures, settings, terminal, usage
-from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.doors.cli.integrator import credentials
 from pixconnect.kernel.feature import Verb, find_module, list_verbs
 from pixconnect.platform import environment
-from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
+from pixconnect.platform.base.errors import PixConnectError
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module. Features add theirs.
 _PARTS = (
@@ -117,9 +116,9 @@ def launch(
     try:
         app(words)
     except (PixConnectError, failures.RefusedByService) as error:
-        status = ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
         # The fields of our records are not the typed words.
-        raise failures.CommandError(usage.name_option(str(error), app, words), status=status) from error
+        named = usage.name_option(str(error), app, words)
+        raise failures.CommandError(named, status=failures.find_status(error)) from error
 
 
 @app.default

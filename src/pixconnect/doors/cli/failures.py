@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 from pixconnect.doors.cli import terminal
-from pixconnect.platform.base.errors import PixConnectError
+from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
 from pixconnect.platform.config import SettingsError
 from pixconnect.platform.http.listening import ListeningError
 from pixconnect.platform.local.child_process import DATABASE_AWAY_STATUS, ChildFailedError, Lifeline
@@ -145,6 +145,12 @@ def explain(error: BaseException) -> str | None:
     if type(error) is ConnectionError:
         return str(error)
     return _explain_loss(error)
+
+
+def find_status(error: BaseException) -> ExitStatus:
+    if isinstance(error, CommandError):
+        return error.status
+    return ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
 
 
 def explain_refused_value(error: BaseException) -> str | None:

@@ -42,7 +42,9 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert run("charge", "watch", "verbs-1")["status"] == "APPROVED"
     assert charge["id"] in [one["id"] for one in run("charge", "list", "--status", "APPROVED")["charges"]]
     assert charge["id"] in [one["id"] for one in run("charge", "list")["charges"]]
-    assert run("charge", "payment", "verbs-1")["amount"] == 1000
+    payment = run("charge", "payment", "verbs-1")
+    assert payment["amount"] == 1000
+    assert run("transfer", "show", payment["end_to_end_id"])["charge_external_id"] == "verbs-1"
     by_code = run("charge", "create", "5")
     assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 

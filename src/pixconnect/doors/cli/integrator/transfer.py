@@ -21,7 +21,17 @@ from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.transfer import TransferStatus
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.outgoing_text import trim_pasted
-from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
+from pixconnect_client import (
+    AccountType,
+    Client,
+    Direction,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Receipt,
+    Transfer,
+    TransferParty,
+)
 
 PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF instead.")]
 
@@ -102,13 +112,24 @@ def create(
 
 @app.command
 def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print a transfer, and if it failed, why."""
+    """Print a transfer; if it failed, why; if it paid a charge, your own name for the charge."""
     with open_session() as session:
         found = find(session.client, transfer, is_external_id=external_id)
         outcome = session.client.transfers.outcome(found.id)
-    output.show(
-        {**records.shown(found), "code": outcome.code, "reason": outcome.reason}, as_json=json, money=records.MONEY
-    )
+        paid = {"charge_external_id": _name_charge(session.client, found)}
+    shown = {**records.shown(found), **paid, "code": outcome.code, "reason": outcome.reason}
+    output.show(shown, as_json=json, money=records.MONEY)
+
+
+def _name_charge(client: Client, transfer: Transfer) -> str | None:
+    """Return your name for the charge that a transfer has paid; ``None`` if there is none, or you may read no charges."""
+    txid = transfer.transaction_identification
+    if transfer.impact_type is not Direction.IN or txid is None:
+        return None
+    try:
+        return client.charges.get_by_txid(txid).external_id
+    except (Forbidden, InvalidRequest, NotFound):
+        return None
 
 
 @app.command

@@ -362,4 +362,4 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     assert [row["amount_cents"] for row in rows] == [400]
     shown = (await holder.get(page)).content.decode()
     assert 'name="number" value="2"' in shown
-    assert 'name="amount" required inputmode="decimal" value="R$ 6,00"' in shown
+    assert 'name="amount" required inputmode="decimal" value="R$\u00a06,00"' in shown

@@ -42,7 +42,7 @@ async def test_a_pix_is_recorded_once_by_whoever_asks_and_shown_with_its_transfe
     pix = desk.shop.pay(700)
     page = await desk.ask(f"  {pix.end_to_end_id} ")
     [transfer] = await desk.console.service.fetch("select id from transfer")
-    for words in ("recorded now", "R$ 7,00", f'href="/transfers/{transfer["id"]}"', pix.end_to_end_id):
+    for words in ("recorded now", "R$\u00a07,00", f'href="/transfers/{transfer["id"]}"', pix.end_to_end_id):
         assert words in page
     assert "had been recorded" in await desk.ask(pix.end_to_end_id)
     assert await read_funds(desk.shop.live, desk.shop.house) == (700, 0)

@@ -62,7 +62,7 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
             assert (refused.status, words in refused.content.decode()) == (400, True), refused
         assert (await ana.post(f"{path}/adjust", {"kind": "found", "amount": "1,00"})).status == 303
         page = (await ana.get(path)).content.decode()
-        for words in ("asked the bank", "console ana wants", "R$ 1,00", "pixconnect proposal confirm"):
+        for words in ("asked the bank", "console ana wants", "R$\u00a01,00", "pixconnect proposal confirm"):
             assert words in page
         # She is the same person on the command line.
         with pytest.raises(errors.Forbidden, match="another operator confirms"):
@@ -154,7 +154,7 @@ async def test_in_a_page_a_changed_line_takes_the_place_of_the_first_one(live: S
     async with open_console(live) as console:
         ana = console.nobody.of(await sign_in(console, "operator", "ana"))
         page = (await ana.get(path)).content.decode()
-        for words in ('value="replace F1~20260701.2"', "reserved: R$ 30,00"):
+        for words in ('value="replace F1~20260701.2"', "reserved: R$\u00a030,00"):
             assert words in page
         assert (await ana.post(f"{path}/answer", {"line": "replace F1~20260701.2"})).status == 303
         await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")

@@ -24,7 +24,7 @@ async def test_all_that_is_a_holders_stands_on_its_page_and_is_for_operators(ser
             holder.account_number,
             own_key(),
             own.who.name,
-            "R$ 123,45",
+            "R$\u00a0123,45",
             "no limit",
         ):
             assert text in said, text

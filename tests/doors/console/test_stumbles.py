@@ -85,7 +85,7 @@ async def test_an_event_is_listed_with_what_people_know_its_thing_by(service: Se
         page = (await own.get("/events")).content.decode()
         assert "order-of-the-day" in page
         assert history.received in page
-        assert 'class="amount">R$ ' in page
+        assert 'class="amount">R$\u00a0' in page
     assert event_payload("no event") == event_payload('{"payload":{}}')
 
 

@@ -102,7 +102,7 @@ async def test_the_form_begins_with_what_the_books_know(service: Service, caller
         assert all(each in page for each in words), language
         assert outside_party().name in draft
         assert told.end_to_end_id in draft
-        assert "R$ 10,00" in draft
+        assert "R$\u00a010,00" in draft
         assert told.words is not None
         assert told.words in page
 
@@ -196,11 +196,11 @@ async def test_operators_see_blocks_by_kind(service: Service, caller: Caller, co
     assert await take_reports(service.context, [blocks]) == 1
     operator = console.nobody.of(await sign_in(console, "operator"))
     page = (await operator.get("/blocks")).content.decode()
-    assert all(each in page for each in ("R$ 700,00", "a court", "SEC-1", "I1"))
+    assert all(each in page for each in ("R$\u00a0700,00", "a court", "SEC-1", "I1"))
     assert "PROC-77" not in page
     page = (await operator.get("/blocks?kind=judicial", **PORTUGUESE)).content.decode()
-    assert ("R$ 700,00" in page, "SEC-1" in page) == (True, False)
+    assert ("R$\u00a0700,00" in page, "SEC-1" in page) == (True, False)
     holder = (await operator.get(f"/holders/{caller.holder_id}")).content.decode()
-    assert ("R$ 700,00" in holder, "PROC-77" in holder) == (True, False)
+    assert ("R$\u00a0700,00" in holder, "PROC-77" in holder) == (True, False)
     own = console.nobody.of(await sign_in_client(console, caller.holder_id))
     assert (await own.get("/blocks")).status == 403

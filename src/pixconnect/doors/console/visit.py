@@ -122,8 +122,8 @@ Done = TypeVar("Done")
 
 
 def _finalize(value: object) -> object:
-    # All markup was rendered from texts that were escaped here.
-    return outgoing_text.on_page(value) if type(value) is str else value
+    # All markup was rendered from texts that were escaped here. An amount stays on one line.
+    return outgoing_text.on_page(value).replace("R$ ", "R$\u00a0") if type(value) is str else value
 
 
 _templates: Final = Environment(

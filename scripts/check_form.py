@@ -59,7 +59,11 @@ class Tree:
             root / "faces" / "src" / "pixconnect_faces": root / "faces" / "tests",
         }
         self.modules = sorted(path for source in self.packages for path in source.rglob("*.py"))
-        self.pages = sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
+        self.committed = self._list_committed()
+        docs = root / "docs"
+        self.pages = sorted(
+            path for path in self.committed if path.suffix == ".md" and (path.parent == root or docs in path.parents)
+        )
         self.tests = sorted(path for tests in self.packages.values() for path in tests.rglob("test_*.py"))
         self.bases = (
             root,
@@ -84,7 +88,7 @@ class Tree:
         lines = self.read(ignored).splitlines() if ignored.exists() else []
         return {self.root / line for line in lines if line.startswith("docs/") and line.endswith(".md")}
 
-    def committed(self) -> list[Path]:
+    def _list_committed(self) -> list[Path]:
         """Every tracked or untracked file that is not ignored; all files outside of a clone."""
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
@@ -113,9 +117,10 @@ def check_links(tree: Tree) -> Iterator[str]:
             if re.match(r"[a-z]+:", link):
                 continue
             place = tree.name(page, _line(text, found.start()))
+            if target in written:
+                continue
             if not target.exists():
-                if target not in written:
-                    yield f"{place}: no such file: {link}"
+                yield f"{place}: no such file: {link}"
             elif anchor and anchor not in _anchors(tree.prose(target)):
                 yield f"{place}: no such heading: {link}"
 
@@ -130,8 +135,8 @@ def check_index(tree: Tree) -> Iterator[str]:
     docs = tree.root / "docs"
     index = docs / "README.md"
     listed = {(docs / link.partition("#")[0]).resolve() for link in _LINK.findall(tree.prose(index))}
-    for page in docs.rglob("*.md"):
-        if page != index and page.resolve() not in listed:
+    for page in tree.pages:
+        if docs in page.parents and page != index and page.resolve() not in listed:
             yield f"{tree.name(page)}: docs/README.md does not list this page"
 
 
@@ -163,7 +168,7 @@ def check_places(tree: Tree) -> Iterator[str]:
     """No file names a package registry, an index, or a path of one machine."""
     here = [f"{tree.root}/"] if len(tree.root.parts) > 3 else []  # in a clone at /src this would match everywhere
     words = (*REGISTRIES, *INDEX_OPTIONS, ".." + "/shared", "/work" + "/", f"{Path.home()}/.", *here)
-    for path in tree.committed():
+    for path in tree.committed:
         content = path.read_bytes()
         for word in words:
             if word.encode() in content:
@@ -184,7 +189,7 @@ def check_locks(tree: Tree) -> Iterator[str]:
 
 def check_images(tree: Tree) -> Iterator[str]:
     """An image from a registry is named by its digest, because a registry can move a tag."""
-    for path in tree.committed():
+    for path in tree.committed:
         if path.suffix not in _IMAGE_SUFFIXES:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")

@@ -1,5 +1,6 @@
 """Each check of the repository's form reports its violations."""
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def write(root: Path, files: Mapping[str, str]) -> Path:
 
 def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
     assert check_form.find_violations(write(tmp_path, CLEAN)) == []
+
+
+def test_written_pages_that_git_ignores_are_not_checked(tmp_path: Path) -> None:
+    root = write(tmp_path, {**CLEAN, "docs/reference/cli.md": "[gone](gone.md)\n"})
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    assert check_form.find_violations(root) == []
 
 
 @pytest.mark.parametrize(

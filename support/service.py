@@ -438,7 +438,7 @@ def infraction_report(
         wanted_cents=amount_cents,
         held_cents=amount_cents,
         taken=(),
-        told_at=now,
+        reported_at=now,
     )
     return structs.replace(report, **changes)
 
@@ -447,7 +447,7 @@ def decided(
     service: Service, report: InfractionReport, *taken_cents: int, rest_cents: int = 0, days: int = 1
 ) -> InfractionReport:
     """The institution takes a part, or releases all, days later."""
-    at = max(report.told_at + timedelta(days=days, seconds=1), service.clock.now())
+    at = max(report.reported_at + timedelta(days=days, seconds=1), service.clock.now())
     parts = tuple(
         TakenPart(
             return_id=f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}",
@@ -464,7 +464,7 @@ def decided(
         wanted_cents=rest_cents,
         held_cents=0,
         taken=parts,
-        told_at=at,
+        reported_at=at,
     )
 
 

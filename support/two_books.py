@@ -159,7 +159,7 @@ class There(Struct, frozen=True, kw_only=True):
             wanted_cents=0,
             held_cents=0,
             taken=taken,
-            told_at=now,
+            reported_at=now,
         )
         return await take_reports(self.context, [decided]) == 1
 

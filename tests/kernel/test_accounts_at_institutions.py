@@ -109,10 +109,10 @@ async def test_a_refund_is_of_the_account_of_its_transfer(shop: Shop) -> None:
     "statement",
     [
         "insert into block (id, holder_id, institution_id, kind, reference, wanted_cents, held_cents, covered_cents, source,"
-        " state, told_at, created_at, modified_at) values (1, {holder}, {account}, 'judicial', 'r', 1, 0, 0, 's', 'open',"
+        " state, reported_at, created_at, modified_at) values (1, {holder}, {account}, 'judicial', 'r', 1, 0, 0, 's', 'open',"
         " now(), now(), now())",
         "insert into infraction (id, holder_id, institution_id, name, transfer_id, end_to_end_id, amount_cents, taken_cents,"
-        " reason, situation, state, opened_at, respond_by, told_at, slot, created_at, modified_at) select 1, holder_id,"
+        " reason, situation, state, opened_at, respond_by, reported_at, slot, created_at, modified_at) select 1, holder_id,"
         " {account}, 'i', id, end_to_end_id, 1, 0, 'fraud', 'scam', 'open', now(), now(), now(), 1, now(), now() from transfer",
     ],
     ids=["block", "infraction"],

@@ -148,7 +148,7 @@ async def test_a_transfer_settles_once_by_its_amount(attacker: "Connection", ser
         {"cause_kind": "deposit", "cause_state": "MADE"},
         {"cause_kind": "movement", "cause_state": "POSTED"},
         {"cause_kind": "adjustment", "cause_state": "settlement"},
-        {"cause_kind": "block_step", "cause_state": "let_go"},
+        {"cause_kind": "block_step", "cause_state": "hold_ended"},
     ):
         other = entry("reserved", "settlement", 500, transfer_id=sent_id, **odd)
         await refuse(attacker, f"with x as ({other}), y as ({end_order(sent_id)}) {settle}")

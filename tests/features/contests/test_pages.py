@@ -192,7 +192,7 @@ async def test_operators_see_blocks_by_kind(service: Service, caller: Caller, co
     told = await _contest(service, caller, "I1")
     terms = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=70_000, held_cents=0)
     other = structs.replace(terms, reference="SEC-1", kind="security", wanted_cents=5)
-    blocks = BlockReport(report_id="B1", party=told.party, blocks=(terms, other), told_at=service.clock.now())
+    blocks = BlockReport(report_id="B1", party=told.party, blocks=(terms, other), reported_at=service.clock.now())
     assert await take_reports(service.context, [blocks]) == 1
     operator = console.nobody.of(await sign_in(console, "operator"))
     page = (await operator.get("/blocks")).content.decode()

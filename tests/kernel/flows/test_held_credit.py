@@ -175,7 +175,7 @@ async def test_only_the_institution_gives_it_back(service: Service, caller: Call
     # A block is reported with its credit, and by nothing else.
     terms = BlockTerms(reference=report.end_to_end_id, kind="precautionary", wanted_cents=0, held_cents=0)
     service.clock.advance(seconds=1)
-    told = BlockReport(report_id="b1", party=report.credit_party, blocks=(terms,), told_at=service.clock.now())
+    told = BlockReport(report_id="b1", party=report.credit_party, blocks=(terms,), reported_at=service.clock.now())
     assert await take_reports(service.context, [told]) == 1
     assert await kept_reasons(service) == ["contradiction"]
     assert await blocks(service) == [("open", PAID_CENTS)]
@@ -192,7 +192,7 @@ async def _owe_and_release(service: Service, caller: Caller) -> None:
     party = credit_report(service).credit_party
     assert await take_reports(service.context, [movement_report(service, "M1", amount_cents=300, party=party)]) == 1
     court = BlockTerms(reference="J1", kind="judicial", wanted_cents=200, held_cents=200)
-    told = BlockReport(report_id="b1", party=party, blocks=(court,), told_at=service.clock.now())
+    told = BlockReport(report_id="b1", party=party, blocks=(court,), reported_at=service.clock.now())
     await take_reports(service.context, [told])
     report = credit_report(service, amount_cents=PAID_CENTS)
     await take(service, held(report))

@@ -254,7 +254,7 @@ def _receive_movement(amount_cents: int) -> Callable[[Shop], Awaitable[Act]]:
 async def _receive_blocks(shop: Shop) -> Act:
     terms = BlockTerms(reference=shop.name(), kind="judicial", wanted_cents=100, held_cents=90)
     party = structs.replace(credit_report(shop.service).credit_party, key=None)
-    report = BlockReport(report_id=shop.name(), party=party, blocks=(terms,), told_at=shop.service.clock.now())
+    report = BlockReport(report_id=shop.name(), party=party, blocks=(terms,), reported_at=shop.service.clock.now())
 
     async def act() -> object:
         await receive_blocks(shop.context, report)

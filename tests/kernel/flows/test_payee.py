@@ -248,4 +248,4 @@ async def test_the_schema_keeps_it_and_takes_none_of_what_has_not_settled(shop: 
     await shop.move_orders(minutes=1)
     assert len(await shop.live.fetch("select from settled_payee")) == 1
     with pytest.raises(asyncpg.PostgresError):
-        await shop.live.execute_as_owner("update settled_payee set told_at = now()")
+        await shop.live.execute_as_owner("update settled_payee set reported_at = now()")

@@ -44,12 +44,14 @@ def terms(held_cents: int, wanted_cents: int | None = None, reference: str = "J1
     return structs.replace(told, **changes)
 
 
-def block_report(service: Service, *blocks: BlockTerms, told_at: datetime | None = None, **changes: Any) -> BlockReport:
+def block_report(
+    service: Service, *blocks: BlockTerms, reported_at: datetime | None = None, **changes: Any
+) -> BlockReport:
     report = BlockReport(
         report_id=service.context.entropy.token(12),
         party=credit_report(service).credit_party,
         blocks=blocks,
-        told_at=told_at or service.clock.now(),
+        reported_at=reported_at or service.clock.now(),
     )
     return structs.replace(report, **changes)
 
@@ -131,15 +133,15 @@ async def test_one_report_may_split_a_block_and_end_many(service: Service, calle
 
 async def test_the_later_word_counts_in_whatever_order_both_come(service: Service, caller: Caller) -> None:
     now = service.clock.now()
-    later = block_report(service, terms(100), told_at=now + timedelta(minutes=1))
-    earlier = block_report(service, terms(700), told_at=now)
+    later = block_report(service, terms(100), reported_at=now + timedelta(minutes=1))
+    earlier = block_report(service, terms(700), reported_at=now)
     for report in (later, earlier, later, earlier):
         await take_reports(service.context, [report])
         assert (await funds(service, caller))[2] == 100
     # A block that ended before its beginning was reported.
-    ended = block_report(service, terms(0, reference="J2"), told_at=now + timedelta(minutes=1))
+    ended = block_report(service, terms(0, reference="J2"), reported_at=now + timedelta(minutes=1))
     await take_reports(service.context, [ended])
-    await take_reports(service.context, [block_report(service, terms(10, reference="J2"), told_at=now)])
+    await take_reports(service.context, [block_report(service, terms(10, reference="J2"), reported_at=now)])
     assert (await funds(service, caller))[2] == 100
     assert await kept(service) == []
     await check_books(service)
@@ -263,11 +265,11 @@ async def test_whatever_the_order_the_books_have_what_the_institution_has(
         match deed:
             case "tell":
                 # Some are reported in another order than they happened.
-                told_at = bank.clock.now() + timedelta(seconds=10 * apart)
+                reported_at = bank.clock.now() + timedelta(seconds=10 * apart)
                 told = terms(cents, 900, f"{number}{name}")
-                await take_reports(bank.context, [block_report(bank, told, told_at=told_at, party=party)])
-                if name not in last_told or told_at > last_told[name][0]:
-                    last_told[name] = told_at, cents
+                await take_reports(bank.context, [block_report(bank, told, reported_at=reported_at, party=party)])
+                if name not in last_told or reported_at > last_told[name][0]:
+                    last_told[name] = reported_at, cents
             case "come":
                 await receive_credit(bank.context, credit_report(bank, amount_cents=cents, account_number=number))
                 there_cents += cents

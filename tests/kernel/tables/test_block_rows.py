@@ -27,7 +27,7 @@ def block(cents: int = 100, covered_cents: int | None = None, *, kind: str = "ju
           state: str = "open", reference: str = "J1") -> str:  # fmt: skip
     covered = cents if covered_cents is None else covered_cents
     return f"""
-        insert into block (id, holder_id, kind, reference, wanted_cents, held_cents, covered_cents, source, state, told_at,
+        insert into block (id, holder_id, kind, reference, wanted_cents, held_cents, covered_cents, source, state, reported_at,
             created_at, modified_at)
         values (7, 1, '{kind}', '{reference}', {cents if wanted_cents is None else wanted_cents}, {cents}, {covered}, 'r',
             '{state}', now(), now(), now())
@@ -89,7 +89,7 @@ async def test_what_is_blocked_leaves_its_block_as_it_came(attacker: Connection,
         back,
         together(step(40, "released", SECOND), then=back),
         together("update block set held_cents = 60, covered_cents = 60", then=back),
-        together("update block set held_cents = 60, covered_cents = 60", step(40, "let_go", SECOND), then=back),
+        together("update block set held_cents = 60, covered_cents = 60", step(40, "hold_ended", SECOND), then=back),
         together("update block set covered_cents = 60", step(40, "released", SECOND), then=back),
         together(
             "update block set held_cents = 60, covered_cents = 60",

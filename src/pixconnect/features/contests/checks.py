@@ -128,8 +128,8 @@ BLOCKS: Final = (
         broken="""
             select told.holder_id, array['infraction ' || told.id] as ids,
                 format('%s %s %s, by %s, told %s', said ->> 'amount', said ->> 'reason', said ->> 'situation',
-                    block.respond_by, block.told_at) as expected,
-                format('%s %s %s, by %s, told %s', amount_cents, told.reason, situation, told.respond_by, told.told_at)
+                    block.respond_by, block.reported_at) as expected,
+                format('%s %s %s, by %s, told %s', amount_cents, told.reason, situation, told.respond_by, told.reported_at)
                     as found,
                 told.modified_at as since
             from (select * from infraction where holder_id between $1 and $2) as told
@@ -146,18 +146,18 @@ BLOCKS: Final = (
                 or case when words is null and told.state in ('taken', 'released') then false
                     else said is not null and said ->> 'words' is distinct from words end
                 -- A report of its block may be later.
-                or told.told_at > block.told_at
-                or told.told_at = block.told_at and told.respond_by <> block.respond_by
+                or told.reported_at > block.reported_at
+                or told.reported_at = block.reported_at and told.respond_by <> block.respond_by
                 or told.state = 'open' and defence is null and remind_at is null
                     and told.modified_at < told.respond_by - interval '6 hours'
             union all
-            select holder_id, array[kind || ' ' || id], 'by ' || modified_at, 'told ' || told_at, modified_at
+            select holder_id, array[kind || ' ' || id], 'by ' || modified_at, 'told ' || reported_at, modified_at
             from (
-                select holder_id, 'infraction' as kind, id, modified_at, told_at from infraction
+                select holder_id, 'infraction' as kind, id, modified_at, reported_at from infraction
                 union all
-                select holder_id, 'block', id, modified_at, told_at from block
+                select holder_id, 'block', id, modified_at, reported_at from block
             ) as each
-            where holder_id between $1 and $2 and told_at > modified_at + interval '1 day' and {runs_on}
+            where holder_id between $1 and $2 and reported_at > modified_at + interval '1 day' and {runs_on}
         """,
         meaning="the holder answers too late or about something else, or later words of the institution are passed over",
     ),

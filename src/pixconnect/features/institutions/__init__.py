@@ -53,7 +53,7 @@ FEATURE: Final = Feature(
     event_families=("kernel.rules.charge_payment:FAMILIES",),
     text_columns="""
 account_alarm,kind,none
-account_alarm,said ended_by,operator
+account_alarm,observation ended_by,operator
 callback_key,key_identifier profile public_pem private_sealed,none
 charge_change,asked_by,asked
 charge_change,contents,charge_text

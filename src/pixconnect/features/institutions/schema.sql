@@ -280,7 +280,7 @@ create table account_alarm (
     id bigint generated always as identity not null,
     institution_id smallint not null,
     kind text collate "C" not null,
-    said text not null,
+    observation text not null,
     noticed_at timestamp with time zone not null,
     ended_at timestamp with time zone,
     ended_by text,
@@ -289,7 +289,7 @@ create table account_alarm (
     constraint account_alarm_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
     constraint account_alarm_kind_check check (kind in ('strays', 'drain')),
     constraint account_alarm_noticed_at_check check (isfinite(noticed_at)),
-    constraint account_alarm_said_check check (length(said) >= 1 and length(said) <= 1000),
+    constraint account_alarm_observation_check check (length(observation) >= 1 and length(observation) <= 1000),
     constraint an_alarm_is_ended_by_somebody check ((ended_at is null) = (ended_by is null)),
     constraint account_alarm_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
@@ -299,7 +299,7 @@ comment on column account_alarm.id is 'Counts up.';
 comment on column account_alarm.institution_id is 'The account.';
 comment on column account_alarm.kind is
     'Strays: sends that this service did not order; drain: a large part of the balance left within an hour.';
-comment on column account_alarm.said is 'The observation, in words.';
+comment on column account_alarm.observation is 'The observation, in words.';
 comment on column account_alarm.noticed_at is 'When, in service time; earlier observations raise no further alarm.';
 comment on column account_alarm.ended_at is
     'When an operator resumed the account, in real time; null while it is paused by it.';
@@ -320,7 +320,7 @@ begin
     if not found then
         return false;
     end if;
-    insert into account_alarm (institution_id, kind, said, noticed_at) values (account_id, what, words, at)
+    insert into account_alarm (institution_id, kind, observation, noticed_at) values (account_id, what, words, at)
         on conflict do nothing;
     return true;
 end $function$;

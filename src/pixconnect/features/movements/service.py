@@ -89,7 +89,7 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
     institution_id: int | None
     report_id: str
     blocks: tuple[BlockTerms, ...]
-    told_at: datetime
+    reported_at: datetime
 
 
 async def find_holder(context: Writer, party: Party) -> int | None:
@@ -268,7 +268,7 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
             institution_id=source.account_id,
             report_id=report.report_id,
             blocks=report.blocks,
-            told_at=report.told_at,
+            reported_at=report.reported_at,
         )
         misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
     for misfit in misfits:
@@ -292,12 +292,12 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
         for terms in told.blocks:
             name = (told.institution_id, terms.reference)
             block = work.claim(HeldBlocks).open.find(told.holder_id, terms.reference) or known.get(name)
-            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.told_at)
+            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.reported_at)
             if misfit is None and terms.wanted_cents == 0 and name in contested:
                 misfit = _UNDECIDED
             if misfit is not None:
                 misfits.append(misfit)
-            elif block is None or (told.told_at > block.told_at and block.state == "open"):
+            elif block is None or (told.reported_at > block.reported_at and block.state == "open"):
                 known[name] = _report_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()
@@ -313,8 +313,8 @@ def _report_block(
     """Open or change a block as reported, and cover or release the difference."""
     blocks = work.claim(HeldBlocks)
     if block is not None:
-        return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.told_at, work.now))
+        return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.reported_at, work.now))
     opened = block_rules.open_block(
-        terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.told_at, work.now
+        terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.reported_at, work.now
     )
     return blocks.hold(None, opened)

@@ -53,7 +53,7 @@ class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
     party: Party
     blocks: tuple[BlockTerms, ...]
     """The reported blocks in their present state: one may have split in two, and many may have ended."""
-    told_at: datetime
+    reported_at: datetime
     """When it was reported. Of two reports the later one counts, in any order."""
 
 
@@ -101,7 +101,7 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     """The amount that the institution wants to block: after a return of less than was contested, the rest."""
     held_cents: int
     taken: tuple[TakenPart, ...]
-    told_at: datetime
+    reported_at: datetime
     until: datetime | None = None
 
 

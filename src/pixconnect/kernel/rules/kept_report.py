@@ -202,7 +202,7 @@ def fingerprint(kept: Kept, reason: Reason) -> bytes:
     """Hash a report's subject and contents, so that every repetition has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
     # A repetition may have another number and another time.
-    for passing in ("report_id", "reported_at", "settled_at", "told_at"):
+    for passing in ("report_id", "reported_at", "settled_at"):
         said.pop(passing, None)
     # Added later: a report without parts keeps its earlier fingerprint.
     if said.get("parts") is None:
@@ -268,8 +268,8 @@ def _find_fault_of_movement(report: MovementReport) -> str | None:
 
 
 def _find_fault_of_blocks(report: BlockReport) -> str | None:
-    if report.told_at.tzinfo is None:
-        return "told_at: must have a time zone"
+    if report.reported_at.tzinfo is None:
+        return "reported_at: must have a time zone"
     if not 0 < len(report.blocks) <= BLOCKS_MAX:
         return f"blocks: must be 1 to {BLOCKS_MAX}"
     if len({terms.reference for terms in report.blocks}) < len(report.blocks):
@@ -284,9 +284,9 @@ def _find_fault_of_infraction(report: InfractionReport) -> str | None:
         return f"end_to_end_id: must have {NAME_LENGTH} characters and begin with E"
     if report.words is not None and not 0 < len(report.words) <= WORDS_LENGTH_MAX:
         return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
-    instants = (report.opened_at, report.respond_by, report.told_at, *(part.settled_at for part in report.taken))
+    instants = (report.opened_at, report.respond_by, report.reported_at, *(part.settled_at for part in report.taken))
     if any(instant.tzinfo is None for instant in instants):
-        return "opened_at, respond_by, told_at, settled_at: must have a time zone"
+        return "opened_at, respond_by, reported_at, settled_at: must have a time zone"
     if report.state in {"open", "answered"} and report.wanted_cents == 0:
         return "wanted_cents: must not be zero for an undecided contest"
     for part in report.taken:

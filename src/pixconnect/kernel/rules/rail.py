@@ -303,11 +303,11 @@ class SettledItem(Struct, frozen=True, kw_only=True):
 
     id: str
     """The name in the query or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
-    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "let_go"]
+    kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "hold_ended"]
     """Orders and refunds went out, credits and returns came in; movements have no order here.
 
-    A suspect credit came in as held. Returned, it went out again (``let_go``); released, the credit itself came in at once.
-    Both have its ``end_to_end_id`` as their name, with the suffix ``/held`` or ``/let_go``.
+    A suspect credit came in as held. Returned, it went out again (``hold_ended``); released, the credit itself came in at once.
+    Both have its ``end_to_end_id`` as their name, with the suffix ``/held`` or ``/hold_ended``.
     """
     amount_cents: int
     settled_at: datetime

@@ -336,12 +336,12 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
 
 
 def announce_transfer(
-    transfer: Transfer, event_id: int, *, told_at: datetime | None = None, hold: CreditHold | None = None
+    transfer: Transfer, event_id: int, *, announced_at: datetime | None = None, hold: CreditHold | None = None
 ) -> Event:
     """Make the event of the state that a transfer has reached, or of its payer, of a person's action, or of its hold."""
-    name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
+    name = events.TOLD_LATER[transfer.direction] if announced_at else _EVENT_NAMES[transfer.direction, transfer.status]
     name = "transfer.in.held" if hold else name
-    at = told_at or transfer.modified_at
+    at = announced_at or transfer.modified_at
     payload = events.TransferPayload(
         id=transfer.id,
         external_id=transfer.external_id,
@@ -359,7 +359,7 @@ def announce_transfer(
 
 def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:
     """Make the event of a change without a new state: of the payer, or that a person must approve it."""
-    return announce_transfer(transfer, event_id, told_at=now)
+    return announce_transfer(transfer, event_id, announced_at=now)
 
 
 class TransferView(Struct, frozen=True, kw_only=True):

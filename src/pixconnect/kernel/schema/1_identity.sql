@@ -9,7 +9,7 @@ create type ledger_account as enum ('available', 'reserved', 'settlement', 'fund
 create type entry_cause as enum ('deposit', 'transfer', 'refund', 'movement', 'repayment', 'adjustment', 'block_step');
 create type cause_state as enum (
     'MADE', 'PROCESSING', 'CONFIRMED', 'RETURNED', 'ERROR', 'CANCELLED',
-    'POSTED', 'available', 'settlement', 'covered', 'released', 'held', 'let_go', 'taken'
+    'POSTED', 'available', 'settlement', 'covered', 'released', 'held', 'hold_ended', 'taken'
 );
 
 create table schema_version (

@@ -1115,9 +1115,9 @@ create table settled_payee (
     transfer_id bigint not null,
     holder_id bigint not null,
     payee jsonb not null,
-    told_at timestamp with time zone not null,
+    reported_at timestamp with time zone not null,
     constraint settled_payee_pkey primary key (transfer_id, holder_id),
-    constraint settled_payee_told_at_check check (isfinite(told_at)),
+    constraint settled_payee_reported_at_check check (isfinite(reported_at)),
     constraint settled_payee_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
 comment on table settled_payee is
@@ -1125,7 +1125,7 @@ comment on table settled_payee is
 comment on column settled_payee.transfer_id is 'The transfer.';
 comment on column settled_payee.holder_id is 'Its holder.';
 comment on column settled_payee.payee is 'The payee as reported then, as JSON; masked values keep their asterisks.';
-comment on column settled_payee.told_at is 'When it was reported, in service time.';
+comment on column settled_payee.reported_at is 'When it was reported, in service time.';
 create trigger check_settled_payee before insert on settled_payee for each row execute function check_settled_payee();
 create trigger keep_unless_erased before update on settled_payee for each row execute function keep_unless_erased('payee');
 create trigger settled_payee_is_append_only before delete or truncate on settled_payee for each statement execute function
@@ -3067,7 +3067,7 @@ create table block (
     until timestamp with time zone,
     source text not null,
     state text collate "C" not null,
-    told_at timestamp with time zone not null,
+    reported_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
     modified_at timestamp with time zone not null,
     constraint block_pkey primary key (id, holder_id),
@@ -3080,7 +3080,7 @@ create table block (
     constraint block_respond_by_check check (isfinite(respond_by)),
     constraint block_source_check check (length(source) >= 1 and length(source) <= 255),
     constraint block_state_check check (state in ('open', 'ended')),
-    constraint block_told_at_check check (isfinite(told_at)),
+    constraint block_reported_at_check check (isfinite(reported_at)),
     constraint block_until_check check (isfinite(until)),
     constraint covered_within_held check (0 <= covered_cents and covered_cents <= held_cents and held_cents <= wanted_cents and
         wanted_cents <= 999999999999),
@@ -3112,7 +3112,7 @@ comment on column block.respond_by is
 comment on column block.until is 'When the block ends by itself, as reported; null if not reported.';
 comment on column block.source is 'The report with its present state.';
 comment on column block.state is 'Whether it is open, or ended.';
-comment on column block.told_at is 'The date of the institution''s report: an older report changes nothing.';
+comment on column block.reported_at is 'The date of the institution''s report: an older report changes nothing.';
 comment on column block.created_at is 'When it was written, in service time.';
 comment on column block.modified_at is 'When it last changed, in service time.';
 create index block_of_transfer on block (transfer_id, holder_id) where state = 'open' and transfer_id is not null;
@@ -3136,7 +3136,7 @@ create constraint trigger check_suspect_credit after update on transfer deferrab
 create trigger keep_block before update on block for each row when (old.state = 'ended' or old.transfer_id is distinct from
     new.transfer_id and old.transfer_id is not null) execute function refuse_row('a_block_ends_once',
     'block %s of holder %s has ended, or is of another Pix', 'id', 'holder_id');
-grant insert, select, update (transfer_id, wanted_cents, held_cents, covered_cents, respond_by, until, source, state, told_at,
+grant insert, select, update (transfer_id, wanted_cents, held_cents, covered_cents, respond_by, until, source, state, reported_at,
     modified_at) on table block to pixconnect_service;
 
 create function is_blocked(paid_id bigint, paid_holder_id bigint) returns boolean language sql stable set search_path to
@@ -3170,7 +3170,7 @@ begin
     ) or block.covered_cents <> (
         select sum(case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end)
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
-    ) or (block.kind = 'precautionary') <> (made.kind in ('held', 'let_go'))
+    ) or (block.kind = 'precautionary') <> (made.kind in ('held', 'hold_ended'))
         or made.kind = 'held' and not exists (
             select from transfer
             where transfer.id = block.transfer_id and transfer.holder_id = block.holder_id and transfer.direction = 'IN'
@@ -3210,7 +3210,7 @@ create table block_step (
     constraint block_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint block_step_created_at_check check (isfinite(created_at)),
     constraint block_step_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint block_step_kind_check check (kind in ('covered', 'released', 'held', 'let_go', 'taken')),
+    constraint block_step_kind_check check (kind in ('covered', 'released', 'held', 'hold_ended', 'taken')),
     constraint only_a_refund_takes check ((kind = 'taken') = (refund_id is not null)),
     constraint block_step_block_id_holder_id_fkey foreign key (block_id, holder_id) references block(id, holder_id),
     constraint block_step_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
@@ -3237,7 +3237,7 @@ insert into allowed_posting (kind, direction, is_book, status, debit_account, cr
     ('block_step', 'IN', false, 'covered', 'available', 'blocked'),
     ('block_step', 'OUT', false, 'released', 'blocked', 'available'),
     ('block_step', 'IN', false, 'held', 'settlement', 'blocked'),
-    ('block_step', 'OUT', false, 'let_go', 'blocked', 'settlement'),
+    ('block_step', 'OUT', false, 'hold_ended', 'blocked', 'settlement'),
     ('block_step', 'OUT', false, 'taken', 'blocked', 'available');
 
 create view block_step_facts as
@@ -3341,7 +3341,7 @@ create table infraction (
     state text collate "C" not null,
     opened_at timestamp with time zone not null,
     respond_by timestamp with time zone not null,
-    told_at timestamp with time zone not null,
+    reported_at timestamp with time zone not null,
     defence text,
     defended_at timestamp with time zone,
     defence_state text collate "C",
@@ -3373,7 +3373,7 @@ create table infraction (
     constraint infraction_slot_check check (slot >= 0 and slot <= 255),
     constraint infraction_state_check check (state in ('open', 'answered', 'taken', 'released')),
     constraint infraction_taken_cents_check check (taken_cents >= 0 and taken_cents <= 999999999999),
-    constraint infraction_told_at_check check (isfinite(told_at)),
+    constraint infraction_reported_at_check check (isfinite(reported_at)),
     constraint infraction_words_check check (length(words) >= 1 and length(words) <= 2000),
     constraint reminded_before_it_is_over check (respond_by - remind_at = any (array[interval '48 hours', interval '24 hours',
         interval '6 hours'])),
@@ -3402,7 +3402,7 @@ comment on column infraction.words is 'The payer''s words; null if the instituti
 comment on column infraction.state is 'How far it is; released and taken are its ends.';
 comment on column infraction.opened_at is 'When it was opened, by the institution''s clock.';
 comment on column infraction.respond_by is 'Until when the holder can answer, by the institution''s clock.';
-comment on column infraction.told_at is
+comment on column infraction.reported_at is
     'The date of the institution''s report: an older report changes nothing.';
 comment on column infraction.defence is 'The holder''s answer; null without one.';
 comment on column infraction.defended_at is 'When the holder answered, in service time.';
@@ -3432,7 +3432,7 @@ create trigger keep_infraction before update on infraction for each row when ((o
     'answered')) or old.modified_at > (clock_timestamp() - '1826 days'::interval)) is not false or old.defence_state = 'sent'
     and new.defence_state <> 'sent') execute function refuse_row('an_infraction_goes_on',
     'infraction %s of holder %s does not go back from %s, and its answer is not changed', 'id', 'holder_id', 'state');
-grant insert, select, update (taken_cents, state, respond_by, told_at, defence, defended_at, defence_state, defence_refusal,
+grant insert, select, update (taken_cents, state, respond_by, reported_at, defence, defended_at, defence_state, defence_refusal,
     send_at, remind_at, modified_at) on table infraction to pixconnect_service;
 
 create function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) returns table(id bigint,

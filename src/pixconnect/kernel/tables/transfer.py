@@ -293,15 +293,15 @@ async def complete_payer(connection: Connection, transfer: Transfer, completed_a
 
 
 _INSERT_PAYEE: Final[LiteralString] = """
-    insert into settled_payee (transfer_id, holder_id, payee, told_at) values ($1, $2, $3, $4)
+    insert into settled_payee (transfer_id, holder_id, payee, reported_at) values ($1, $2, $3, $4)
 """
 
 
 async def insert_settled_payee(
-    connection: Connection, transfer_id: int, holder_id: int, payee: Party, told_at: datetime
+    connection: Connection, transfer_id: int, holder_id: int, payee: Party, reported_at: datetime
 ) -> None:
     """In the transaction in which its transfer settles."""
-    await connection.execute(_INSERT_PAYEE, transfer_id, holder_id, encode_party(payee), told_at)
+    await connection.execute(_INSERT_PAYEE, transfer_id, holder_id, encode_party(payee), reported_at)
 
 
 async def find_settled_payee(pool: Connection | Pool, transfer_id: int, holder_id: int) -> Party | None:

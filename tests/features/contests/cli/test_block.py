@@ -21,8 +21,8 @@ async def block_money(database: Addresses) -> None:
             structs.replace(court, reference=f"SEC-{number}", kind="security", wanted_cents=1, held_cents=0)
             for number in range(BLOCKS_COUNT)
         ]
-        party, told_at = credit_report(service).credit_party, service.clock.now()
-        report = BlockReport(report_id="B1", party=party, blocks=(court, *others), told_at=told_at)
+        party, reported_at = credit_report(service).credit_party, service.clock.now()
+        report = BlockReport(report_id="B1", party=party, blocks=(court, *others), reported_at=reported_at)
         await take_reports(service.context, [report])
 
 

@@ -76,7 +76,7 @@ def contest(shop: Shop, pix: ReceivedPix, name: str = "I1", **changes: Any) -> L
     listed = ListedContest(
         name=name, end_to_end_id=pix.end_to_end_id, amount_cents=pix.amount_cents, status="open", reason="fraud",
         situation="scam", words="it was not me", defence=None, opened_at=now, respond_by=now + timedelta(days=7),
-        told_at=now,
+        reported_at=now,
     )  # fmt: skip
     return structs.replace(listed, **changes)
 
@@ -138,7 +138,7 @@ async def test_once_released_it_is_free_and_an_old_list_changes_nothing(shop: Sh
     listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, listed)
     shop.live.clock.advance(days=1)
-    decided = structs.replace(listed, status="rejected", told_at=shop.live.clock.real_now())
+    decided = structs.replace(listed, status="rejected", reported_at=shop.live.clock.real_now())
     await look(shop, contests, decided)
     await look(shop, contests, listed)
     assert await funds(shop) == (PAID_CENTS, 0, 0)
@@ -156,7 +156,7 @@ async def test_a_return_is_known_by_either_list(shop: Shop, contests: FakeContes
     given = give_back(shop, pix, PAID_CENTS)
     if is_read_first:
         await shop.read()
-    accepted = structs.replace(listed, status="accepted", told_at=shop.live.clock.real_now())
+    accepted = structs.replace(listed, status="accepted", reported_at=shop.live.clock.real_now())
     await look(shop, contests, accepted, accepted)
     await shop.read()
     assert await funds(shop) == (0, 0, 0)
@@ -176,7 +176,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
     pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     shop.live.clock.advance(days=2)
-    accepted = structs.replace(listed, status="accepted", told_at=shop.live.clock.real_now())
+    accepted = structs.replace(listed, status="accepted", reported_at=shop.live.clock.real_now())
     await look(shop, contests, accepted)
     assert await funds(shop) == (0, PAID_CENTS, 0)
     (row,) = await shop.live.fetch("select id, state, respond_by <= now() from infraction")
@@ -204,7 +204,9 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
 async def test_an_acceptance_without_money_ends_its_block_later(shop: Shop, contests: FakeContests) -> None:
     listed = contest(shop, await shop.receive(PAID_CENTS))
     shop.live.clock.advance(days=12)
-    await look(shop, contests, structs.replace(listed, status="accepted", told_at=listed.told_at + timedelta(days=3)))
+    await look(
+        shop, contests, structs.replace(listed, status="accepted", reported_at=listed.reported_at + timedelta(days=3))
+    )
     assert await funds(shop) == (PAID_CENTS, 0, 0)
     assert await told(shop) == [("opened", 0, 0), ("taken", 0, 0)]
     await check_books(shop.live)
@@ -216,7 +218,7 @@ async def test_of_two_contests_of_one_pix_a_return_is_one_ones(shop: Shop, conte
     await look(shop, contests, first, second)
     give_back(shop, pix, 400)
     shop.live.clock.advance(days=1)
-    ended = [structs.replace(one, status="accepted", told_at=shop.live.clock.real_now()) for one in (first, second)]
+    ended = [structs.replace(one, status="accepted", reported_at=shop.live.clock.real_now()) for one in (first, second)]
     await look(shop, contests, *ended)
     rows = await shop.live.fetch("select name, state, taken_cents from infraction order by name")
     assert [tuple(row) for row in rows] == [("I1", "taken", 400), ("I2", "open", 0)]
@@ -235,8 +237,8 @@ async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: Fak
     if not covered_cents:
         court = reports.BlockTerms(reference="court", kind="judicial", wanted_cents=PAID_CENTS, held_cents=PAID_CENTS)
         own = (await shop.context.directory.read_account(shop.account.house_id)).party
-        told_at = shop.live.clock.real_now()
-        report = reports.BlockReport(report_id="court", party=own, blocks=(court,), told_at=told_at)
+        reported_at = shop.live.clock.real_now()
+        report = reports.BlockReport(report_id="court", party=own, blocks=(court,), reported_at=reported_at)
         await receive_blocks(shop.at, report)
     first, second = contest(shop, pix, amount_cents=400), contest(shop, pix, "I2", amount_cents=400)
     await look(shop, contests, first, second)
@@ -244,7 +246,7 @@ async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: Fak
     give_back(shop, pix, 400)
     # The return may belong to either contest: one of the two must give way.
     await shop.read()
-    accepted = structs.replace(second, status="accepted", told_at=shop.live.clock.real_now())
+    accepted = structs.replace(second, status="accepted", reported_at=shop.live.clock.real_now())
     await look(shop, contests, first, accepted)
     rows = await shop.live.fetch(
         "select reference, state, held_cents, covered_cents from block where kind = 'med' order by reference"
@@ -308,9 +310,9 @@ async def test_contradictions_and_late_words_are_kept(shop: Shop, contests: Fake
     await look(shop, contests, structs.replace(listed, amount_cents=500))
     assert await kept(shop) == ["infraction changed_repeat"]
     shop.live.clock.advance(days=1)
-    await look(shop, contests, structs.replace(listed, status="rejected", told_at=shop.live.clock.real_now()))
+    await look(shop, contests, structs.replace(listed, status="rejected", reported_at=shop.live.clock.real_now()))
     shop.live.clock.advance(days=1)
-    await look(shop, contests, structs.replace(listed, told_at=shop.live.clock.real_now()))
+    await look(shop, contests, structs.replace(listed, reported_at=shop.live.clock.real_now()))
     assert sorted(await kept(shop)) == ["infraction changed_repeat", "infraction contradiction"]
     assert await funds(shop) == (PAID_CENTS, 0, 0)
     await check_books(shop.live)

@@ -165,16 +165,16 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     assert await funds(service, caller) == (0, 700, 0, 0)
     # Received money is blocked there, up to the rest, and taken too.
     await receive(service)
-    at = taken.told_at + timedelta(days=1)
+    at = taken.reported_at + timedelta(days=1)
     rest = BlockTerms(reference="I1", kind="med", wanted_cents=700, held_cents=700)
-    await tell(service, BlockReport(report_id="b", party=report.party, blocks=(rest,), told_at=at))
+    await tell(service, BlockReport(report_id="b", party=report.party, blocks=(rest,), reported_at=at))
     assert await funds(service, caller) == (300, 700, 700, 0)
     more = TakenPart(return_id=return_id(service), amount_cents=700, settled_at=at)
     await tell(
         service,
         structs.replace(
             taken, report_id="m", taken=(*taken.taken, more), wanted_cents=0, held_cents=0,
-            told_at=at + timedelta(days=1),
+            reported_at=at + timedelta(days=1),
         ),
     )  # fmt: skip
     assert await funds(service, caller) == (300, 700, 0, 0)
@@ -202,7 +202,7 @@ async def test_in_whatever_order_and_how_often_its_words_come_each_step_is_taken
         paid = await receive(service)
         opened = infraction_report(service, paid, name=f"I{number}", amount_cents=600, wanted_cents=600, held_cents=600)
         answered = structs.replace(
-            opened, report_id=f"a{number}", state="answered", told_at=opened.told_at + timedelta(hours=1)
+            opened, report_id=f"a{number}", state="answered", reported_at=opened.reported_at + timedelta(hours=1)
         )
         told = [opened, answered, decided(service, opened, 600)]
         await tell(service, *(told[place] for place in order), *told)
@@ -277,8 +277,8 @@ async def test_a_late_decision_covers_the_block_that_it_took_money_from(service:
     assert await funds(service, caller) == (1_500, 0, 500, 0)
     # The younger report of the block comes first, so the decision does not change the block.
     rest = BlockTerms(reference="I2", kind="med", wanted_cents=50, held_cents=50)
-    told_at = second.told_at + timedelta(days=9)
-    await tell(service, BlockReport(report_id="b", party=second.party, blocks=(rest,), told_at=told_at))
+    reported_at = second.reported_at + timedelta(days=9)
+    await tell(service, BlockReport(report_id="b", party=second.party, blocks=(rest,), reported_at=reported_at))
     await tell(service, decided(service, second, 400))
     assert await funds(service, caller) == (1_150, 0, 450, 0)
     await check_books(service)
@@ -304,7 +304,7 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
     other = credit_report(service, account_number="2").credit_party
     known = infraction_report(service, paid, name="I0", amount_cents=100, wanted_cents=100, held_cents=100)
     await tell(service, known)
-    later = dict(told_at=known.told_at + timedelta(hours=1), report_id="l")
+    later = dict(reported_at=known.reported_at + timedelta(hours=1), report_id="l")
     for number, (report, said) in enumerate(
         (
             (infraction_report(service, paid, party=other), "contradiction"),
@@ -330,7 +330,7 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
         wanted_cents = 100 if state == "open" else 0
         told = structs.replace(
             known, state=state, wanted_cents=wanted_cents, held_cents=0, report_id=state,
-            told_at=known.told_at + timedelta(days=9),
+            reported_at=known.reported_at + timedelta(days=9),
         )  # fmt: skip
         await tell(service, told)
         count += 1
@@ -342,7 +342,9 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
 async def test_a_contest_before_its_credit_is_followed_later(service: Service, caller: Caller) -> None:
     paid = credit_report(service, amount_cents=PAID_CENTS)
     opened = infraction_report(service, paid.end_to_end_id)
-    answered = structs.replace(opened, report_id="a", state="answered", told_at=opened.told_at + timedelta(hours=1))
+    answered = structs.replace(
+        opened, report_id="a", state="answered", reported_at=opened.reported_at + timedelta(hours=1)
+    )
     # However often it is reported, also with the first step of the payment.
     for _ in range(5):
         assert await take_reports(service.context, [opened, answered]) == 0
@@ -391,7 +393,9 @@ async def test_a_block_of_an_undecided_contest_ends_with_it_alone(service: Servi
     ended = BlockTerms(reference="I1", kind="med", wanted_cents=0, held_cents=0)
     await tell(
         service,
-        BlockReport(report_id="b", party=report.party, blocks=(ended,), told_at=report.told_at + timedelta(hours=1)),
+        BlockReport(
+            report_id="b", party=report.party, blocks=(ended,), reported_at=report.reported_at + timedelta(hours=1)
+        ),
     )
     assert await kept(service) == ["block contradiction"]
     assert (await funds(service, caller))[2] == PAID_CENTS
@@ -417,7 +421,9 @@ async def test_an_answer_under_way_at_the_decision_gets_an_end(service: Service,
     assert await _answer_state(service) == ("refused", infraction_rules.UNHEARD)
     # It is not sent any more. A report that the institution has it may come after its decision.
     assert await defence_usecases.do_due(service.context, range(256), 10) == 0
-    answered = structs.replace(report, report_id="a1", state="answered", told_at=report.told_at + timedelta(hours=1))
+    answered = structs.replace(
+        report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1)
+    )
     await tell(service, answered)
     assert await _answer_state(service) == ("sent", None)
     assert await kept(service) == []
@@ -435,7 +441,9 @@ async def test_a_refused_answer_may_be_given_at_the_institution(service: Service
     )
     await service.context.writes.submit(defence_usecases.ANSWER_INFRACTIONS, refused)
     assert await _answer_state(service) == ("refused", "not today")
-    answered = structs.replace(report, report_id="a1", state="answered", told_at=report.told_at + timedelta(hours=1))
+    answered = structs.replace(
+        report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1)
+    )
     await tell(service, answered)
     assert await _answer_state(service) == ("sent", None)
 

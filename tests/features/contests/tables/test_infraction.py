@@ -21,7 +21,7 @@ async def test_of_two_accounts_with_the_same_name_only_the_undecided_one_is_foun
     await service.execute_as_owner(
         "set search_path = pixconnect; set session_replication_role = replica;"
         "insert into infraction (id, holder_id, institution_id, name, transfer_id, end_to_end_id, amount_cents, taken_cents,"
-        " reason, situation, state, opened_at, respond_by, told_at, slot, created_at, modified_at)"
+        " reason, situation, state, opened_at, respond_by, reported_at, slot, created_at, modified_at)"
         f" values {rows}; set session_replication_role = origin"
     )
     async with service.context.pool.acquire() as connection:

@@ -118,7 +118,7 @@ async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
     await shop.read()
     court = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=20_000, held_cents=9_950)
     party = (await shop.context.directory.read_account(shop.account.house_id)).party
-    report = BlockReport(report_id="B1", party=party, blocks=(court,), told_at=shop.live.clock.now())
+    report = BlockReport(report_id="B1", party=party, blocks=(court,), reported_at=shop.live.clock.now())
     await receive_blocks(shop.at, report)
     # Only half of the fee is available, and the rest is owed: a block is not used for it.
     fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
@@ -139,7 +139,7 @@ async def test_a_balance_without_what_is_blocked_closes_the_day_with_it(shop: Sh
     first, maria = to_day(shop.live.clock.real_now()), as_operator(shop.live.context)
     court = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=3_000, held_cents=3_000)
     party = (await shop.context.directory.read_account(shop.account.house_id)).party
-    report = BlockReport(report_id="B1", party=party, blocks=(court,), told_at=shop.live.clock.now())
+    report = BlockReport(report_id="B1", party=party, blocks=(court,), reported_at=shop.live.clock.now())
     await receive_blocks(shop.at, report)
     fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
     content = write(first, "100.00", "69.00", fee)

@@ -41,7 +41,7 @@ async def tell(shop: Shop, cents: int) -> None:
         report_id=shop.live.context.entropy.token(12),
         party=credit_report(shop.live).credit_party,
         blocks=(terms,),
-        told_at=shop.live.clock.now(),
+        reported_at=shop.live.clock.now(),
     )
     await receive_blocks(shop.at, report)
 
@@ -103,7 +103,7 @@ async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movem
         give_back(shop, pix, 15_00)
         await shop.read()
         shop.live.clock.advance(days=91)
-        await look_at(shop, contests, structs.replace(accepted, told_at=shop.live.clock.real_now()))
+        await look_at(shop, contests, structs.replace(accepted, reported_at=shop.live.clock.real_now()))
         assert await funds(shop) == (125_00, 0, 100_00)
         shop.live.clock.advance(days=5)
         for _ in range(2):

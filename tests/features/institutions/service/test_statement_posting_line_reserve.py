@@ -161,7 +161,7 @@ async def test_only_what_waits_is_reserved_for(shop: Shop) -> None:
         line = "null" if line_id is None else f"'{line_id}'"
         return f"""
             insert into block (id, holder_id, institution_id, kind, reference, line_id, wanted_cents, held_cents, covered_cents,
-                source, state, told_at, created_at, modified_at)
+                source, state, reported_at, created_at, modified_at)
             values (7, {holder_id}, {account_id}, '{kind}', 'r', {line}, {cents}, {cents}, 0, 'r', 'open', now(), now(), now())
         """
 

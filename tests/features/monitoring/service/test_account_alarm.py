@@ -64,8 +64,8 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     assert await read_state(watched) == "active"
     await steal(watched, 3)
     assert await read_state(watched) == "paused"
-    said = await describe_alarm(watched.live.context, watched.account.id)
-    assert said == "strays: 3 Pix left within an hour without an order here"
+    observation = await describe_alarm(watched.live.context, watched.account.id)
+    assert observation == "strays: 3 Pix left within an hour without an order here"
     with pytest.raises(errors.ServiceUnavailable, match="1 account at an institution is paused by an alarm"):
         await check_accounts(watched.context)
     # An operator must look; what they have seen does not pause it again, and the next three do.
@@ -114,8 +114,8 @@ async def test_more_than_half_of_what_was_there_in_an_hour_pauses_the_account(wa
     assert await read_state(watched) == "active"
     await send(watched, 100)
     assert await read_state(watched) == "paused"
-    (row,) = await watched.live.fetch("select kind, said from account_alarm")
-    assert (row["kind"], "200100 cents left within an hour, of 400000: more than" in row["said"]) == (
+    (row,) = await watched.live.fetch("select kind, observation from account_alarm")
+    assert (row["kind"], "200100 cents left within an hour, of 400000: more than" in row["observation"]) == (
         "drain",
         True,
     )
@@ -143,7 +143,7 @@ async def test_a_small_sum_or_a_slow_one_is_no_drain_and_the_share_is_an_option(
 async def test_the_service_pauses_by_an_alarm_alone_and_resumes_nothing(watched: Shop) -> None:
     for sql in (
         "update institution_account set state = 'paused'",
-        "insert into account_alarm (institution_id, kind, said, noticed_at) values (1, 'drain', 'x', now())",
+        "insert into account_alarm (institution_id, kind, observation, noticed_at) values (1, 'drain', 'x', now())",
         "update account_alarm set ended_at = now(), ended_by = 'ana'",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):

@@ -169,7 +169,7 @@ async def test_what_is_taken_by_hand_has_left_even_if_the_clock_was_ahead_before
     contested = await contest(sandbox, paid)
     await sandbox.control.call(commands.SET_OFFSET, timedelta())
     taken = await decide(sandbox, contested.name)
-    assert taken.told_at > contested.told_at
+    assert taken.reported_at > contested.reported_at
     assert await position(sandbox) == 0
 
 

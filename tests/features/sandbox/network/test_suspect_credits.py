@@ -91,7 +91,9 @@ async def _check_end(sandbox: Sandbox, held: CreditHeld, end: Report, verdict: V
     assert type(end) is (CreditReport if verdict == "release" else CreditCancelled)
     assert (end.end_to_end_id, end.amount_cents, end.txid) == (held.end_to_end_id, held.amount_cents, held.txid)
     credited = [("credit", "", 100)] if verdict == "release" else []
-    assert sorted(await items(sandbox)) == sorted([("held", "/held", 100), ("let_go", "/let_go", 100), *credited])
+    assert sorted(await items(sandbox)) == sorted(
+        [("held", "/held", 100), ("hold_ended", "/hold_ended", 100), *credited]
+    )
     assert await position(sandbox) == (100 if verdict == "release" else 0)
 
 

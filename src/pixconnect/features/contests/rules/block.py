@@ -5,7 +5,7 @@
     available  ──cover──►   blocked      the amount held there, as far as it is available here
     available  ◄──release── blocked
     settlement ──hold──►    blocked      a suspect credit, which is not available before its release
-    settlement ◄──let go──  blocked      released, and its transfer credits it then; or returned
+    settlement ◄──end──     blocked      the hold has ended: released, and its transfer credits it then; or returned
     available  ◄──take──    blocked      and goes at once with the refund that the institution made
 
 Only the institution's reports create, change or end a block. ``wanted`` is the amount it claims, ``held`` the amount it has
@@ -33,13 +33,13 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
 BlockState = Literal["open", "ended"]
-StepKind = Literal["covered", "released", "held", "let_go", "taken"]
+StepKind = Literal["covered", "released", "held", "hold_ended", "taken"]
 
 STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
     "covered": ("available", "blocked"),
     "released": ("blocked", "available"),
     "held": ("settlement", "blocked"),
-    "let_go": ("blocked", "settlement"),
+    "hold_ended": ("blocked", "settlement"),
     # Released first: the entry of the institution's refund follows.
     "taken": ("blocked", "available"),
 }
@@ -67,7 +67,7 @@ class Block(Struct, frozen=True, kw_only=True):
     source: str
     """The report with its present state."""
     state: BlockState
-    told_at: datetime
+    reported_at: datetime
     """The date of the institution's report: an older one changes nothing."""
     created_at: datetime
     modified_at: datetime
@@ -107,7 +107,7 @@ def open_block(
     holder_id: int,
     institution_id: int | None,
     source: str,
-    told_at: datetime,
+    reported_at: datetime,
     now: datetime,
 ) -> Block:
     """Make a newly reported block; nothing is covered yet."""
@@ -125,7 +125,7 @@ def open_block(
         source=source,
         # The first report may come after its end: reports come in any order.
         state="open" if terms.wanted_cents else "ended",
-        told_at=told_at,
+        reported_at=reported_at,
         created_at=now,
         modified_at=now,
     )
@@ -146,13 +146,13 @@ def open_line_block(block_id: int, holder_id: int, institution_id: int, line: tu
         held_cents=cents,
         source="statement",
         state="open",
-        told_at=now,
+        reported_at=now,
         created_at=now,
         modified_at=now,
     )
 
 
-def change_block(block: Block, terms: BlockTerms, source: str, told_at: datetime, now: datetime) -> Block:
+def change_block(block: Block, terms: BlockTerms, source: str, reported_at: datetime, now: datetime) -> Block:
     """Apply a later report; the covered amount changes by steps."""
     return structs.replace(
         block,
@@ -162,13 +162,13 @@ def change_block(block: Block, terms: BlockTerms, source: str, told_at: datetime
         until=terms.until,
         source=source,
         state="open" if terms.wanted_cents else "ended",
-        told_at=told_at,
+        reported_at=reported_at,
         modified_at=now,
     )
 
 
 def open_suspect_credit(
-    transfer: Transfer, block_id: int, until: datetime, source: str, told_at: datetime, now: datetime
+    transfer: Transfer, block_id: int, until: datetime, source: str, reported_at: datetime, now: datetime
 ) -> Block:
     """Make the block of a suspect credit; the whole Pix goes into it by one step."""
     return Block(
@@ -183,24 +183,24 @@ def open_suspect_credit(
         until=until,
         source=source,
         state="open",
-        told_at=told_at,
+        reported_at=reported_at,
         created_at=now,
         modified_at=now,
     )
 
 
-def end_suspect_credit(block: Block, source: str, told_at: datetime, now: datetime) -> Block:
+def end_suspect_credit(block: Block, source: str, reported_at: datetime, now: datetime) -> Block:
     """End a suspect credit's block, released or returned; a step moves its money."""
     errors.ensure(block.kind == "precautionary" and block.state == "open", block.state)
     return structs.replace(
-        block, wanted_cents=0, held_cents=0, state="ended", source=source, told_at=told_at, modified_at=now
+        block, wanted_cents=0, held_cents=0, state="ended", source=source, reported_at=reported_at, modified_at=now
     )
 
 
 def end_line_block(block: Block, now: datetime) -> Block:
     """End the block of a line that no longer waits; a step moves its money."""
     errors.ensure(block.line_id is not None and block.state == "open", block.state)
-    return structs.replace(block, wanted_cents=0, held_cents=0, state="ended", told_at=now, modified_at=now)
+    return structs.replace(block, wanted_cents=0, held_cents=0, state="ended", reported_at=now, modified_at=now)
 
 
 def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:
@@ -211,7 +211,7 @@ def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event
         transaction_identification=transfer.txid,
         external_id=charge and charge.external_id,
     )
-    return announce_transfer(transfer, event_id, told_at=block.created_at, hold=hold)
+    return announce_transfer(transfer, event_id, announced_at=block.created_at, hold=hold)
 
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:
@@ -221,7 +221,7 @@ def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) ->
     return structs.replace(block, covered_cents=covered_cents, modified_at=now)
 
 
-def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, told_at: datetime) -> Misfit | None:
+def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, reported_at: datetime) -> Misfit | None:
     """Find why a report of a block is implausible; an unknown block may have any state."""
     if block is None:
         # Reports about money alone need no earlier one.
@@ -234,12 +234,12 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, to
         explanation = f"the block {terms.reference} was {block.kind} of holder {block.holder_id} before"
         return Misfit(reason="changed_repeat", explanation=explanation)
     # An older report may contain any earlier state.
-    if told_at > block.told_at and block.state == "ended" and terms.wanted_cents:
+    if reported_at > block.reported_at and block.state == "ended" and terms.wanted_cents:
         return Misfit(
             reason="contradiction", explanation=f"the block {terms.reference} has ended, and is reported as open"
         )
     # It was never available, and goes as a whole: with the transfer that credits it, or with its return.
-    if told_at > block.told_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:
+    if reported_at > block.reported_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:
         explanation = f"the suspect credit {terms.reference} is held whole until it is released or returned"
         return Misfit(reason="contradiction", explanation=explanation)
     return None

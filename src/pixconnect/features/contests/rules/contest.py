@@ -47,7 +47,7 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     """The answer, sent by us or by a person at the institution."""
     opened_at: datetime
     respond_by: datetime
-    told_at: datetime
+    reported_at: datetime
     """When the institution last changed it."""
 
 
@@ -74,25 +74,25 @@ def report_contest(
     rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
     until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
     state: InfractionState = "answered" if contest.status == "answered" else "open"
-    held_cents, wanted_cents, told_at, respond_by = rest_cents, rest_cents, contest.told_at, contest.respond_by
+    held_cents, wanted_cents, reported_at, respond_by = rest_cents, rest_cents, contest.reported_at, contest.respond_by
     # A later state counts as reported later, even if the institution dates no change, or dates a return earlier.
     step = _STEPS[contest.status]
     if contest.status == "rejected":
         state, held_cents, wanted_cents = "released", 0, 0
     elif contest.status == "accepted":
         # Answers are no longer accepted; the money is blocked until it has gone.
-        respond_by = min(respond_by, contest.told_at)
+        respond_by = min(respond_by, contest.reported_at)
         if taken or now >= until:
             state, held_cents, step = "taken", 0, step + 1 + len(taken)
-            told_at = max(told_at, taken[-1].settled_at if taken else until)
+            reported_at = max(reported_at, taken[-1].settled_at if taken else until)
             began_at = taken[0].settled_at if taken else until
             ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
             # Later incoming money is blocked up to the rest, for this time only.
             if now >= ends_at:
-                wanted_cents, told_at = 0, max(told_at, ends_at)
-    told_at += timedelta(microseconds=step)
+                wanted_cents, reported_at = 0, max(reported_at, ends_at)
+    reported_at += timedelta(microseconds=step)
     return InfractionReport(
-        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(told_at.timestamp())}",
+        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(reported_at.timestamp())}",
         name=contest.name,
         party=party,
         end_to_end_id=contest.end_to_end_id,
@@ -106,7 +106,7 @@ def report_contest(
         wanted_cents=wanted_cents,
         held_cents=held_cents,
         taken=tuple(taken),
-        told_at=told_at,
+        reported_at=reported_at,
         until=until,
     )
 
@@ -124,7 +124,7 @@ def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequ
 def is_repetition(known: Infraction, report: InfractionReport) -> bool:
     """Whether a report contains nothing new: lists are read repeatedly."""
     return (
-        known.told_at >= report.told_at
+        known.reported_at >= report.reported_at
         and (known.state, known.amount_cents, known.end_to_end_id, known.reason)
         == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
         and known.taken_cents == sum(part.amount_cents for part in report.taken)

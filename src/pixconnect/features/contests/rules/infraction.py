@@ -78,9 +78,9 @@ class Infraction(Struct, frozen=True, kw_only=True):
     words: str | None
     state: InfractionState
     opened_at: datetime
-    """By the institution's clock, as ``respond_by`` and ``told_at`` are."""
+    """By the institution's clock, as ``respond_by`` and ``reported_at`` are."""
     respond_by: datetime
-    told_at: datetime
+    reported_at: datetime
     """The date of the institution's report: an older one changes nothing."""
     defence: str | None = None
     defended_at: datetime | None = None
@@ -138,7 +138,7 @@ def find_infraction_misfit(
     if changed is None and not known.is_open and _ORDER[report.state] == _ORDER[known.state] != 0:
         return None if report.state == known.state else _contradict(report, known)
     # A report of its continuation is older than its end, or is implausible.
-    goes_back = not known.is_open and report.state in {"open", "answered"} and report.told_at > known.told_at
+    goes_back = not known.is_open and report.state in {"open", "answered"} and report.reported_at > known.reported_at
     return changed or (_contradict(report, known) if goes_back else None)
 
 
@@ -168,7 +168,7 @@ def begin_infraction(
         state="open",
         opened_at=report.opened_at,
         respond_by=report.respond_by,
-        told_at=report.told_at,
+        reported_at=report.reported_at,
         remind_at=find_reminder(report.respond_by, now),
         slot=transfer.slot,
         created_at=now,
@@ -182,7 +182,7 @@ def find_reminder(respond_by: datetime, after: datetime) -> datetime | None:
 
 def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, now: datetime) -> Infraction:
     """Apply a report, as far as it advances the state: a step is never undone."""
-    is_later = report.told_at > infraction.told_at
+    is_later = report.reported_at > infraction.reported_at
     state = report.state if _ORDER[report.state] > _ORDER[infraction.state] else infraction.state
     respond_by = report.respond_by if is_later else infraction.respond_by
     is_asked = state == "open" and infraction.defence is None
@@ -194,7 +194,7 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
         state=state,
         taken_cents=infraction.taken_cents + taken_cents,
         respond_by=respond_by,
-        told_at=max(infraction.told_at, report.told_at),
+        reported_at=max(infraction.reported_at, report.reported_at),
         remind_at=find_reminder(respond_by, now) if is_asked else None,
         # Once it is decided, or the institution has an answer, nothing is sent any more.
         send_at=infraction.send_at if state == "open" else None,

@@ -148,7 +148,7 @@ class HeldBlocks(Claim):
     def release_suspect(self, ended: Block) -> None:
         """Release a suspect credit: its transfer credits it in the same statement, or it was returned."""
         self._count(ended.holder_id, -1)
-        self._step(ended, "let_go", ended.covered_cents)
+        self._step(ended, "hold_ended", ended.covered_cents)
 
     def end_line(self, block: Block, *, goes_on: bool = False) -> None:
         """End the block of a line; its money is available, or ``goes_on`` by the line's movement."""

@@ -231,7 +231,7 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
     external_id = charge and charge.external_id
     infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
     terms, of = infraction_rules.block_of(report), (told.holder_id, transfer.institution_id)
-    block = block_rules.open_block(terms, work.take_id(), *of, report.report_id, report.told_at, work.now)
+    block = block_rules.open_block(terms, work.take_id(), *of, report.report_id, report.reported_at, work.now)
     locked.blocks[told.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
     work.put(INFRACTIONS, infraction)
     announce(work, infraction)
@@ -243,10 +243,12 @@ def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infracti
     report = told.report
     block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]
     ends = followed.state == "released" and block.state == "open"
-    if (not ends and report.told_at <= block.told_at) or block.state == "ended":
+    if (not ends and report.reported_at <= block.reported_at) or block.state == "ended":
         return
     terms = infraction_rules.block_of(report)
-    changed = block_rules.change_block(block, terms, report.report_id, max(report.told_at, block.told_at), work.now)
+    changed = block_rules.change_block(
+        block, terms, report.report_id, max(report.reported_at, block.reported_at), work.now
+    )
     locked.blocks[told.name] = work.claim(HeldBlocks).hold(block, changed)
 
 

@@ -150,7 +150,7 @@ def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], 
     if found.defended_at is not None:
         steps.append(InfractionStep(what="answered", at=found.defended_at))
     if found.state == "taken" or found.state == "released":  # noqa: PLR1714  narrows its type
-        steps.append(InfractionStep(what=found.state, at=found.told_at))
+        steps.append(InfractionStep(what=found.state, at=found.reported_at))
     # After the deadline nothing depends on an answer, so no step is planned either.
     if found.can_be_answered(now):
         steps.append(InfractionStep(what="answer_ends", at=found.respond_by, is_planned=True))

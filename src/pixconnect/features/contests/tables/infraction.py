@@ -24,14 +24,24 @@ INFRACTION: Final = Table(
     """
     id bigint, holder_id bigint, institution_id smallint, name text, transfer_id bigint, end_to_end_id text, charge_id bigint,
     txid text, charge_external_id text, amount_cents bigint, taken_cents bigint, reason text, situation text, words text,
-    state text, opened_at timestamptz, respond_by timestamptz, told_at timestamptz, defence text, defended_at timestamptz,
+    state text, opened_at timestamptz, respond_by timestamptz, reported_at timestamptz, defence text, defended_at timestamptz,
     defence_state text, defence_refusal text, send_at timestamptz, remind_at timestamptz, slot smallint,
     created_at timestamptz, modified_at timestamptz
     """,
 )
 INSERT: Final = of_columns(INFRACTION, once=(), name="infraction_row", sql="insert into infraction ({names}) {rows}")
 _MOVED: Final = INFRACTION.only(
-    *("id", "holder_id", "taken_cents", "state", "respond_by", "told_at", "defence", "defended_at", "defence_state"),
+    *(
+        "id",
+        "holder_id",
+        "taken_cents",
+        "state",
+        "respond_by",
+        "reported_at",
+        "defence",
+        "defended_at",
+        "defence_state",
+    ),
     *("defence_refusal", "send_at", "remind_at", "modified_at"),
 )
 UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
@@ -197,7 +207,7 @@ BLOCK: Final = Table(
     """
     id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, line_id text,
     wanted_cents bigint, held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text,
-    state text, told_at timestamptz, created_at timestamptz, modified_at timestamptz
+    state text, reported_at timestamptz, created_at timestamptz, modified_at timestamptz
     """,
 )
 INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into block ({names}) {rows}")

@@ -127,7 +127,9 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         # Without its own deadline, the arrangement's time for an institution's analysis applies.
         respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
-        told_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,
+        reported_at=wire.find_instant(members, "atualizadoEm")
+        or wire.find_instant(analysis, "finalizacao")
+        or opened_at,
     )
 
 

@@ -38,7 +38,7 @@ def has_alarms(account: InstitutionAccount) -> bool:
 
 async def describe_alarm(context: Core, institution_id: int) -> str | None:
     standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
-    return f"{standing[0].kind}: {standing[0].said}" if standing else None
+    return f"{standing[0].kind}: {standing[0].observation}" if standing else None
 
 
 async def look_for_alarms(context: Context) -> None:
@@ -69,9 +69,11 @@ async def _look_at(context: Context, account: InstitutionAccount) -> None:
         await _raise(context, account, "drain", words, now)
 
 
-async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, said: str, now: datetime) -> None:
-    if await alarm_store.raise_alarm(context.pool, account.id, kind, said, now):
-        _log.critical("an account was paused", institution=account.name, reason=kind, said=said)
+async def _raise(
+    context: Context, account: InstitutionAccount, kind: AlarmKind, observation: str, now: datetime
+) -> None:
+    if await alarm_store.raise_alarm(context.pool, account.id, kind, observation, now):
+        _log.critical("an account was paused", institution=account.name, reason=kind, said=observation)
 
 
 CHORES: Final = (Chore(name="alarms", run=look_for_alarms, every_s=20.0),)

@@ -17,7 +17,7 @@ class AccountAlarm(Struct, frozen=True, kw_only=True):
     id: int
     institution_id: int
     kind: AlarmKind
-    said: str
+    observation: str
     noticed_at: datetime
     ended_at: datetime | None = None
     ended_by: str | None = None
@@ -27,15 +27,15 @@ ALARM: Final = Table(
     "account_alarm",
     AccountAlarm,
     """
-    id bigint, institution_id smallint, kind text, said text, noticed_at timestamptz, ended_at timestamptz, ended_by text
+    id bigint, institution_id smallint, kind text, observation text, noticed_at timestamptz, ended_at timestamptz, ended_by text
     """,
     key=("id",),
 )
 
 
-async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, said: str, noticed_at: datetime) -> bool:
+async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, observation: str, noticed_at: datetime) -> bool:
     """Pause an active account and record why, in one transaction; ``False`` if it is not active any more."""
-    return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, said, noticed_at)
+    return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, observation, noticed_at)
 
 
 _END: Final[LiteralString] = """

@@ -46,13 +46,13 @@ EVENTS: Final = (
                 from {charges} as charge
             )
             select holder_id, array[resource || ' ' || id] as ids, concat_ws(' at ', wanted, settled_at) as expected,
-                concat_ws(' at ', names, told_at) as found, modified_at as since
+                concat_ws(' at ', names, announced_at) as found, modified_at as since
             from (
                 select resource, holder_id, id, min(wanted) as wanted, min(created_at) as created_at,
-                    min(modified_at) as modified_at, min(settled_at) as settled_at, min(told_at) as told_at,
+                    min(modified_at) as modified_at, min(settled_at) as settled_at, min(announced_at) as announced_at,
                     string_agg(name, ' ' order by event_id) as names
                 from (
-                    select *, null as name, null::bigint as event_id, null::timestamptz as told_at from changed
+                    select *, null as name, null::bigint as event_id, null::timestamptz as announced_at from changed
                     union all
                     select resource, resource_id, holder_id, null, null, null, null, name, id,
                         case when name ~ '\.(confirmed|returned)$' then created_at end
@@ -64,7 +64,7 @@ EVENTS: Final = (
                 group by resource, holder_id, id
             ) as told
             where created_at >= {kept_since} and coalesce(names, '') !~ ('^' || replace(wanted, '.', '\.') || '$')
-                or settled_at <> told_at or settled_at < created_at and {runs_on}
+                or settled_at <> announced_at or settled_at < created_at and {runs_on}
         """,
         meaning="an event was lost, invented or redated, or a state was: receivers of events have another state",
     ),

@@ -314,7 +314,7 @@ POSTINGS: Final = (
                 from adjustment where holder_id between $1 and $2 and account = 'settlement'
                 union all
                 select holder_id, case kind when 'held' then -amount_cents else amount_cents end
-                from block_step where holder_id between $1 and $2 and kind in ('held', 'let_go')
+                from block_step where holder_id between $1 and $2 and kind in ('held', 'hold_ended')
             ) as moved using (holder_id)
             where balance.holder_id between $1 and $2
             group by holder_id, settlement_cents, balance.modified_at

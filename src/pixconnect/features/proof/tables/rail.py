@@ -52,7 +52,8 @@ _BY_NAME: Final[LiteralString] = (
     )
     .replace("{movements}", "item_id in (select id from theirs)")
     .replace(
-        "{steps}", "reference in (select split_part(id, '/', 1) from theirs where theirs.kind in ('held', 'let_go'))"
+        "{steps}",
+        "reference in (select split_part(id, '/', 1) from theirs where theirs.kind in ('held', 'hold_ended'))",
     )
 )
 _BY_INSTANT: Final[LiteralString] = (

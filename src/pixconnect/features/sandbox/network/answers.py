@@ -26,7 +26,7 @@ from pixconnect.features.sandbox.network.tables import (
 )
 from pixconnect.features.sandbox.rules import OutsideMovement
 from pixconnect.kernel.rules import reject_code
-from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
+from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import (
     Acknowledgement,
@@ -319,8 +319,6 @@ def redate(report: Report, due_at: datetime) -> Report:
         return report
     if isinstance(report, MovementReport):
         return structs.replace(report, settled_at=due_at)
-    if isinstance(report, BlockReport | InfractionReport):
-        return structs.replace(report, told_at=due_at)
     if isinstance(report, CreditHeld):
         report = structs.replace(report, until=report.until + (due_at - report.reported_at))
     return structs.replace(report, reported_at=due_at)

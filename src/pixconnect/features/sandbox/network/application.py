@@ -153,9 +153,10 @@ union all
 )
 union all
 (
-    select id || '/let_go', 'let_go', amount_cents, let_go_at from arrival
-    where let_go_at is not null and (let_go_at, id || '/let_go') > ($2, $3) and let_go_at >= $2 and let_go_at < $4
-    order by let_go_at, id limit $5
+    select id || '/hold_ended', 'hold_ended', amount_cents, hold_ended_at from arrival
+    where hold_ended_at is not null and (hold_ended_at, id || '/hold_ended') > ($2, $3) and hold_ended_at >= $2
+        and hold_ended_at < $4
+    order by hold_ended_at, id limit $5
 )
 order by settled_at, id limit $5
 """
@@ -166,7 +167,7 @@ select (
         select coalesce(sum(case kind when 'movement_out' then -amount_cents else amount_cents end), 0)
         from arrival where code is null and not is_open
     )
-    + (select coalesce(sum(amount_cents), 0) from arrival where held_at is not null and let_go_at is null)
+    + (select coalesce(sum(amount_cents), 0) from arrival where held_at is not null and hold_ended_at is null)
     - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
 )::bigint
 """

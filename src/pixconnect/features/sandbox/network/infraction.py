@@ -140,7 +140,7 @@ def _named(report: InfractionReport, contest: Contest, ahead: int) -> Infraction
 
 def _redate(report: InfractionReport, at: datetime) -> InfractionReport:
     taken = tuple(structs.replace(part, settled_at=min(part.settled_at, at)) for part in report.taken)
-    return structs.replace(report, told_at=at, taken=taken)
+    return structs.replace(report, reported_at=at, taken=taken)
 
 
 def catch_up(contest: Contest, now: datetime) -> Contest:
@@ -232,7 +232,7 @@ def open_contest(
         wanted_cents=amount_cents,
         held_cents=min(amount_cents, free_cents),
         taken=(),
-        told_at=now,
+        reported_at=now,
         until=now + ARRANGEMENT.find("contest_block", now).duration,
     )
     contest = Contest(number=number, name=name, report=report, sequence=1, is_open=True, judged=asked.judged)
@@ -245,7 +245,7 @@ def plan(contest: Contest, return_id: str | None, left_cents: int) -> Contest:
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         return structs.replace(contest, next_report=None, due_at=None)
     if report.state == "taken":
-        due_at = report.told_at + ARRANGEMENT.find("rest_followed", report.told_at).duration
+        due_at = report.reported_at + ARRANGEMENT.find("rest_followed", report.reported_at).duration
         rest = structs.replace(report, wanted_cents=0, held_cents=0, until=None)
         return structs.replace(contest, next_report=_redate(rest, due_at), due_at=due_at)
     due_at = report.respond_by
@@ -271,7 +271,7 @@ def _take(
         taken=(*report.taken, *part),
         wanted_cents=rest_cents,
         held_cents=min(rest_cents, max(0, report.held_cents - cents)),
-        told_at=at,
+        reported_at=at,
         until=at + ARRANGEMENT.find("rest_followed", at).duration if rest_cents else None,
     )
 
@@ -283,7 +283,7 @@ def _release(report: InfractionReport, at: datetime) -> InfractionReport:
         state="taken" if report.state == "taken" else "released",
         wanted_cents=0,
         held_cents=0,
-        told_at=at,
+        reported_at=at,
         until=None,
     )
 
@@ -302,7 +302,7 @@ def decide(
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         raise SandboxRefusal("invalid", "id: it is decided, and nothing of it is blocked or wanted any more")
     # Slightly later than the last report, so that it counts.
-    at = max(now, report.told_at + timedelta(microseconds=1))
+    at = max(now, report.reported_at + timedelta(microseconds=1))
     cents = report.held_cents if asked.amount_cents is None else asked.amount_cents
     match asked.decision:
         case "take":
@@ -319,12 +319,12 @@ def decide(
             elif cents > report.held_cents:
                 raise SandboxRefusal("invalid", f"amount: {report.held_cents} cents are held")
             else:
-                decided = structs.replace(report, held_cents=report.held_cents - cents, told_at=at)
+                decided = structs.replace(report, held_cents=report.held_cents - cents, reported_at=at)
         case "hold":
             free_cents = min(free_cents, report.wanted_cents - report.held_cents)
             if asked.amount_cents is None or cents > free_cents:
                 raise SandboxRefusal("invalid", f"amount: {free_cents} cents are wanted and not held yet")
-            decided = structs.replace(report, held_cents=report.held_cents + cents, told_at=at)
+            decided = structs.replace(report, held_cents=report.held_cents + cents, reported_at=at)
     return plan(_set_report(contest, decided), next_id, left_cents)
 
 
@@ -343,8 +343,8 @@ def receive_answer(
         return None, DefenceTaken() if same else DefenceRefused(reason="it was answered before, in other words")
     if contest.report.state in {"taken", "released"} or now >= contest.report.respond_by:
         return None, DefenceRefused(reason="the time to answer is over")
-    at = max(now, contest.report.told_at + timedelta(microseconds=1))
-    answered = structs.replace(contest.report, state="answered", told_at=at)
+    at = max(now, contest.report.reported_at + timedelta(microseconds=1))
+    answered = structs.replace(contest.report, state="answered", reported_at=at)
     heard = structs.replace(contest, defence=defence.text)
     return plan(_set_report(heard, answered), next_id, left_cents), DefenceTaken()
 

@@ -68,7 +68,7 @@ update arrival a set
     due_at = case when r.goes_on then $6::timestamptz + a.next_after_ms * interval '1 millisecond' else a.due_at end,
     settled_at = case when not r.goes_on and coalesce(a.code, r.code) is null then $6::timestamptz end,
     held_at = case when r.is_held then $6::timestamptz else a.held_at end,
-    let_go_at = case when not r.goes_on and a.held_at is not null then $6::timestamptz end
+    hold_ended_at = case when not r.goes_on and a.held_at is not null then $6::timestamptz end
 from unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::boolean[]) as r (id, code, is_first, goes_on, is_held),
     (select set_config('synchronous_commit', 'off', true)) as hurry
 where a.id = r.id and a.is_open and (a.next_report is not null) = r.is_first

@@ -187,7 +187,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     has_txid: bool
     is_sent: bool
     """Set for a sent Pix, which only some webhooks receive."""
-    told_at: datetime
+    announced_at: datetime
 
     @classmethod
     def of(cls, event: Event, transfer_id: int, told_of: Transfer | None) -> KeyWebhookEvent:
@@ -198,7 +198,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
             pix_key=told_of and told_of.own_key,
             has_txid=told_of is not None and told_of.txid is not None,
             is_sent=told_of is not None and told_of.direction == "OUT",
-            told_at=event.created_at,
+            announced_at=event.created_at,
         )
 
 

@@ -84,7 +84,7 @@ EVENT_FACTS: Final = (DELIVERIES,)
 TOLD: Final = Columns[KeyWebhookEvent](
     read_types("""
         event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, has_txid boolean, is_sent boolean,
-        told_at timestamptz
+        announced_at timestamptz
     """),
     key=(),
     write={},
@@ -99,7 +99,7 @@ APPEND_TOLD: Final = of_columns(
         insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
             modified_at)
         select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{endpoint.KEY_WEBHOOK_RESOURCE}',
-            transfer_id, webhook_endpoint.id % 256, 'pending', told_at, told_at, told_at
+            transfer_id, webhook_endpoint.id % 256, 'pending', announced_at, announced_at, announced_at
         from ({{rows}}) as told ({{names}})
         left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
         join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)

@@ -79,7 +79,7 @@ create table arrival (
     next_after_ms integer,
     waits_for text,
     held_at timestamp with time zone,
-    let_go_at timestamp with time zone,
+    hold_ended_at timestamp with time zone,
     constraint arrival_pkey primary key (number),
     constraint arrival_id_key unique (id),
     constraint arrival_amount_cents_check check (amount_cents > 0),
@@ -106,11 +106,11 @@ comment on column arrival.next_report is
 comment on column arrival.next_after_ms is 'Delay between that acknowledgement and the next report, in milliseconds.';
 comment on column arrival.waits_for is 'For a fee, its payment while that has not settled; null for all others.';
 comment on column arrival.held_at is 'Since when it is held as suspect, by the sandbox''s clock; null if it never was.';
-comment on column arrival.let_go_at is
+comment on column arrival.hold_ended_at is
     'When it was released or returned, by the sandbox''s clock; null if it was not held or still is.';
 create index arrival_by_time on arrival (coalesce(settled_at, due_at), id) where code is null and not is_open;
 create index arrival_held_by_time on arrival (held_at, id) where held_at is not null;
-create index arrival_let_go_by_time on arrival (let_go_at, id) where let_go_at is not null;
+create index arrival_hold_ended_by_time on arrival (hold_ended_at, id) where hold_ended_at is not null;
 grant insert, select, update on table arrival to pixconnect_sandbox;
 
 create table directory_entry (

@@ -27,7 +27,7 @@ def test_sessions_of_a_new_sandbox_plan_for_tables_that_grow(
 
 async def plan_in_copy(home: Path) -> list[str]:
     told: list[str] = []
-    postgres = EmbeddedPostgres(home, durable=False, find_template=template.find, tell=told.append)
+    postgres = EmbeddedPostgres(home, durable=False, find_template=template.find, report=told.append)
     await postgres.start()
     try:
         connection = await asyncpg.connect(postgres.owner_url)

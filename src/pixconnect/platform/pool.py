@@ -174,7 +174,7 @@ def _watched(operation: Operation) -> Operation:
         except asyncpg.DiskFullError:
             database_disk.note()
             raise
-        connection.is_at_rest, connection.heard_s = True, time.monotonic()
+        connection.is_at_rest, connection.answered_s = True, time.monotonic()
         return result
 
     return cast(Operation, watched)
@@ -185,7 +185,7 @@ class _PooledConnection(_AnyConnection):
     # that. A cancellation between the two leaves a transaction open that the driver does not know of.
     is_at_rest = True
     # When it last answered, by this process's monotonic clock.
-    heard_s = float("-inf")
+    answered_s = float("-inf")
     # After a failover the server may be a standby; a new connection may reach the new primary. And a session from before the
     # tables were restored raises the same (`refuse_old_session`).
     is_to_be_replaced = False

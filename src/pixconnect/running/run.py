@@ -82,23 +82,23 @@ async def _run(settings: Settings, home: Home, started_at: float, fork_server: F
     for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(stop_signal, stop.set)
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         terminal.print_line(f"  {time.monotonic() - started_at:5.2f} s  {line}")
 
-    stack = Stack(settings, home, tell, fork_server)
+    stack = Stack(settings, home, report, fork_server)
     try:
         prepared = await _unless_stopped(stack.start(), stop)
         _write_files(settings, stack.settings, home, prepared.sandbox_file)
         _announce(stack.settings, prepared, time.monotonic() - started_at)
-        supervisor = Supervisor(tell)
+        supervisor = Supervisor(report)
         stack.watch(supervisor)
         await supervisor.run_until(stop)
     finally:
         # First of all: a verb must not find a service that is about to stop.
         home.remove(RUNNING_FILE)
-        tell("stopping")
+        report("stopping")
         await stack.stop()
-        tell("stopped")
+        report("stopped")
 
 
 async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Event) -> Prepared:

@@ -45,10 +45,10 @@ _ENDED_WELL = "exit status 0"
 class ActivatedProcess:
     """Keeps a process for a socket, and reports its starts and unexpected ends."""
 
-    def __init__(self, child: ChildProcess, listener: socket, tell: Callable[[str], None]) -> None:
+    def __init__(self, child: ChildProcess, listener: socket, report: Callable[[str], None]) -> None:
         self._child = child
         self._listener = listener
-        self._tell = tell
+        self._report = report
         self._task: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
@@ -66,14 +66,14 @@ class ActivatedProcess:
             try:
                 await self._child.start()
             except ChildFailedError as error:
-                self._tell(f"{self._child.name} cannot start: {error}")
+                self._report(f"{self._child.name} cannot start: {error}")
                 await asyncio.sleep(RETRY_PAUSE_S)
                 continue
-            self._tell(f"{self._child.name} is ready")
+            self._report(f"{self._child.name} is ready")
             reason = await self._child.wait_for_end()
             # An idle process ends by itself, which is not logged.
             if reason != _ENDED_WELL:
-                self._tell(f"{self._child.name} ended ({reason})")
+                self._report(f"{self._child.name} ended ({reason})")
 
 
 # For the operator's verbs, housekeeping and people with psql.
@@ -101,8 +101,8 @@ class Stack:
         PostgresUnavailableError: There is no embedded server for this system.
     """
 
-    def __init__(self, settings: Settings, home: Home, tell: Callable[[str], None], fork_server: ForkServer) -> None:
-        self._tell = tell
+    def __init__(self, settings: Settings, home: Home, report: Callable[[str], None], fork_server: ForkServer) -> None:
+        self._report = report
         api_count = settings.api_processes_count or postgres_placement.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
         self._tls_sockets = _listen_for_tls(settings, api_count)
@@ -110,7 +110,7 @@ class Stack:
         self._tls_sockets += face_sockets
         self._sandbox_reservation = _reserve_sandbox(settings)
         self._console_socket = _open_console(settings)
-        self.postgres = _embedded(settings, home, api_count, tell)
+        self.postgres = _embedded(settings, home, api_count, report)
         self.settings = _resolve(
             dataclasses.replace(settings, faces=self._faces),
             home,
@@ -145,7 +145,7 @@ class Stack:
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
         self._worker = ChildProcess("worker", part.command("work"), _environment(working), launch=launch)
-        self._console = _make_console(served, self._console_socket, part.command("console"), tell, launch)
+        self._console = _make_console(served, self._console_socket, part.command("console"), report, launch)
 
     async def start(self) -> Prepared:
         """Start everything and return the preparation's report.
@@ -160,21 +160,21 @@ class Stack:
         try:
             if self.postgres is not None:
                 await self.postgres.start()
-                self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
+                self._report(f"PostgreSQL runs in {self.postgres.data_folder}")
             await spawning
         finally:
             spawning.cancel()
         self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
         await self._preparation.wait_for_end()
-        self._tell(f"tables are up to date ({prepared.steps_count} steps applied)")
+        self._report(f"tables are up to date ({prepared.steps_count} steps applied)")
         if prepared.sandbox_file is not None:
-            self._tell("demonstration holder, client and Pix keys are ready")
+            self._report("demonstration holder, client and Pix keys are ready")
         for child in children:
             child.signal_start()
         for child in children:
             await child.wait_until_ready()
-            self._tell(f"{child.name} is ready")
+            self._report(f"{child.name} is ready")
         return prepared
 
     def watch(self, supervisor: Supervisor) -> None:
@@ -258,12 +258,12 @@ def _listen_for_console(settings: Settings, port: int) -> socket:
 
 
 def _make_console(
-    settings: Settings, listener: socket | None, command: list[str], tell: Callable[[str], None], launch: Launch
+    settings: Settings, listener: socket | None, command: list[str], report: Callable[[str], None], launch: Launch
 ) -> ActivatedProcess | None:
     if listener is None:
         return None
     child = ChildProcess("console", command, _environment(settings), [listener], launch)
-    return ActivatedProcess(child, listener, tell)
+    return ActivatedProcess(child, listener, report)
 
 
 def _reserve_sandbox(settings: Settings) -> socket | None:
@@ -279,7 +279,7 @@ def _reserve_for_sandbox(port: int) -> socket:
     return listening.reserve_port("127.0.0.1", port, port_setting="PIXCONNECT_RAIL_URL")
 
 
-def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
+def _embedded(settings: Settings, home: Home, api_count: int, report: Callable[[str], None]) -> EmbeddedPostgres | None:
     if settings.database_url:
         return None
 
@@ -296,7 +296,7 @@ def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[st
         # The preparation does.
         makes_roles=False,
         find_template=find_template,
-        tell=tell,
+        report=report,
     )
 
 

@@ -129,7 +129,7 @@ async def test_a_payment_gives_back_once_whichever_process_counts_it(service: Se
 
 def is_told(*processes: Service) -> bool:
     return not any(
-        budget.untold or budget.reporting
+        budget.unreported or budget.reporting
         for process in processes
         for budget in process.context.lookups._budgets.values()
     )

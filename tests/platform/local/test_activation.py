@@ -67,13 +67,13 @@ async def test_one_that_cannot_start_is_told_and_tried_again_later(
     said, told_twice = list[str](), asyncio.Event()
     monkeypatch.setattr(activation, "RETRY_PAUSE_S", 0.0)
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         said.append(line)
         if len(said) > 1:
             told_twice.set()
 
     child = ChildProcess("page", [sys.executable, "-c", _PROGRAM, str(tmp_path / "starts"), "fails"], {}, [listener])
-    activated = ActivatedProcess(child, listener, tell)
+    activated = ActivatedProcess(child, listener, report)
     activated.watch()
     with socket.create_connection(listener.getsockname()):
         async with asyncio.timeout(60):

@@ -59,7 +59,7 @@ class Copies:
     async def start(self, find: Callable[[PostgresVersion], Path | None]) -> EmbeddedPostgres:
         home = self._folder / str(len(self._started))
         home.mkdir()
-        postgres = EmbeddedPostgres(make_home(home), find_template=find, tell=self.told.append)
+        postgres = EmbeddedPostgres(make_home(home), find_template=find, report=self.told.append)
         self._started.append(postgres)
         await postgres.start()
         return postgres

@@ -181,13 +181,13 @@ async def test_a_home_closed_to_the_servers_user_stays_closed(home_folder: Path)
     home.mkdir()
     home_folder.chmod(0o700)
     heard: list[str] = []
-    async with running(home, tell=heard.append) as postgres:
+    async with running(home, report=heard.append) as postgres:
         assert await ask(postgres.login_url, "select 1") == 1
         assert not postgres.data_folder.is_relative_to(home)
     assert len(heard) == 1
     assert "cannot enter" in heard[0]
     assert home_folder.stat().st_mode & 0o777 == 0o700
-    async with running(home, tell=heard.append) as postgres:
+    async with running(home, report=heard.append) as postgres:
         assert await ask(postgres.login_url, "select 1") == 1
     assert len(heard) == 1, "the place was found again"
 

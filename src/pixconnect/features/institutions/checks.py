@@ -39,13 +39,13 @@ INSTITUTIONS: Final = (
             select coalesce(charge.holder_id, opened.holder_id) as holder_id,
                 array['charge ' || coalesce(charge.id, charge_id)] as ids,
                 format('%s %s %s %s', opened.txid, opened.institution_id, opened.external_id, code_digest) as expected,
-                format('%s %s %s %s', charge.txid, charge.institution_id, charge.external_id, said_digest) as found,
+                format('%s %s %s %s', charge.txid, charge.institution_id, charge.external_id, own_digest) as found,
                 coalesce(charge.created_at, opened.created_at) as since
             from (select * from charge where holder_id between $1 and $2 and institution_id is not null) as charge
             full join (select * from charge_opening where holder_id between $1 and $2 and state = 'opened') as opened
                 on charge_id = charge.id and opened.holder_id = charge.holder_id
-            cross join lateral (select sha256(convert_to(br_code, 'UTF8')) as said_digest) as said
-            where (charge.txid, charge.institution_id, charge.external_id, said_digest)
+            cross join lateral (select sha256(convert_to(br_code, 'UTF8')) as own_digest) as own
+            where (charge.txid, charge.institution_id, charge.external_id, own_digest)
                 is distinct from (opened.txid, opened.institution_id, opened.external_id, code_digest)
         """,
         is_of_whole_runs=True,

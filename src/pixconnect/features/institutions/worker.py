@@ -125,7 +125,7 @@ class CallbackNews:
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
-        self._told: defaultdict[int, set[Pace]] = defaultdict(set)
+        self._reported: defaultdict[int, set[Pace]] = defaultdict(set)
         self._woken: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._next_s: dict[int, float] = {}
 
@@ -137,17 +137,17 @@ class CallbackNews:
 
     def note_call(self, account_id: int, paces: Collection[Pace]) -> None:
         if paces:
-            self._told[account_id].update(paces)
+            self._reported[account_id].update(paces)
             self._woken[account_id].set()
 
     def take(self, account_id: int) -> frozenset[Pace]:
         """Return the paces to read now because its institution called; a failed reader restores them."""
         now_s = self._monotonic_s()
-        if not self._told[account_id] or now_s < self._next_s.get(account_id, 0.0):
+        if not self._reported[account_id] or now_s < self._next_s.get(account_id, 0.0):
             return frozenset()
         self._next_s[account_id] = now_s + APART_S
         self._woken[account_id].clear()
-        return frozenset(self._told.pop(account_id))
+        return frozenset(self._reported.pop(account_id))
 
     async def rest(self, account_id: int, longest_s: float) -> None:
         """Wait until an institution has called about a readable account, at most this long."""

@@ -257,10 +257,10 @@ async def get_transfer_parties(services: Services, request: Request[int, Nothing
 
 def show_parties(found: PartiesView) -> TransferParties:
     transfer, view = found.view.transfer, found.view
-    is_told = transfer.institution_id is not None
+    is_reported = transfer.institution_id is not None
     return TransferParties(
-        payer=_show_known(view.debit_party, is_told=is_told and transfer.direction == "IN"),
-        payee=_show_known(view.credit_party, is_told=is_told and transfer.direction == "OUT"),
+        payer=_show_known(view.debit_party, is_reported=is_reported and transfer.direction == "IN"),
+        payee=_show_known(view.credit_party, is_reported=is_reported and transfer.direction == "OUT"),
         end_to_end_id=transfer.shown_id,
         is_end_to_end_id_ours=found.is_named_by_us,
         transaction_identification=transfer.txid,
@@ -271,10 +271,10 @@ def show_parties(found: PartiesView) -> TransferParties:
     )
 
 
-def _show_known(party: Party, *, is_told: bool) -> KnownParty:
+def _show_known(party: Party, *, is_reported: bool) -> KnownParty:
     members = {member: _show_member(party, member) for member in KnownParty.__struct_fields__}
     # An account's kind looks the same whether known or unknown: institutions never report it.
-    kind = PartyMember(certainty="unknown") if is_told else PartyMember(certainty="known", value=party.account_type)
+    kind = PartyMember(certainty="unknown") if is_reported else PartyMember(certainty="known", value=party.account_type)
     return KnownParty(**members | dict(account_type=kind))
 
 

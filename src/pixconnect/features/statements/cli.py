@@ -26,7 +26,7 @@ _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _AHEAD_MAX: Final = timedelta(days=366)
 _COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
 _MONEY: Final = ("amount", "running_balance")
-_TOLD_EVERY_OCTETS: Final = 1 << 20
+_PROGRESS_EVERY_OCTETS: Final = 1 << 20
 _BY_ENDING: Final = dict(json="json", csv="csv", ofx="ofx", xml="camt053")
 
 
@@ -59,7 +59,7 @@ def statement(
         if out is None or wanted is None:
             _show(session.client.statement(first, last), (first, last), as_json=json)
         elif out == "-":
-            _copy(session, (first, last), wanted, sys.stdout.buffer, is_told=False)
+            _copy(session, (first, last), wanted, sys.stdout.buffer, shows_progress=False)
         else:
             _write_file(session, (first, last), wanted, Path(out))
         if until is None:
@@ -101,7 +101,7 @@ def _write_file(session: Session, span: tuple[datetime, datetime], wanted: str, 
     is_file = path.is_file() or not path.exists()
     try:
         with unfinished.open("xb") if is_file else path.open("wb") as file:
-            octets_count = _copy(session, span, wanted, file, is_told=terminal.is_terminal(sys.stderr))
+            octets_count = _copy(session, span, wanted, file, shows_progress=terminal.is_terminal(sys.stderr))
             if is_file:
                 os.fsync(file.fileno())
         if is_file:
@@ -115,15 +115,17 @@ def _write_file(session: Session, span: tuple[datetime, datetime], wanted: str, 
     terminal.notice(f"{path}: {octets_count:,} octets")
 
 
-def _copy(session: Session, span: tuple[datetime, datetime], wanted: str, file: BinaryIO, *, is_told: bool) -> int:
-    octets_count, told_at = 0, 0
+def _copy(
+    session: Session, span: tuple[datetime, datetime], wanted: str, file: BinaryIO, *, shows_progress: bool
+) -> int:
+    octets_count, shown_count = 0, 0
     try:
         with session.client.download_statement(*span, wanted) as download:
             for some in download:
                 file.write(some)
                 octets_count += len(some)
-                if is_told and octets_count - told_at >= _TOLD_EVERY_OCTETS:
-                    told_at = octets_count
+                if shows_progress and octets_count - shown_count >= _PROGRESS_EVERY_OCTETS:
+                    shown_count = octets_count
                     sys.stderr.write(f"\r{octets_count >> 20} MiB")
                     sys.stderr.flush()
         file.flush()
@@ -131,7 +133,7 @@ def _copy(session: Session, span: tuple[datetime, datetime], wanted: str, file: 
         terminal.silence_output()
         raise terminal.ReaderGone from None
     finally:
-        if told_at:
+        if shown_count:
             sys.stderr.write("\n")
     return octets_count
 

@@ -17,8 +17,8 @@ from pixconnect.kernel.writing.unit_of_work import Follower, UnitOfWork
 def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> None:
     if event.holder_id in work.key_webhook_holders and notifies_key(happened):
         transfer_id = happened.transfer_id if isinstance(happened, Refund) else happened.id
-        told_of = None if isinstance(happened, Refund) else happened
-        work.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, told_of))
+        transfer = None if isinstance(happened, Refund) else happened
+        work.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, transfer))
 
 
 FOLLOWERS: Final = (Follower(notify_key),)

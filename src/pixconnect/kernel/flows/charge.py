@@ -89,9 +89,9 @@ async def expire_charges(context: Context, slots: Sequence[int], until: datetime
     return len(expired)
 
 
-async def expire_charges_of_account(context: Context, account_id: int, heard_until: datetime, count_max: int) -> int:
+async def expire_charges_of_account(context: Context, account_id: int, read_until: datetime, count_max: int) -> int:
     """Expire charges at one account: only those that had expired before a reading that found no payment."""
-    expired = await charge_store.find_expired_of_account(context.pool, account_id, heard_until, count_max)
+    expired = await charge_store.find_expired_of_account(context.pool, account_id, read_until, count_max)
     await _expire(context, expired)
     return len(expired)
 

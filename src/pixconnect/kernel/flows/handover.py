@@ -66,7 +66,7 @@ HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
 
 PREPARATION: Final = Port[Callable[[Sequence[str]], Awaitable[None]] | None]("preparation of orders", None)
 """Finds what the sending of these orders needs; raises nothing."""
-SaidTo = Literal["first", "again", "query"]
+AnswerTo = Literal["first", "again", "query"]
 """The request that the rail answered: an order's first sending, a resend under the same id, or a query."""
 
 
@@ -310,7 +310,10 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 
 async def _record(
-    context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]], now: datetime, said_to: SaidTo
+    context: Context,
+    answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
+    now: datetime,
+    answer_to: AnswerTo,
 ) -> None:
     """Record final answers; the others are queried later."""
     endings: list[tuple[str, Ending]] = []
@@ -320,7 +323,7 @@ async def _record(
         match answer:
             case Settled():
                 endings.append((order.name, answer))
-            case Rejected() if said_to != "again":  # the first sending may have arrived before the refused one
+            case Rejected() if answer_to != "again":  # the first sending may have arrived before the refused one
                 endings.append((order.name, answer))
             case NeverTaken() if is_outside_window(order.name, now):  # before, the rail could not know
                 endings.append((order.name, answer))
@@ -336,7 +339,7 @@ async def _record(
     if endings:
         await _end(context, endings)
     if turned_away:
-        await _retry_later(context, turned_away, now, said_to)
+        await _retry_later(context, turned_away, now, answer_to)
 
 
 async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]) -> None:
@@ -351,9 +354,9 @@ async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, Su
         await context.writes.submit_all(NOTE_WAITING, new)
 
 
-async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
+async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datetime, answer_to: AnswerTo) -> None:
     """Schedule the next try. Only the first sending can prove that nothing left, so a resent order keeps its mark."""
-    if said_to == "first":
+    if answer_to == "first":
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
         return

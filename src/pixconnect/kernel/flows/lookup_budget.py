@@ -64,7 +64,7 @@ class _Budget:
         self.looked_at_s = float("-inf")
         self.settled_until: datetime | None = None
         # Spent here and not yet reported to the database.
-        self.untold = 0
+        self.unreported = 0
         self.reporting: asyncio.Task[None] | None = None
         self.under_way = 0
         self.waiting = deque[asyncio.Future[None]]()
@@ -74,7 +74,7 @@ class _Budget:
     def read(self, now: datetime) -> float:
         policy = self.allowance.policy
         refilled = self._tokens + max(0.0, (now - self._read_at).total_seconds()) * policy.refill_per_s
-        return min(float(policy.tokens_max), refilled) - self.untold
+        return min(float(policy.tokens_max), refilled) - self.unreported
 
     def adopt(self, kept: KeptBudget) -> None:
         self._tokens, self._read_at, self.settled_until = kept.tokens, kept.read_at, kept.settled_until
@@ -174,7 +174,7 @@ class LookupBudgets:
         if budget is None:
             return
         allowance = budget.allowance
-        budget.untold += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
+        budget.unreported += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
         if budget.reporting is None:
             # In a separate task: a caller that hangs up is charged all the same.
             reporting = self._report_spending(context, holder_id, budget, made_at=context.clock.now())
@@ -205,12 +205,12 @@ class LookupBudgets:
     async def _report_spending(self, context: Context, holder_id: int, budget: _Budget, made_at: datetime) -> None:
         policy = budget.allowance.policy
         try:
-            while budget.untold:
-                cost = budget.untold
+            while budget.unreported:
+                cost = budget.unreported
                 kept = await lookup_store.spend_budget(
                     context.pool, holder_id, policy, cost, now=context.clock.real_now(), made_at=made_at
                 )
-                budget.untold -= cost
+                budget.unreported -= cost
                 budget.adopt(kept)
         except (*DATABASE_FAILED, errors.ServiceUnavailable):
             # It stays spent here, and is reported with the next.

@@ -123,14 +123,14 @@ class ToldPayees(EndRule):
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
-        self._told: list[tuple[Transfer, Ending]] = []
+        self._ended: list[tuple[Transfer, Ending]] = []
 
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:
         if isinstance(ended.ordered, Transfer):
-            self._told.append((ended.ordered, ended.ending))
+            self._ended.append((ended.ordered, ended.ending))
 
     async def finish(self) -> None:
-        for sent, ending in self._told:
+        for sent, ending in self._ended:
             await note_payee(self.work.connection, sent, ending, self.work.now)
 
 

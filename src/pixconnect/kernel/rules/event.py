@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 else:
     EventName = Literal[tuple(EVENT_FACTS)]
     Resource = Literal[tuple(dict.fromkeys(row.resource for row in _ALL))]
-TOLD_LATER: Final[Mapping[str, EventName]] = dict(IN="transfer.in.completed", OUT="transfer.out.waiting")
+ANNOUNCED_LATER: Final[Mapping[str, EventName]] = dict(IN="transfer.in.completed", OUT="transfer.out.waiting")
 """Events of a transfer that leave its state unchanged, by its direction."""
 
 SLOTS_COUNT = 256

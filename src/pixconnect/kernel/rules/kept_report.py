@@ -105,11 +105,11 @@ class Misfit(Struct, frozen=True, kw_only=True):
     explanation: str
 
 
-def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit | None:
+def find_other_account(credited_id: int | None, reported_id: int | None) -> Misfit | None:
     """Find a payment that two accounts at institutions, or an account and the installation's own rail, report."""
-    if credited_id == told_id:
+    if credited_id == reported_id:
         return None
-    both = f"it was credited on the account {credited_id} and is reported on {told_id} too"
+    both = f"it was credited on the account {credited_id} and is reported on {reported_id} too"
     return Misfit(reason="another_account", explanation=both)
 
 

@@ -339,7 +339,11 @@ def announce_transfer(
     transfer: Transfer, event_id: int, *, announced_at: datetime | None = None, hold: CreditHold | None = None
 ) -> Event:
     """Make the event of the state that a transfer has reached, or of its payer, of a person's action, or of its hold."""
-    name = events.TOLD_LATER[transfer.direction] if announced_at else _EVENT_NAMES[transfer.direction, transfer.status]
+    name = (
+        events.ANNOUNCED_LATER[transfer.direction]
+        if announced_at
+        else _EVENT_NAMES[transfer.direction, transfer.status]
+    )
     name = "transfer.in.held" if hold else name
     at = announced_at or transfer.modified_at
     payload = events.TransferPayload(

@@ -760,7 +760,7 @@ begin
         )
     then
         raise exception '% cannot be called % on the network', new.id, new.network_id
-            using errcode = 'integrity_constraint_violation', constraint = 'network_id_is_told_once';
+            using errcode = 'integrity_constraint_violation', constraint = 'network_id_is_reported_once';
     end if;
     if tg_table_name = 'transfer' then
         own_name := new.end_to_end_id;
@@ -1329,7 +1329,7 @@ create table refund (
     constraint refund_pkey primary key (id, holder_id),
     constraint refund_external_id_is_used_once unique (external_id, holder_id),
     constraint failed_refund_has_its_outcome check ((outcome_code is not null) = (status = 'ERROR')),
-    constraint made_there_is_told_at_its_end check (made_by = 'service' or made_by = 'institution' and flow = 'OUT' and not
+    constraint made_there_is_reported_at_its_end check (made_by = 'service' or made_by = 'institution' and flow = 'OUT' and not
         is_book and status = 'RETURNED' and handed_at is null and external_id ~~ 'theirs:%'),
     constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'D%' and
         network_id <> return_id and flow = 'OUT' and not is_book),

@@ -218,7 +218,7 @@ def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S)
     def look() -> None:
         nonlocal timer
         # A batch of many statements may take longer, as long as each is answered.
-        left_s = max(began_s, connection.heard_s) + timeout_s - time.monotonic()  # type: ignore[union-attr]  a pool's has it
+        left_s = max(began_s, connection.answered_s) + timeout_s - time.monotonic()  # type: ignore[union-attr]  a pool's has it
         if left_s > 0:
             timer = loop.call_later(left_s, look)
         else:

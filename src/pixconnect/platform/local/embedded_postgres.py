@@ -52,7 +52,7 @@ class EmbeddedPostgres:
         version: For a new home; an old one keeps its version.
         makes_roles: Whether a start makes the database and the roles that it lacks (``embedded_roles``).
         find_template: Called for a new home: the cluster that it copies, if there is one.
-        tell: Called with a line about each unusual step.
+        report: Called with a line about each unusual step.
     """
 
     name = "PostgreSQL"
@@ -67,7 +67,7 @@ class EmbeddedPostgres:
         durable: bool = True,
         makes_roles: bool = True,
         find_template: Callable[[PostgresVersion], Path | None] = lambda _version: None,
-        tell: Callable[[str], None] = lambda _line: None,
+        report: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self._home = home
         self._version: PostgresVersion = version
@@ -75,9 +75,9 @@ class EmbeddedPostgres:
         self._durable = durable
         self._makes_roles = makes_roles
         self._find_template = find_template
-        self._tell = tell
+        self._report = report
         self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
-        self._placement = postgres_placement.find_placement(home, self._user, tell)
+        self._placement = postgres_placement.find_placement(home, self._user, report)
         self._folder = home / self._placement.folder
         if not self._folder.exists():
             self._folder.mkdir()
@@ -277,7 +277,7 @@ class EmbeddedPostgres:
             if self._durable:
                 cluster_template.sync(unfinished)
         except (OSError, cluster_template.DamagedTemplateError) as error:
-            self._tell(f"the finished tables in {template} cannot be used ({error}): making new ones")
+            self._report(f"the finished tables in {template} cannot be used ({error}): making new ones")
             return False
         return True
 

@@ -152,7 +152,7 @@ class Placement(Struct, frozen=True, kw_only=True):
         return hmac.digest(self.owner_password.encode(), b"console", "sha256").hex()
 
 
-def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:
+def find_placement(home: Path, user: SystemUser | None, report: Callable[[str], None]) -> Placement:
     """Read the placement for the server's user (``None``: our own), or decide it on the first start."""
     record = home / PLACEMENT_FILE
     try:
@@ -165,8 +165,8 @@ def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], No
     folder = "postgres"
     if user is not None and not can_enter(home, user):
         elsewhere = Path("/var/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(home)}"  # noqa: S108 - checked below
-        _claim(elsewhere, str(home), tell)
-        tell(f"the user {user.name}, which runs PostgreSQL, cannot enter {home}: its files go to {elsewhere}")
+        _claim(elsewhere, str(home), report)
+        report(f"the user {user.name}, which runs PostgreSQL, cannot enter {home}: its files go to {elsewhere}")
         folder = str(elsewhere)
     placement = Placement(
         folder=folder, owner_password=secrets.token_urlsafe(24), login_password=secrets.token_urlsafe(24)
@@ -223,13 +223,13 @@ def address(role: str, password: str, socket_folder: Path, database: str) -> str
     return f"postgresql://{role}:{quote(password, safe='')}@/{database}?host={socket_folder}"
 
 
-def _claim(elsewhere: Path, home: str, tell: Callable[[str], None]) -> None:
+def _claim(elsewhere: Path, home: str, report: Callable[[str], None]) -> None:
     """Take a folder outside the home for a new home, and remove the files of an earlier home of the same path."""
     mark = elsewhere / _HOME_MARK
     if elsewhere.exists() or elsewhere.is_symlink():
         if elsewhere.is_symlink() or elsewhere.stat().st_uid != os.geteuid() or mark.read_text() != home:
             raise PostgresUnavailableError(f"{elsewhere} belongs to another user: remove it")
-        tell(f"{home} is new: removing the tables that an earlier home of the same path left in {elsewhere}")
+        report(f"{home} is new: removing the tables that an earlier home of the same path left in {elsewhere}")
         shutil.rmtree(elsewhere)
     elsewhere.mkdir(mode=0o711)
     elsewhere.chmod(0o711)

@@ -44,8 +44,8 @@ class PartKeepsFailingError(Exception):
 class Supervisor:
     """Watches running parts; of the pauses before a first, second... restart the last one is repeated."""
 
-    def __init__(self, tell: Callable[[str], None], pauses_s: Sequence[float] = PAUSES_S) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None], pauses_s: Sequence[float] = PAUSES_S) -> None:
+        self._report = report
         self._pauses_s = pauses_s
         self._tasks: list[asyncio.Task[None]] = []
         self._up: dict[str, asyncio.Event] = {}
@@ -77,11 +77,11 @@ class Supervisor:
                 if part.lacked_database and time.monotonic() < waits_since + DATABASE_TIMEOUT_S:
                     waits_count += 1
                     if waits_count == 1:
-                        self._tell(f"{part.name} waits for the database ({reason})")
+                        self._report(f"{part.name} waits for the database ({reason})")
                 # Otherwise it ended because of the other one, which is not its failure.
                 elif all(self._up[other.name].is_set() for other in depends_on):
                     _count_failure(part, failed_at, reason)
-                    self._tell(f"{part.name} ended ({reason}): starting it again")
+                    self._report(f"{part.name} ended ({reason}): starting it again")
                 tries_count = max(len(failed_at), waits_count, 1)
                 await asyncio.sleep(self._pauses_s[min(tries_count, len(self._pauses_s)) - 1])
                 for other in depends_on:
@@ -92,7 +92,7 @@ class Supervisor:
                     reason = str(error) or type(error).__name__
                 else:
                     up.set()
-                    self._tell(f"{part.name} is back")
+                    self._report(f"{part.name} is back")
 
     async def _stop_watching(self, stopping: asyncio.Task[bool]) -> None:
         stopping.cancel()

@@ -187,8 +187,8 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
     respond_by = report.respond_by if is_later else infraction.respond_by
     is_asked = state == "open" and infraction.defence is None
     # The report of its answer may come after the decision.
-    is_heard = "answered" in {state, report.state} and infraction.defence is not None
-    is_unheard = not is_heard and state in {"taken", "released"} and infraction.defence_state == "sending"
+    is_delivered = "answered" in {state, report.state} and infraction.defence is not None
+    is_undelivered = not is_delivered and state in {"taken", "released"} and infraction.defence_state == "sending"
     return structs.replace(
         infraction,
         state=state,
@@ -198,8 +198,8 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
         remind_at=find_reminder(respond_by, now) if is_asked else None,
         # Once it is decided, or the institution has an answer, nothing is sent any more.
         send_at=infraction.send_at if state == "open" else None,
-        defence_state="sent" if is_heard else "refused" if is_unheard else infraction.defence_state,
-        defence_refusal=None if is_heard else UNHEARD if is_unheard else infraction.defence_refusal,
+        defence_state="sent" if is_delivered else "refused" if is_undelivered else infraction.defence_state,
+        defence_refusal=None if is_delivered else UNHEARD if is_undelivered else infraction.defence_refusal,
         modified_at=now,
     )
 

@@ -152,7 +152,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
         said = await context.rail.defend([_word(each) for each in sending])
         if len(said) == len(sending):
             return said
-        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), said_count=len(said))
+        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), answers_count=len(said))
     except Exception as error:  # noqa: BLE001  a defect of a rail must not stop reminders, nor the slots for good
         _log.exception("cannot send answers to contests", reason=type(error).__name__)
     return [DefenceUnknown() for _ in sending]

@@ -230,8 +230,8 @@ class InterInstitution(StandardInstitution):
 
     def _judge_sent(self, answer: Content) -> CertainRefusal | UnknownOutcome:
         # A banking error has a title; others come from a gateway or an unknown source.
-        is_told = isinstance(answer.members.get("title"), str)
-        return self._judge(answer, self._known.send_refusals if is_told else (), self._sending)
+        has_title = isinstance(answer.members.get("title"), str)
+        return self._judge(answer, self._known.send_refusals if has_title else (), self._sending)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         known = code or await self._find_code(name, since)

@@ -80,13 +80,13 @@ def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) ->
     """Read the terms of a charge with a due date, ``None`` for any other; ``Malformed`` if they are unreliable."""
     if "dataDeVencimento" not in calendar:
         return None
-    is_told = "validadeAposVencimento" in calendar
+    is_given = "validadeAposVencimento" in calendar
     fine = _decode_part(value, "multa", DEDUCTION_KINDS)
     interest = _decode_part(value, "juros", INTEREST_KINDS)
     rebate = _decode_part(value, "abatimento", DEDUCTION_KINDS)
     return DueTerms(
         due_on=_take_day(calendar, "dataDeVencimento"),
-        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_told else VALID_DAYS,
+        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_given else VALID_DAYS,
         fine=None if fine is None else Fine(kind=fine[0], value=fine[1]),
         interest=None if interest is None else Interest(kind=interest[0], value=interest[1]),
         rebate=None if rebate is None else Rebate(kind=rebate[0], value=rebate[1]),

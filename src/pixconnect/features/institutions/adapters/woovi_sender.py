@@ -247,8 +247,8 @@ class WooviSender:
                 return created
             # It certainly never left, so the next call is the first.
             reason = answer.reason
-            told_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
-            wait_s = min(told_s, _APPROVED_AFTER_MAX_S)
+            retry_after_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
+            wait_s = min(retry_after_s, _APPROVED_AFTER_MAX_S)
         return UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
 
     def _judge(self, answer: Content) -> UnknownOutcome:

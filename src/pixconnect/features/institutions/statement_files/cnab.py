@@ -109,14 +109,14 @@ class _Statement(Struct):
     def conclude(self, header: _Record) -> StatementFile:
         items = self.items.items
         opening, closing = self.lots[0].opening, self.lots[-1].closing
-        told_first = None
+        opening_first_on = None
         if opening is not None:
             # Some date it on the day before the first, some on the first day. Without a line of that day both are the same.
             begins_there = (closing is not None and closing.on == opening.on) or any(
                 item.day == opening.on for item in items
             )
-            told_first = opening.on if begins_there else opening.on + timedelta(days=1)
-        first_on, last_on = files.find_days((told_first, closing and closing.on), items)
+            opening_first_on = opening.on if begins_there else opening.on + timedelta(days=1)
+        first_on, last_on = files.find_days((opening_first_on, closing and closing.on), items)
         return StatementFile(
             format="cnab240",
             account=self.lots[0].header.account,

@@ -136,8 +136,8 @@ async def _conclude(
         if not await case_store.try_lock(connection):
             return seen
         case = await case_store.find_named(connection, "account", account.id, _NAME)
-        told_cents = None if case is None or case.ended_as == "recorded" else case.amount_cents
-        verdict = judge(found, seen, told_cents)
+        case_cents = None if case is None or case.ended_as == "recorded" else case.amount_cents
+        verdict = judge(found, seen, case_cents)
         differences = (
             [_describe_difference(account, verdict.seen, context.clock.now())] if verdict.seen is not None else []
         )

@@ -186,8 +186,8 @@ def _make_order(
     # The network's own rejection does not wait, and an early outcome must overtake its answer.
     if how.is_early or how.is_rejected_at_once:
         delay_ms = 0
-    is_told = how.reports_count > 0
-    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_told)
+    is_reported = how.reports_count > 0
+    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_reported)
 
 
 async def write(

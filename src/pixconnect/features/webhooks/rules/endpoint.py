@@ -190,14 +190,14 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     announced_at: datetime
 
     @classmethod
-    def of(cls, event: Event, transfer_id: int, told_of: Transfer | None) -> KeyWebhookEvent:
+    def of(cls, event: Event, transfer_id: int, transfer: Transfer | None) -> KeyWebhookEvent:
         return cls(
             event_id=event.id,
             holder_id=event.holder_id,
             transfer_id=transfer_id,
-            pix_key=told_of and told_of.own_key,
-            has_txid=told_of is not None and told_of.txid is not None,
-            is_sent=told_of is not None and told_of.direction == "OUT",
+            pix_key=transfer and transfer.own_key,
+            has_txid=transfer is not None and transfer.txid is not None,
+            is_sent=transfer is not None and transfer.direction == "OUT",
             announced_at=event.created_at,
         )
 

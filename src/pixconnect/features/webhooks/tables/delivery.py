@@ -81,7 +81,7 @@ APPEND: Final = Part[Event](
 DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
 EVENT_FACTS: Final = (DELIVERIES,)
 
-TOLD: Final = Columns[KeyWebhookEvent](
+KEY_EVENT: Final = Columns[KeyWebhookEvent](
     read_types("""
         event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, has_txid boolean, is_sent boolean,
         announced_at timestamptz
@@ -91,20 +91,20 @@ TOLD: Final = Columns[KeyWebhookEvent](
 )
 
 # All deliveries of one such webhook share a slot, so one worker has all due ones and puts them into few bodies.
-APPEND_TOLD: Final = of_columns(
-    TOLD,
+APPEND_KEY_EVENTS: Final = of_columns(
+    KEY_EVENT,
     once=[],
-    name="told_row",
+    name="key_event_row",
     sql=f"""
         insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
             modified_at)
-        select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{endpoint.KEY_WEBHOOK_RESOURCE}',
+        select nextval('delivery_id'), happened.holder_id, webhook_endpoint.id, event_id, '{endpoint.KEY_WEBHOOK_RESOURCE}',
             transfer_id, webhook_endpoint.id % 256, 'pending', announced_at, announced_at, announced_at
-        from ({{rows}}) as told ({{names}})
-        left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
-        join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)
+        from ({{rows}}) as happened ({{names}})
+        left join transfer on happened.pix_key is null and transfer.id = transfer_id and transfer.holder_id = happened.holder_id
+        join key_webhook on key_webhook.pix_key = coalesce(happened.pix_key, transfer.own_key)
             and key_webhook.holder_id = coalesce(
-                (select successor_id from holder where holder.id = told.holder_id), told.holder_id
+                (select successor_id from holder where holder.id = happened.holder_id), happened.holder_id
             )
         join webhook_endpoint on webhook_endpoint.id = key_webhook.endpoint_id and webhook_endpoint.status = 'active'
             and (not is_sent or 'transfer.out.confirmed' = any(webhook_endpoint.event_types))
@@ -114,7 +114,7 @@ APPEND_TOLD: Final = of_columns(
     returns="any row",
 )
 """A delivery of each event for the webhooks of keys, if the key has one."""
-KEY_WEBHOOK_EVENTS: Final = Fact(rank=220, inserts=(APPEND_TOLD,), key=None)
+KEY_WEBHOOK_EVENTS: Final = Fact(rank=220, inserts=(APPEND_KEY_EVENTS,), key=None)
 
 # No earlier event of the same resource still waits for the same endpoint.
 _NOT_HELD_BACK: Final[LiteralString] = """

@@ -145,12 +145,14 @@ def verify(
         extent="whole" if whole or rule else "changes", rules=rule, again_after_s=again_after_s, heads=read_heads(heads)
     )
 
-    def tell(holders_count: int, found_count: int) -> None:
+    def report_progress(holders_count: int, found_count: int) -> None:
         terminal.notice(f"{holders_count} holders looked at, {found_count} to be looked at again")
 
     try:
         with complaining_of_home(settings):
-            found = asyncio.run(_read(settings, lambda reader: verify_usecases.verify(reader, request, tell)))
+            found = asyncio.run(
+                _read(settings, lambda reader: verify_usecases.verify(reader, request, report_progress))
+            )
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:

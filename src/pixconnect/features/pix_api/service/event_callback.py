@@ -104,10 +104,10 @@ async def translate_event(context: Context, profile: InstitutionProfile, deliver
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
     if theirs is None:
         return delivery
-    tell = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[
+    describe = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[
         delivery.resource
     ]
-    said = {"event": theirs, **await tell(context, profile, delivery)}
+    said = {"event": theirs, **await describe(context, profile, delivery)}
     return structs.replace(delivery, body=msgspec.json.encode(said).decode())
 
 

@@ -57,7 +57,7 @@ class Look(Struct, kw_only=True):
 
     reader: BookReader
     run: Run
-    tell: Progress
+    report_progress: Progress
     heads: Sequence[ChainHead]
     has_all: bool
     """Whether every rule is checked: only then slices get checkpoints."""
@@ -188,7 +188,7 @@ class OfHolders(RuleGroup):
             # Unchecked slices have no checkpoint.
             await run_store.note_slice(connection, run, part, has_all_rules=look.has_all and not look.unreadable)
             holders_count += part.holders_count
-            look.tell(holders_count, found_count)
+            look.report_progress(holders_count, found_count)
 
     def _part_of(self, finding: Finding) -> HolderRange | None:
         """Return the holder whose books break the rule."""

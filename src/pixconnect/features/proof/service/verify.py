@@ -92,7 +92,7 @@ async def list_runs(context: Context, runs_max: int, findings_max: int) -> Seque
     return shown
 
 
-async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> Verification:
+async def verify(reader: BookReader, request: ProofRequest, report_progress: Progress) -> Verification:
     """Run the proof once; raises ``BadRequest`` if a rule does not exist."""
     # Refused before any query.
     rules = choose_rules(request)
@@ -104,7 +104,14 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
     if run is None:
         run = await run_store.begin(connection, request.extent, reader.operator, now)
     unreadable = dict(await look_store.find_partial(connection, rules))
-    look = Look(reader=reader, run=run, tell=tell, heads=request.heads, has_all=has_all, unreadable=unreadable)
+    look = Look(
+        reader=reader,
+        run=run,
+        report_progress=report_progress,
+        heads=request.heads,
+        has_all=has_all,
+        unreadable=unreadable,
+    )
     groups = group_rules(look, rules)
     try:
         for group in groups:

@@ -142,7 +142,7 @@ class AttemptRecords:
     """The attempts that one worker has to record.
 
     Args:
-        tell: Receives each attempt, its recorded outcome, and whether its slot went to another worker before; must not raise.
+        report: Receives each attempt, its recorded outcome, and whether its slot went to another worker before; must not raise.
     """
 
     def __init__(
@@ -150,12 +150,12 @@ class AttemptRecords:
         context: Context,
         leases: SlotLeases,
         queue: DeliveryQueue,
-        tell: Callable[[EndedAttempt, Conclusion | None, bool], None],
+        report: Callable[[EndedAttempt, Conclusion | None, bool], None],
     ) -> None:
         self._context = context
         self._leases = leases
         self._queue = queue
-        self._tell = tell
+        self._report = report
         self._gathered: list[EndedAttempt] = []
         self._timer: asyncio.TimerHandle | None = None
         # All unrecorded attempts, each with the task of its retries.
@@ -192,7 +192,7 @@ class AttemptRecords:
             ended.is_over = True
             del self._open[ended]
             self._has_closed.set()
-            self._tell(ended, recorded, is_lost)
+            self._report(ended, recorded, is_lost)
 
     def try_again(self, ended: EndedAttempt) -> None:
         if not ended.is_over:

@@ -73,6 +73,17 @@ class Browser(Struct, frozen=True, kw_only=True):
         content = b"".join(message.get("body", b"") for message in sent[1:])
         return Answer(sent[0]["status"], sent[0]["headers"], content)
 
+    async def answer(self, context: Any, language: str) -> None:
+        """Answer all requests of a browser's context, whose ``base_url`` is ``http://`` and ``HOST``."""
+
+        async def fulfil(route: Any) -> None:
+            request = route.request
+            target, sent = request.url.removeprefix(f"http://{HOST}"), (request.post_data or "").encode()
+            answered = await self.ask(request.method, target, {"accept-language": language}, sent)
+            await route.fulfill(status=answered.status, headers=answered.headers, body=answered.content)
+
+        await context.route("**/*", fulfil)
+
     @asynccontextmanager
     async def following(self, target: str) -> AsyncIterator[list[bytes]]:
         """Follow a page while the block runs; yields the updates received so far."""

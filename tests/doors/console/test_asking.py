@@ -1,7 +1,6 @@
 """Asking an institution about one Pix in the console: recorded with the operator's name, and answered in words."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from msgspec import Struct, structs
@@ -98,15 +97,7 @@ class TestInABrowser:
         paid, charge = desk.shop.pay(700), await desk.shop.charge()
         async with open_browser() as browser:
             context = await browser.new_context(base_url=f"http://{HOST}", locale="pt-BR", reduced_motion="reduce")
-
-            async def answer(route: Any) -> None:
-                request = route.request
-                target, sent = request.url.removeprefix(f"http://{HOST}"), (request.post_data or "").encode()
-                given = {"accept-language": "pt-BR"}
-                answered = await desk.operator.ask(request.method, target, given, sent)
-                await route.fulfill(status=answered.status, headers=answered.headers, body=answered.content)
-
-            await context.route("**/*", answer)
+            await desk.operator.answer(context, "pt-BR")
             page = await context.new_page()
             await page.goto("/days")
             await check_every_look(page, (1280, 390))

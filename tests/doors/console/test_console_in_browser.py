@@ -12,12 +12,15 @@ from playwright.async_api import Page, Request, expect
 from pixconnect.features.finding.service.browse import LISTED
 from pixconnect.kernel.rules.listing import Cursor, write_cursor
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
-from support.browser import check_every_look, needs_chromium
+from support.browser import Scheme, check_every_look, needs_chromium
 from support.console_shop import Shop, open_shop
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console")]
 
 WIDTHS = (1280, 390)
+LOOKS: dict[str, tuple[Scheme, ...]] = {"en-US": ("light", "dark"), "pt-BR": ("light",)}
+"""Colours are the same in all languages."""
+PUBLIC = ("/sign-in", "/sign-in?as=operator", "/sign-in?said=signed_out", "/enter?token=0")
 PAGES = (
     "/", "/charges", "/charges?amount=%3C1", "/transfers?status=CONFIRMED", "/refunds", "/infractions",
     "/blocks?kind=judicial", "/events", "/deliveries", "/endpoints", "/figures?days=7", "/ledger", "/sandbox",
@@ -179,7 +182,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
 
 @pytest.mark.long
 async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_policy(played: Any, door: Any) -> None:
-    """In light and dark, on a desk and on a telephone. It lives four days, so it comes last."""
+    """In both languages, in light and dark, on a desk and on a telephone. It lives four days, so it comes last."""
     asked, complaints = set[str](), list[str]()
 
     def note(request: Request) -> None:
@@ -197,24 +200,25 @@ async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_poli
 
     with open_shop(played) as shop:
         of_holder = f"holder={shop.holder.holder_id}"
+        things = [f"{path}{'&' if '?' in path else '?'}{of_holder}" for path in PAGES]
         async with door.operator() as page:
-            watch(page)
-            for path in PAGES:
-                await page.goto(f"{path}{'&' if '?' in path else '?'}{of_holder}")
-                await check_every_look(page, WIDTHS)
-            for path in await _list_things(page, played, shop):
-                await page.goto(path)
-                await check_every_look(page, WIDTHS)
-            # A secret is only shown in the answer to a form.
-            await page.goto(f"/endpoints/{shop.failing['id']}")
-            await page.get_by_role("button", name="Replace the secret").click()
-            await expect(page.get_by_role("link", name="I have saved it")).to_be_visible()
-            await check_every_look(page, WIDTHS)
-        async with door.nobody() as page:
-            watch(page)
-            for path in ("/sign-in", "/sign-in?as=operator", "/sign-in?said=signed_out"):
-                await page.goto(path)
-                await check_every_look(page, WIDTHS)
+            things += await _list_things(page, played, shop)
+        for language, schemes in LOOKS.items():
+            async with door.nobody(locale=language) as page:
+                watch(page)
+                for path in PUBLIC:
+                    await page.goto(path)
+                    await check_every_look(page, WIDTHS, schemes)
+            async with door.operator(locale=language) as page:
+                watch(page)
+                for path in things:
+                    await page.goto(path)
+                    await check_every_look(page, WIDTHS, schemes)
+                # A secret is only shown in the answer to a form.
+                await page.goto(f"/endpoints/{shop.failing['id']}")
+                await page.locator("form[action*='/rotate'] button").click()
+                await expect(page.locator("a.button.main")).to_be_visible()
+                await check_every_look(page, WIDTHS, schemes)
     assert {url for url in asked if not url.startswith((played.console_url, "data:"))} == set()
     assert complaints == []
 
@@ -229,6 +233,7 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
     return [
         str(event), f"/charges/{shop.paid['id']}", f"/charges/{shop.retried['id']}", f"/transfers/{shop.sent['id']}",
         f"/transfers/{shop.sent['id']}/receipt", f"/transfers/{shop.refused['id']}", f"/refunds/{refund['id']}",
+        f"/refunds/{refund['id']}/receipt",
         f"/deliveries/{shop.failed_id}", f"/endpoints/{shop.failing['id']}", f"/sandbox/phone/{waiting['id']}",
         f"/sandbox/phone/{shop.paid['id']}", f"/charges/{due['id']}", f"/sandbox/phone/{due['id']}",
         f"/infractions/{played.contest(shop.holder)}",

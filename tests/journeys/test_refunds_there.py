@@ -23,9 +23,10 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("re
 KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
 """Points after which the row is marked as called, without a call: the service then only queries Woovi about it."""
+QUESTION = "work before question there"
 POINTS = (
     "serve before group write", "serve after group write", "serve after COMMIT of start_refunds", "work after mark",
-    "work after name there", CUT_OFF, "work after refund there", "work before question there",
+    "work after name there", CUT_OFF, "work after refund there", QUESTION,
     "work before group write", "work after COMMIT of write_endings",
 )  # fmt: skip
 HANDOVER_S = 20
@@ -118,6 +119,9 @@ def test_each_refund_is_returned_there_once_whoever_dies_and_whatever_is_lost(bo
             # On a busy machine calls of the point before may run together with these, and be cut off too.
             wait_until(lambda: refunds.are_over(set()), "those before have ended")
         points.arm(point)
+        if point == QUESTION:
+            # The order of the point before may have been asked about before this one was armed.
+            run(two.bank, "faults", "add", "no_answer", "--operation", "face_write", "--times", "1", "--json")
         refunds.ask(f"{number}-a", 100 + number)
         refunds.ask(f"{number}-b", 200 + number)
         wait_until(lambda point=point: points.has_killed(point), point)

@@ -159,8 +159,8 @@ async def _failed_only(cell: Cell) -> None:
         await cell.open(path)
         assert await cell.rows.count() > 1
         await cell.open_box("State")
-        await cell.page.get_by_role("checkbox", name=cell.say(word)).check()
-        # With a script, a choice is applied at once.
+        await cell.page.get_by_role("checkbox", name=cell.say(word)).click()
+        # With a script, a choice is applied at once, by another page.
         if not cell.has_script:
             await cell.filter()
         await cell.page.wait_for_url(re.compile("status="))
@@ -281,7 +281,7 @@ async def _what_is_stuck(cell: Cell) -> None:
     transfer = cell.played.call(cell.shop.holder, "POST", "/v1/connect/transfer/key", body)
     await cell.open(f"/transfers/{transfer['id']}")
     note = cell.page.get_by_role("note")
-    await _until(cell, note.first, cell.say_what_begins("We handed it to the rail, which has not said how it ended."))
+    await _until(cell, note.first, cell.say_what_begins("The rail has the order and has not reported the outcome."))
     await expect(note.first).to_contain_text(cell.say_what_begins("Since %(at)s (%(for)s)."))
     # Nothing there could pay twice.
     await expect(cell.page.locator("main form")).to_have_count(0)
@@ -307,7 +307,7 @@ async def _the_sandbox(cell: Cell) -> None:
     await cell.open("/sandbox")
     await page.select_option("[name=effect]", "delay:5000")
     await cell.button("Apply").click()
-    await expect(page.locator("#live li")).to_contain_text(cell.say("takes five seconds to settle a transfer"))
+    await expect(page.locator("#live li")).to_contain_text(cell.say("settles transfers after 5 s"))
     await cell.button("Restore the network").click()
     await expect(page.locator("#live")).to_contain_text(cell.say("works normally"))
     await page.get_by_role("button", name=f"+ {cell.say('a minute')}").click()

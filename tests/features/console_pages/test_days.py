@@ -71,6 +71,9 @@ async def test_an_operators_day_is_as_the_guide_tells_it(played: Any, door: Any)
             await page.keyboard.press("Enter")
             await page.wait_for_url(re.compile(f"/charges/{charge['id']}$"))
 
+        async def search(page: Page) -> None:
+            await page.goto("/search?q=25,50+yesterday")
+
         async def name(page: Page) -> None:
             listed = page.locator(f'a.row-link[href="/holders/{own.holder_id}"]')
             await page.fill("main [name=name]", await listed.inner_text())
@@ -83,6 +86,7 @@ async def test_an_operators_day_is_as_the_guide_tells_it(played: Any, door: Any)
             await page.locator("main a.row-link").first.click()
 
         doings: Doings = {
+            (2, "25,50 yesterday"): search,
             (2, "/"): find,
             (3, "Show"): name,
             (3, "Deliveries"): choose,

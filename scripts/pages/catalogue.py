@@ -37,8 +37,8 @@ SUBJECTS: dict[str, Sequence[str]] = {
         "institution_account", "institution_certificate", "charge_opening", "charge_change",
         "institution_allowance", "refund_day", "transfer_day", "account_alarm", "return_name", "rail_step",
         "give_back", "institution_sweep", "institution_source", "institution_file", "institution_item",
-        "own_investment", "institution_item_part", "institution_day", "institution_callback", "institution_webhook_before",
-        "institution_day_file",
+        "own_investment", "institution_item_part", "institution_day", "answer_pattern", "line_answer",
+        "institution_callback", "institution_webhook_before", "institution_day_file",
     ),
     "standard": (
         "charge_revision", "charge_lot", "lot_item", "lot_request", "location", "received_hour", "received_known",

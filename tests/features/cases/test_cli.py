@@ -27,6 +27,11 @@ _CASES = """
         ('day', {account}, null, '2026-07-03', -80, 'line F2 of -R$ 0,80, fee, not posted: tarifa pix', now()),
         ('day', {account}, null, '2026-07-04', 500, 'line W1 of R$ 5,00, wire, not posted: TED', now())
 """
+_EARLIER = """
+    insert into line_answer (institution_id, item_id, reason, answer, proposal_id, answered_at)
+    select institution_id, item_id, reason, answer, proposal_id, answered_at - make_interval(days => days)
+    from line_answer cross join (values (91), (45)) as earlier (days) where answer = 'aside'
+"""
 
 
 async def _open_cases(database: Addresses) -> None:
@@ -126,7 +131,9 @@ async def _open_case_of_order(database: Addresses) -> None:
         await open_case_of_order(shop)
 
 
-def test_two_operators_answer_what_lines_of_a_file_are(live: CommandLine, tmp_path: Path) -> None:
+def test_two_operators_answer_what_lines_of_a_file_are_and_have_it_remembered(
+    live: CommandLine, database: Addresses, tmp_path: Path
+) -> None:
     for own in ("X1=transfer:9", "X1"):
         assert "ours: no line X1 waits" in live.refusal("case", "answer", "1", "--ours", own, "--operator", "ana")
     assert [_show(live)[name] for name in ("files", "balances", "lines", "answers")] == [[], [], [], []]
@@ -146,6 +153,20 @@ def test_two_operators_answer_what_lines_of_a_file_are(live: CommandLine, tmp_pa
     assert confirmed.returncode == 0, confirmed.stderr
     told = live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"]
     assert {one["item_id"]: one["status"] for one in told} == {"S1": "before_opening", "S2": "no_money"}
+    remember = ("case", "remember", "loja", "S2", "--operator", "ana")
+    assert "needs 3, the last 90 days after the first" in live.refusal(*remember)
+    asyncio.run(execute_as_owner(database, _EARLIER))
+    (rehearsed,) = live.json("case", "patterns", "loja")["patterns"]
+    assert (rehearsed["form"], rehearsed["answer"], rehearsed["days_count"]) == ("saldo s#", "aside", 3)
+    code = live.json(*remember)["code"]
+    assert "another operator confirms" in live.refusal("proposal", "confirm", code, "--operator", "ana")
+    assert live.run("proposal", "confirm", code, "--operator", "bia").returncode == 0
+    (remembered,) = live.json("case", "patterns", "loja")["patterns"]
+    forget = ("case", "forget", "loja", str(remembered["pattern"]), "--operator", "cida")
+    assert live.run(*forget).returncode == 0
+    assert "remembers none" in live.refusal(*forget)
+    assert live.json("case", "patterns", "loja")["patterns"] == []
+    _prove(live)
 
 
 @pytest.fixture

@@ -100,6 +100,16 @@ PARTS: Final = (
             select 'proposal confirm', 'institution ' || institution_account.name, confirmed_by, ended_at, null,
                 'order ' || order_name
             from case_ending join institution_account on institution_account.id = institution_id
+            union all
+            select 'case forget', 'institution ' || institution_account.name, revoked_by, revoked_at, null,
+                'pattern ' || answer_pattern.id
+            from answer_pattern join institution_account on institution_account.id = institution_id
+            where revoked_at is not null
+            union all
+            select 'case answer', 'institution ' || institution_account.name, 'pattern ' || pattern_id, answered_at, null,
+                'line ' || item_id
+            from line_answer join institution_account on institution_account.id = institution_id
+            where pattern_id is not null
         """,
     ),
 )

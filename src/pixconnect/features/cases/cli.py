@@ -30,6 +30,7 @@ from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import case_ending as ending_usecases
+from pixconnect.features.cases.service import pattern as pattern_usecases
 from pixconnect.features.cases.service import proposal as proposal_usecases
 from pixconnect.features.cases.service import separation as separation_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment
@@ -208,6 +209,44 @@ def separate(name: AccountName, *lines: str, json: Json = False) -> None:
         lines: Their ids, as `institution days --lines` prints them.
     """
     show_proposed(operating.run(separation_usecases.propose_separation, name, lines), as_json=json)
+
+
+@app.command
+def patterns(name: AccountName, *, json: Json = False) -> None:
+    """Print the answers about lines of an account that operators repeat, and those that are remembered.
+
+    A line with the `reason`, `direction` and `form` (`#` is any number) of a remembered pattern is answered without a question.
+    """
+    found = operating.run(pattern_usecases.list_patterns, name)
+    shown = [
+        output.pick(one, "pattern=pattern_id answer reason direction form amount_max_cents days_count")
+        | output.pick(one, "began_at last_at item_id since answered_count")
+        for one in found
+    ]
+    output.show_list("patterns", shown, as_json=json, money=("amount_max_cents",))
+
+
+@app.command
+def remember(name: AccountName, line: str, *, json: Json = False) -> None:
+    """Propose to remember the answer about lines like one; another operator confirms it.
+
+    Needs agreeing answers on three days, the last at least 90 days after the first.
+
+    Args:
+        line: The `item_id`, as `patterns` prints it.
+    """
+    show_proposed(operating.run(pattern_usecases.propose_memory, name, line), as_json=json)
+
+
+@app.command
+def forget(name: AccountName, pattern: _CaseNumber) -> None:
+    """Revoke a remembered pattern at once. Lines that it has answered stay as they are.
+
+    Args:
+        pattern: Its number, as `patterns` prints it.
+    """
+    operating.run(pattern_usecases.forget_pattern, name, pattern)
+    terminal.notice(f"pattern {pattern} answers nothing any more")
 
 
 @app.command

@@ -86,6 +86,29 @@ class CaseNote(Struct, frozen=True, kw_only=True):
     note: str
 
 
+class Rehearsal(Struct, frozen=True, kw_only=True):
+    """One answer that two operators have repeated about lines of an account that look alike; perhaps it is remembered."""
+
+    reason: str
+    """Why the lines wait."""
+    direction: Literal["IN", "OUT"]
+    form: str
+    """Their text, with # for each number."""
+    answer: str
+    began_at: datetime
+    last_at: datetime
+    days_count: int
+    """On how many days it was answered so."""
+    amount_max_cents: int
+    item_id: str
+    """The last line."""
+    pattern_id: int | None
+    """``None`` while operators are still asked."""
+    since: datetime | None
+    answered_count: int
+    """How many lines the pattern has answered."""
+
+
 EndingClaim = Literal["settled", "never"]
 """The Pix reached its payee; or it never left, and never will."""
 EVIDENCE_SIZE_MAX: Final = 1024 * 1024

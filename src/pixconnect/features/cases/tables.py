@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
 import msgspec
@@ -15,6 +15,7 @@ from pixconnect.features.cases.rules import (
     CaseKind,
     CaseNote,
     Difference,
+    Rehearsal,
     SilentOrder,
 )
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
@@ -333,3 +334,54 @@ ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 
 async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
     return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)
+
+
+# Answers about lines, and patterns of lines whose answer is remembered.
+
+_LIST_REHEARSALS: Final[LiteralString] = """
+    select rehearsal.*, pattern.id as pattern_id, pattern.since,
+        (select count(*) from line_answer where pattern_id = pattern.id) as answered_count
+    from list_rehearsals($1) as rehearsal
+    left join answer_pattern as pattern on institution_id = $1 and revoked_at is null
+        and (pattern.reason, pattern.direction, pattern.form)
+            = (rehearsal.reason, rehearsal.direction, rehearsal.form)
+    order by pattern.id, began_at, rehearsal.item_id
+"""
+
+
+async def list_rehearsals(connection: Connection | Pool, institution_id: int) -> list[Rehearsal]:
+    return [Rehearsal(**row) for row in await connection.fetch(_LIST_REHEARSALS, institution_id)]
+
+
+_REMEMBER: Final[LiteralString] = """
+    insert into answer_pattern (institution_id, reason, direction, form, answer, proposal_id, since)
+    select $1, $2, $3, $4, $5, id, done_at from proposal
+    where institution_id = $1 and act = 'remember' and done_at is not null order by id desc limit 1 returning id
+"""
+
+
+async def remember(connection: Connection, institution_id: int, one: Rehearsal) -> int:
+    """Remember an answer, in the transaction that confirmed it; returns the pattern's id."""
+    return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form, one.answer)
+
+
+async def forget(connection: Connection, pattern_id: int, now: datetime, operator: str) -> None:
+    await connection.execute(
+        "update answer_pattern set revoked_at = $2, revoked_by = $3 where id = $1", pattern_id, now, operator
+    )
+
+
+# The cheap conditions first: an account without patterns reads no answers.
+_LIST_REMEMBERED: Final[LiteralString] = """
+    select item_id, answer, day from institution_item as item
+    join answer_pattern as pattern on pattern.institution_id = item.institution_id and pattern.revoked_at is null
+        and (pattern.reason, pattern.direction) = (item.waits, item.direction) and pattern.id = find_pattern(item)
+    where item.institution_id = $1 and item.joined_kind is null and day < $2 order by day, item_id limit $3
+"""
+
+
+async def list_remembered(
+    connection: Connection | Pool, institution_id: int, before: date, count: int
+) -> list[tuple[str, str, date]]:
+    """List waiting lines, of days before one, that remembered patterns answer; each with the answer."""
+    return [tuple(row) for row in await connection.fetch(_LIST_REMEMBERED, institution_id, before, count)]

@@ -54,6 +54,9 @@ FEATURE: Final = Feature(
     text_columns="""
 account_alarm,kind,none
 account_alarm,observation ended_by,operator
+answer_pattern,reason direction answer,none
+answer_pattern,form,statement_line
+answer_pattern,revoked_by,operator
 callback_key,key_identifier profile public_pem private_sealed,none
 charge_change,asked_by,asked
 charge_change,contents,charge_text
@@ -85,6 +88,7 @@ institution_source,confirmed_by,operator
 institution_source,format,none
 institution_sweep,pace failure,none
 institution_webhook_before,key url,account
+line_answer,item_id reason answer,none
 own_investment,item_id direction,none
 rail_step,order_name kind original_end_to_end_id name_there state outcome refusal_code refusal_reason code_there,none
 rail_step,payee owner_tax_id owner_name,counterparty

@@ -690,6 +690,12 @@ begin
         where institution_id = new.institution_id and act in ('answer', 'separate') and confirmed_by is not null
             and confirmed.xmin = pg_current_xact_id()::xid
             and case
+                when act = 'separate' and old.waits = 'no_money' then
+                    (contents ->> 'lines')::jsonb ->> new.item_id = 'aside' and new.joined_kind is null and new.waits = (
+                        select reason from line_answer as given
+                        where given.institution_id = new.institution_id and given.item_id = new.item_id
+                        order by id desc limit 1
+                    )
                 when act = 'separate' then (contents ->> 'lines')::jsonb ->> new.item_id = old.joined_kind || ':' || old.joined_id
                     and new.joined_kind is null and old.joined_by <> 'name' and not old.is_reversal
                     and new.waits = case old.joined_kind when 'movement' then 'struck' else 'separated' end
@@ -707,6 +713,11 @@ begin
                 else (contents ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
                     ? new.item_id
             end
+    ) and not exists (
+        select from answer_pattern as pattern
+        where pattern.id = find_pattern(old) and new.joined_kind is not distinct from
+                case answer when 'counts' then 'movement' end
+            and new.waits is not distinct from case answer when 'aside' then 'no_money' end
     ) then
         raise exception 'two operators have not answered so about item % of account %', new.item_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_answer_is_confirmed_by_another';
@@ -805,7 +816,7 @@ create unique index institution_item_of on institution_item (joined_kind, joined
 create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
     function refuse_change();
 create trigger check_answer before update on institution_item for each row when (new.waits is distinct from old.waits and
-    (old.waits in ('struck', 'separated') or new.waits in ('struck', 'no_money', 'separated')) or new.joined_by = 'answer' and new.joined_by is distinct from
+    (old.waits in ('struck', 'no_money', 'separated') or new.waits in ('struck', 'no_money', 'separated')) or new.joined_by = 'answer' and new.joined_by is distinct from
     old.joined_by) execute function check_answer();
 create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
     is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
@@ -1041,6 +1052,220 @@ comment on column institution_day.closed_at is 'When it was last closed, in serv
 comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
 grant insert, select, update (opening_cents, closing_cents, read_at, source, state, disagreements_count, second_closing_cents,
     closed_at, reopened_at) on table institution_day to pixconnect_service;
+
+create table answer_pattern (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    reason text collate "C" not null,
+    direction text not null,
+    form text collate "C" not null,
+    answer text not null,
+    proposal_id bigint not null,
+    since timestamp with time zone not null,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    constraint answer_pattern_pkey primary key (id),
+    constraint answer_pattern_direction_check check (direction in ('IN', 'OUT')),
+    constraint answer_pattern_form_check check (length(form) >= 1 and length(form) <= 255),
+    constraint answer_pattern_revoked_at_check check (isfinite(revoked_at)),
+    constraint answer_pattern_revoked_by_check check (length(revoked_by) >= 1 and length(revoked_by) <= 255),
+    constraint answer_pattern_since_check check (isfinite(since)),
+    constraint a_pattern_is_revoked_by_somebody check ((revoked_at is null) = (revoked_by is null)),
+    constraint a_pattern_posts_what_files_prove check (case reason when 'could_be_ours' then answer = 'counts'
+        else reason in ('perhaps_balance', 'perhaps_known', 'contradicts') and answer = 'aside' end),
+    constraint answer_pattern_institution_id_fkey foreign key (institution_id) references institution_account(id),
+    constraint answer_pattern_proposal_id_fkey foreign key (proposal_id) references proposal(id)
+);
+comment on table answer_pattern is
+    'Answers about lines of statements that two operators had remembered: a line of the pattern is answered without a question.';
+comment on column answer_pattern.id is 'Counts up.';
+comment on column answer_pattern.institution_id is 'The account.';
+comment on column answer_pattern.reason is 'Why its lines wait.';
+comment on column answer_pattern.direction is 'The direction of its lines: IN or OUT.';
+comment on column answer_pattern.form is 'The text of its lines, with # for each number.';
+comment on column answer_pattern.answer is 'The remembered answer: aside, or counts.';
+comment on column answer_pattern.proposal_id is 'The confirmed proposal that made it.';
+comment on column answer_pattern.since is 'When that was confirmed, in real time.';
+comment on column answer_pattern.revoked_at is 'Since when it answers nothing any more, in real time; null while it does.';
+comment on column answer_pattern.revoked_by is 'The operator who revoked it, or confirmed another answer about one of its lines.';
+create unique index answer_pattern_stands on answer_pattern (institution_id, reason, direction, form) where revoked_at is null;
+create trigger answer_pattern_is_never_deleted before delete or truncate on answer_pattern for each statement execute function
+    refuse_change();
+create trigger keep_pattern before update on answer_pattern for each row when (old.revoked_at is not null or new.revoked_at is
+    null or to_jsonb(new) - '{revoked_at,revoked_by}'::text[] <> to_jsonb(old) - '{revoked_at,revoked_by}'::text[]) execute
+    function refuse_row('a_pattern_is_revoked_once', 'pattern %s is only revoked, and stays so', 'id');
+grant insert (institution_id, reason, direction, form, answer, proposal_id, since), update (revoked_at, revoked_by) on table
+    answer_pattern to pixconnect_operator;
+grant update (revoked_at, revoked_by) on table answer_pattern to pixconnect_console;
+grant select on table answer_pattern to pixconnect_service;
+
+create table line_answer (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    item_id text collate "C" not null,
+    reason text collate "C" not null,
+    answer text not null,
+    proposal_id bigint,
+    pattern_id bigint,
+    answered_at timestamp with time zone not null,
+    constraint line_answer_pkey primary key (id),
+    constraint line_answer_answer_check check (answer in ('counts', 'ours', 'aside', 'out', 'taken_back')),
+    constraint line_answer_answered_at_check check (isfinite(answered_at)),
+    constraint people_or_a_pattern_answer check (num_nonnulls(proposal_id, pattern_id) = 1),
+    constraint line_answer_item_fkey foreign key (institution_id, item_id) references institution_item(institution_id, item_id),
+    constraint line_answer_pattern_id_fkey foreign key (pattern_id) references answer_pattern(id),
+    constraint line_answer_proposal_id_fkey foreign key (proposal_id) references proposal(id)
+);
+comment on table line_answer is 'Each answer about a line of a statement. Rows are never changed.';
+comment on column line_answer.id is 'Counts up.';
+comment on column line_answer.institution_id is 'The account.';
+comment on column line_answer.item_id is 'The line.';
+comment on column line_answer.reason is 'Why the line waited.';
+comment on column line_answer.answer is 'The answer, or that two operators took the one before back.';
+comment on column line_answer.proposal_id is 'The confirmed proposal with the answer; null if a pattern answered.';
+comment on column line_answer.pattern_id is 'The pattern that answered; null if two operators did.';
+comment on column line_answer.answered_at is 'When, in real time.';
+create index line_answer_item on line_answer (institution_id, item_id);
+create index line_answer_pattern on line_answer (pattern_id) where pattern_id is not null;
+create trigger line_answer_never_changes before update or delete or truncate on line_answer for each statement execute function
+    refuse_change();
+grant select on table line_answer to pixconnect_service;
+
+create function read_line_form(text text) returns text language sql immutable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select regexp_replace(lower(btrim(regexp_replace(text, '\s+', ' ', 'g')) collate "C"), '[0-9]+', '#', 'g')
+$function$;
+grant execute on function read_line_form(text text) to pixconnect_service;
+
+-- The agreeing answers of two operators about lines of the bank, which name no Pix and no party, since the last other answer.
+create function list_rehearsals(account_id smallint) returns table(reason text, direction text, form text, answer text, began_at
+    timestamp with time zone, last_at timestamp with time zone, days_count integer, amount_max_cents bigint, item_id text)
+    language sql stable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    with said as (
+        select given.id, given.reason, item.direction, read_line_form(item.text) as form, given.answer, given.answered_at,
+            item.amount_cents, item.item_id
+        from line_answer as given join institution_item as item using (institution_id, item_id)
+        where given.institution_id = account_id and given.proposal_id is not null and item.text ~ '\S'
+            and num_nonnulls(item.end_to_end_id, item.return_id, item.tax_id) = 0 and item.kind not in ('pix', 'refund')
+    ), last as (
+        select *, first_value(answer) over (partition by reason, direction, form order by id desc) as last_answer from said
+    ), streak as (
+        select *, max(id) filter (where answer <> last_answer) over (partition by reason, direction, form) as other_id from last
+    )
+    select reason, direction, form, answer, min(answered_at), max(answered_at),
+        count(distinct (answered_at at time zone 'America/Sao_Paulo')::date)::integer, max(amount_cents),
+        (array_agg(item_id order by id desc))[1]
+    from streak
+    where id > coalesce(other_id, 0) and case reason when 'could_be_ours' then answer = 'counts'
+            else reason in ('perhaps_balance', 'perhaps_known', 'contradicts') and answer = 'aside' end
+        and not exists (
+            select from answer_pattern as ended
+            where ended.institution_id = account_id
+                and (ended.reason, ended.direction, ended.form) = (streak.reason, streak.direction, streak.form)
+                and ended.revoked_at >= answered_at
+        )
+    group by 1, 2, 3, 4
+$function$;
+grant execute on function list_rehearsals(account_id smallint) to pixconnect_service;
+
+-- A credit that is set aside moves nothing. Any other answer needs a day that two balances prove with the line, and an amount
+-- that two operators have answered about.
+create function find_pattern(line institution_item) returns bigint language sql stable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select pattern.id
+    from answer_pattern as pattern
+    join list_rehearsals(line.institution_id) as rehearsal
+        on (rehearsal.reason, rehearsal.direction, rehearsal.form, rehearsal.answer)
+            = (pattern.reason, pattern.direction, pattern.form, pattern.answer)
+    where pattern.institution_id = line.institution_id and pattern.revoked_at is null and line.joined_kind is null
+        and (pattern.reason, pattern.direction, pattern.form) = (line.waits, line.direction, read_line_form(line.text))
+        and num_nonnulls(line.end_to_end_id, line.return_id, line.tax_id) = 0 and line.kind not in ('pix', 'refund')
+        and (
+            pattern.answer = 'aside' and pattern.direction = 'IN'
+            or line.amount_cents <= rehearsal.amount_max_cents and exists (
+                select from institution_day as proved
+                where proved.institution_id = line.institution_id and proved.day = line.day
+                    and proved.state in ('closed', 'closed_with_cases')
+            )
+        )
+$function$;
+grant execute on function find_pattern(line institution_item) to pixconnect_service;
+
+create function check_pattern() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if new.revoked_at is null and exists (
+        select from proposal as confirmed
+        join list_rehearsals(new.institution_id) as rehearsal
+            on (rehearsal.reason, rehearsal.direction, rehearsal.form, rehearsal.answer)
+                = (new.reason, new.direction, new.form, new.answer)
+        where confirmed.id = new.proposal_id and confirmed.institution_id = new.institution_id and act = 'remember'
+            and confirmed_by is not null and confirmed.xmin = pg_current_xact_id()::xid and done_at = new.since
+            and (contents ->> 'reason', contents ->> 'direction', contents ->> 'form', contents ->> 'answer')
+                = (new.reason, new.direction, new.form, new.answer)
+            and days_count >= 3 and last_at - began_at >= interval '90 days'
+    ) then
+        return new;
+    end if;
+    raise exception 'the answer % about % is not rehearsed, or two operators have not confirmed it', new.answer, new.form
+        using errcode = 'integrity_constraint_violation', constraint = 'a_pattern_was_rehearsed';
+end $function$;
+create trigger check_pattern before insert on answer_pattern for each row execute function check_pattern();
+
+create function note_answer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    confirmed proposal;
+    matched_id bigint;
+    ended answer_pattern;
+    waited text := old.waits;
+    said text;
+    account_name text := (select name from institution_account where id = new.institution_id);
+begin
+    select * into confirmed from proposal
+    where institution_id = new.institution_id and act in ('answer', 'separate') and confirmed_by is not null
+        and proposal.xmin = pg_current_xact_id()::xid;
+    if confirmed.act = 'separate' then
+        said := 'taken_back';
+        select reason into waited from line_answer as before
+            where before.institution_id = new.institution_id and before.item_id = new.item_id order by id desc limit 1;
+    elsif confirmed.act = 'answer' then
+        select key into said from jsonb_each_text(confirmed.contents)
+            where key in ('counts', 'ours', 'aside', 'out') and value::jsonb ? new.item_id;
+    elsif new.waits = 'no_money' or new.joined_by = 'answer' then
+        matched_id := find_pattern(old);
+        select answer into said from answer_pattern where id = matched_id;
+    end if;
+    if said is null or waited is null then
+        return null;
+    end if;
+    insert into line_answer (institution_id, item_id, reason, answer, proposal_id, pattern_id, answered_at) values (
+        new.institution_id, new.item_id, waited, said, confirmed.id, matched_id,
+        coalesce(confirmed.done_at, clock_timestamp())
+    );
+    if matched_id is not null then
+        insert into audit (operator, verb, subject, after) values (
+            'pattern ' || matched_id, 'case answer', 'institution ' || account_name,
+            jsonb_build_object(said, new.item_id, 'pattern', matched_id, 'amount_cents', new.amount_cents)
+        );
+        return null;
+    end if;
+    update answer_pattern as pattern set revoked_at = confirmed.done_at, revoked_by = confirmed.confirmed_by
+        where institution_id = new.institution_id and (reason, direction, form) = (waited, new.direction, read_line_form(new.text))
+            and answer <> said and revoked_at is null
+        returning * into ended;
+    if ended.id is not null then
+        insert into audit (operator, verb, subject, before)
+            values (confirmed.confirmed_by, 'case forget', 'institution ' || account_name, to_jsonb(ended));
+    end if;
+    return null;
+end $function$;
+create trigger note_answer after update on institution_item for each row when (new.waits is distinct from old.waits and (
+    'no_money' in (old.waits, new.waits) or new.waits in ('separated', 'struck') or new.joined_by in ('answer', 'sum')
+    or old.waits = 'opening_day'
+    or old.waits in ('perhaps_balance', 'perhaps_known', 'contradicts', 'changed', 'perhaps_back') and new.waits is null))
+    execute function note_answer();
 
 create table institution_callback (
     institution_id smallint not null,

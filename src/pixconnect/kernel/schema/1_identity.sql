@@ -842,13 +842,15 @@ grant select on table proposal to pixconnect_service;
 create function refuse_console() returns trigger language plpgsql
 as $function$
 begin
-    raise exception 'the console proposes adjustments, answers about lines and how orders ended, and nothing else'
+    raise exception 'the console proposes adjustments, answers about lines, to take one back and how orders ended, and nothing else'
         using errcode = 'insufficient_privilege';
 end $function$;
 create trigger console_forgets_only_of_cases before delete on proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (old.act <> all (array['adjust', 'answer', 'decide']))) execute function refuse_console();
+    'pixconnect_console'::name and (old.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
+    refuse_console();
 create trigger console_proposes_only_for_cases before insert on proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (new.act <> all (array['adjust', 'answer', 'decide']))) execute function refuse_console();
+    'pixconnect_console'::name and (new.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
+    refuse_console();
 
 -- In live mode two logins of the database agree. An account of the console speaks for the login that gave it its password and
 -- second factor within 24 hours before: otherwise one login could make an account, propose there and confirm here.

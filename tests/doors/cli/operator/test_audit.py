@@ -91,7 +91,9 @@ _LIVE = {
         "add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days", "close", "allow",
         "unmatched", "release", "ask", "rehearse", "webhook show", "webhook set", "webhook restore",
     )
-} | {"case adjust", "case answer", "case separate", "proposal confirm", "holder succeed"}  # fmt: skip
+} | {f"case {verb}" for verb in ("adjust", "answer", "separate", "patterns", "remember", "forget")} | {
+    "proposal confirm", "holder succeed"
+}  # fmt: skip
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

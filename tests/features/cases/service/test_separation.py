@@ -11,6 +11,7 @@ import pytest
 
 from features.cases.service.test_answer import answer, find_received, look, moved, read, waiting
 from pixconnect.features.cases.service import separation
+from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.answer import SUM
 from pixconnect.features.cases.service.separation import propose_separation
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
@@ -207,3 +208,25 @@ async def test_the_schema_separates_nothing_that_two_operators_have_not_named(sh
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await shop.live.execute_as_owner(statement)
+
+
+async def test_a_line_that_was_set_aside_by_mistake_waits_again_until_its_day_was_adjusted(shop: Shop) -> None:
+    await read(shop, ("S1", "50.00", "SALDO A"), ("T1", "1.00", "TARIFA"), closing="152.00")
+    (case,) = await look(shop)
+    await answer(shop, case.id, aside=["S1"])
+    assert (await waiting(shop), await moved(shop)) == ({"S1": "no_money"}, [1_00])
+    proposed = await propose_separation(as_operator(shop.live.context, "ana"), "loja", ["S1"])
+    assert proposed.contents["lines"] == '{"S1":"aside"}'
+    await separate(shop, "S1")
+    for _ in range(2):
+        assert (await waiting(shop), await moved(shop)) == ({"S1": "perhaps_balance"}, [1_00])
+        await read(shop, ("S1", "50.00", "SALDO A"), ("T1", "1.00", "TARIFA"), closing="152.00")
+    (case,) = await look(shop)
+    assert "line S1 of +R$ 50,00, other, perhaps_balance" in case.said
+    await answer(shop, case.id, aside=["S1"])
+    (case,) = await look(shop)
+    wanted = WantedAdjustment(case_id=case.id, kind="bank_error")
+    await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
+    await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "adjust")
+    with pytest.raises(errors.BadRequest, match="2026-07-01 was adjusted without S1: undo the adjustment first"):
+        await propose_separation(as_operator(shop.live.context), "loja", ["S1"])

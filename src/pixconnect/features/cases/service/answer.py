@@ -24,7 +24,7 @@ from msgspec import Struct
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, RecordedItem
+from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
@@ -95,7 +95,7 @@ class BalancePoint(Struct, frozen=True, kw_only=True):
     """After the line; ``None`` if no balance before the day is known."""
 
 
-class _Plan(Struct, frozen=True, kw_only=True):
+class Plan(Struct, frozen=True, kw_only=True):
     items: dict[Answer, list[RecordedItem]]
     joins: Sequence[ItemJoin]
     """Matches for the ``items`` that are ours."""
@@ -128,7 +128,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:
             named = _add_alike(named, waiting)
-        plan = await _plan(connection, account, named, wanted.ours, waiting)
+        plan = await plan_answers(connection, account, named, wanted.ours, waiting)
         reserved = await reserved_store.list_reserved(
             connection, account.id, [one.item_id for one in plan.items["counts"]]
         )
@@ -153,24 +153,28 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
-        plan = await _plan(connection, account, named, ours, waiting)
-        to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
-        if not await item_store.lock_alone(connection, account.id, to_join):
-            raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
-        await item_store.join(connection, account.id, plan.joins)
-        await _count(writes, connection, account, plan.items["counts"])
-        await item_store.note_waiting(
-            connection,
-            account.id,
-            {
-                item.item_id: "before_opening" if item.waits == "opening_day" else "no_money"
-                for item in plan.items["aside"]
-            },
-        )
-        if plan.struck:
-            await take_back_struck(Batch(plan.struck, connection, context.clock))
-        await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
+        plan = await plan_answers(connection, account, named, ours, waiting)
+        await write_answers(writes, connection, account, plan)
         await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
+    await settle_answered(writes, account, plan)
+
+
+async def write_answers(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:
+    to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
+    if not await item_store.lock_alone(connection, account.id, to_join):
+        raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
+    await item_store.join(connection, account.id, plan.joins)
+    await _count(writes, connection, account, plan.items["counts"])
+    aside: dict[str, Waiting | None] = {
+        item.item_id: "before_opening" if item.waits == "opening_day" else "no_money" for item in plan.items["aside"]
+    }
+    await item_store.note_waiting(connection, account.id, aside)
+    if plan.struck:
+        await take_back_struck(Batch(plan.struck, connection, writes.clock))
+    await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
+
+
+async def settle_answered(writes: Writer, account: InstitutionAccount, plan: Plan) -> None:
     first_on = min(item.day for items in plan.items.values() for item in items)
     # A concurrent process ends it as well.
     with suppress(errors.ServiceUnavailable):
@@ -185,13 +189,13 @@ def _check(case: Case, account: InstitutionAccount) -> str:
     return case.name
 
 
-async def _plan(
+async def plan_answers(
     connection: Connection,
     account: InstitutionAccount,
     named: Mapping[Answer, Iterable[str]],
     ours: Mapping[str, str],
     waiting: Mapping[str, RecordedItem],
-) -> _Plan:
+) -> Plan:
     replaced = await _find_replaced(connection, account, named, waiting)
     every: dict[Answer, Iterable[str]] = {**named, "ours": ours}
     answers: list[tuple[str, Answer]] = [(name, answer) for answer, names in every.items() for name in names]
@@ -226,7 +230,7 @@ async def _plan(
         moves[counted[item.item_id]] += item.signed_cents
     for one in struck:
         moves[one.holder_id] -= cents[one.item_id]
-    return _Plan(items=items, joins=joins, struck=struck, moves=moves)
+    return Plan(items=items, joins=joins, struck=struck, moves=moves)
 
 
 async def _find_replaced(

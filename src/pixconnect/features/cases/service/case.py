@@ -27,6 +27,7 @@ from pixconnect.features.cases.rules import (
 from pixconnect.features.cases.service import case_ending as ending_usecases
 from pixconnect.features.cases.service import day_case
 from pixconnect.features.cases.service.answer import BalancePoint, PossibleAnswer, list_answers, run_balance
+from pixconnect.features.cases.service.pattern import answer_remembered
 from pixconnect.features.cases.tables import list_adjustments
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import RecordedItem
@@ -153,6 +154,8 @@ def _of_finding(finding: Finding, seen_at: datetime) -> Difference:
 
 
 async def _look_at_account(context: Context, account: InstitutionAccount) -> None:
+    # First: a line that a remembered answer covers is no case.
+    await answer_remembered(context, account)
     span = await day_usecases.find_unmatched(context, account)
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):

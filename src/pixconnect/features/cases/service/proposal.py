@@ -12,6 +12,7 @@ from pixconnect.features.allowances.service import allow_more
 from pixconnect.features.cases.service.adjustment import adjust_case
 from pixconnect.features.cases.service.answer import answer_case
 from pixconnect.features.cases.service.case_ending import end_by_case
+from pixconnect.features.cases.service.pattern import remember_answer
 from pixconnect.features.cases.service.separation import separate_lines
 from pixconnect.features.institutions.service.proposals import close_account, release_key
 from pixconnect.features.institutions.tables import account as account_store
@@ -29,6 +30,7 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
     release=release_key,
     answer=answer_case,
     separate=separate_lines,
+    remember=remember_answer,
     limits=raise_limits,
 )
 """Per act: checks the proposal again, executes it, and confirms it in the same transaction."""

@@ -4,6 +4,7 @@
 
     joined to a transfer, refund or sum    ──► separated    nothing moves; only another answer ends it
     posted by the answer ``counts``        ──► struck       the opposite of its movement is posted
+    set aside by the answer ``aside``      ──► as before    it waits again for the reason that it had
 
 A confirmation is one transaction, which also reopens the days of the lines and of their records: the worker judges them and
 opens their cases, even if this process dies after it.
@@ -18,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.service.answer import LINES_MAX, OURS_APART_MAX
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import LineKey, RecordedItem
@@ -38,7 +40,7 @@ from pixconnect.kernel.writing.batch import Batch
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-_SEPARABLE: Final = ("transfer", "refund", "sum", "movement")
+_JOINED: Final = ("transfer", "refund", "sum", "movement")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -51,7 +53,7 @@ async def propose_separation(context: Operator, name: str, item_ids: Sequence[st
         BadRequest: A line is unknown, or joined to nothing or by its own name; or the account is closed.
     """
     async with write_alone(context.pool) as connection:
-        account = found(await account_store.lock_named(connection, name), name)
+        account = found(await account_store.find_named(connection, name), name)
         await proposal_store.lock_account(connection, account.id)
         items = await _find(connection, account, item_ids)
         said = dict(lines=_encode({item.item_id: _name_record(item) for item in items}).decode())
@@ -70,8 +72,10 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
         moved = [item for item in items if item.joined_kind == "movement"]
         if moved:
             await _take_back(context, connection, account, moved)
-        joined = [item for item in items if item.joined_kind != "movement"]
+        joined = [item for item in items if item.joined_kind not in (None, "movement")]
         keys = await item_store.separate(connection, account.id, [item.item_id for item in joined])
+        keys |= {_key(item) for item in (*moved, *joined)}
+        await item_store.take_back(connection, account.id, [one.item_id for one in items if one.joined_kind is None])
         days = await _find_days(connection, account, items, keys)
         # In this transaction: a closed day without its line has no case.
         await day_store.write_states(connection, account.id, [(day, "open") for day in days], context.clock.now())
@@ -79,6 +83,12 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
     # A concurrent process judges them as well.
     with suppress(errors.ServiceUnavailable):
         await settle_items(writes, account, min(days))
+
+
+def is_separable(item: RecordedItem) -> bool:
+    return item.waits == "no_money" or (
+        item.joined_kind in _JOINED and item.joined_by != "name" and not item.is_reversal
+    )
 
 
 async def _find(connection: Connection, account: InstitutionAccount, item_ids: Sequence[str]) -> list[RecordedItem]:
@@ -89,13 +99,17 @@ async def _find(connection: Connection, account: InstitutionAccount, item_ids: S
     known = await item_store.find(connection, account.id, item_ids)
     for name in item_ids:
         item = known.get(name)
-        if item is None or item.joined_kind not in _SEPARABLE or item.joined_by == "name" or item.is_reversal:
+        if item is None or not is_separable(item):
             raise errors.BadRequest(
-                f"lines: {name} is not joined by an answer, by resemblance, or as a sum: "
+                f"lines: {name} is not joined by an answer, by resemblance, or as a sum, nor set aside by an answer: "
                 f"`pixconnect institution days {account.name} --lines DAY` prints what lines are joined to"
             )
     items = [known[name] for name in item_ids]
-    _, reversed_, _ = await item_store.find_joined(connection, account.id, [_key(item) for item in items])
+    for item in items:
+        if item.joined_kind is None:
+            await _refuse_adjusted(connection, account, item)
+    keys = [_key(item) for item in items if item.joined_kind is not None]
+    _, reversed_, _ = await item_store.find_joined(connection, account.id, keys)
     if reversed_:
         raise errors.BadRequest("lines: the debit of one was given back, and goes with its order")
     return items
@@ -105,8 +119,15 @@ def _key(item: RecordedItem) -> LineKey:
     return errors.require(item.joined_kind, item.item_id), errors.require(item.joined_id, item.item_id)
 
 
+async def _refuse_adjusted(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> None:
+    case = await case_store.find_named(connection, "day", account.id, item.day.isoformat())
+    made = [] if case is None else await case_store.list_adjustments(connection, case.id)
+    if sum(one.signed_cents for one in made if one.account == "available"):
+        raise errors.BadRequest(f"lines: {item.day} was adjusted without {item.item_id}: undo the adjustment first")
+
+
 def _name_record(item: RecordedItem) -> str:
-    return f"{item.joined_kind}:{item.joined_id}"
+    return "aside" if item.joined_kind is None else f"{item.joined_kind}:{item.joined_id}"
 
 
 async def _take_back(
@@ -127,11 +148,10 @@ async def _take_back(
 
 
 async def _find_days(
-    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], parts: set[LineKey]
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], keys: set[LineKey]
 ) -> list[date]:
     """List the days of separated lines, and of the records that have no line any more."""
     on = [item.day for item in items]
-    keys = parts | {_key(item) for item in items}
     lines = await line_store.list_unmatched(
         connection, account.id, (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX)
     )

@@ -88,12 +88,14 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
 
 async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
     """Judge the days since the first changed or open one."""
-    now = context.clock.now()
     async with context.pool.acquire() as connection:
-        since = to_day(now) - LOOKED_BACK
-        open_days = await day_store.find_open(connection, account.id, since, touched_on)
-        judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
-        await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
+        await judge_days(connection, account, touched_on, context.clock.now())
+
+
+async def judge_days(connection: Connection, account: InstitutionAccount, touched_on: date, now: datetime) -> None:
+    open_days = await day_store.find_open(connection, account.id, to_day(now) - LOOKED_BACK, touched_on)
+    judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
+    await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
 async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:

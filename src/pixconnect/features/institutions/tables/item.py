@@ -193,6 +193,20 @@ async def strike(connection: Connection, institution_id: int, item_ids: Sequence
     await connection.execute(_DETACH, institution_id, item_ids, "struck")
 
 
+_TAKE_BACK: Final[LiteralString] = """
+    update institution_item as item set waits = (
+        select reason from line_answer as given
+        where given.institution_id = item.institution_id and given.item_id = item.item_id order by id desc limit 1
+    )
+    where institution_id = $1 and item_id = any($2) and waits = 'no_money'
+"""
+
+
+async def take_back(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
+    """Make lines that an answer has set aside wait again, for the reason that they had before it."""
+    await connection.execute(_TAKE_BACK, institution_id, item_ids)
+
+
 _NOTE_FEES: Final[LiteralString] = """
     update institution_item set fee_of_kind = $3, fee_of_id = $4 where institution_id = $1 and item_id = $2
 """

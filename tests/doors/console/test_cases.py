@@ -4,6 +4,7 @@ import asyncpg
 import pytest
 
 from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.pattern import propose_memory
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.platform.base import errors
@@ -139,6 +140,33 @@ async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service
         rows = await live.fetch("select item_id, joined_kind, waits from institution_item order by 1")
         assert [tuple(row) for row in rows] == [("S1", "movement", None), ("S2", None, "no_money")]
         assert f"{path}/answer" not in (await ana.get(path)).content.decode()
+        await _remember(live)
+        page = (await reader.get("/days")).content.decode()
+        assert ("saldo s#" in page, "remembered since" in page, "/forget" in page) == (True, True, False)
+        forget = "/days/loja/patterns/1/forget"
+        assert forget in (await ana.get("/days")).content.decode()
+        assert [(await each.post(forget, {})).status for each in (reader, ana, ana)] == [403, 303, 404]
+        assert "saldo s#" not in (await ana.get("/days")).content.decode()
+        # What an answer has set aside is taken back by two as well.
+        day = "/days/loja/2026-07-01"
+        page = (await ana.get(day)).content.decode()
+        assert ('value="S2"' in page, 'value="S1"' in page) == (True, False)
+        assert f"{day}/separate" not in (await reader.get(day)).content.decode()
+        statuses = [(await each.post(f"{day}/separate", {"line": "S2"})).status for each in (reader, ana)]
+        assert (statuses, (await ana.post(f"{day}/separate", {"line": "S1"})).status) == ([403, 303], 400)
+        await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
+        rows = await live.fetch("select waits from institution_item where item_id = 'S2'")
+        assert [row["waits"] for row in rows] == ["perhaps_balance"]
+
+
+async def _remember(live: Service) -> None:
+    await live.execute_as_owner("""
+        insert into line_answer (institution_id, item_id, reason, answer, proposal_id, answered_at)
+        select institution_id, item_id, reason, answer, proposal_id, answered_at - make_interval(days => days)
+        from line_answer cross join (values (91), (45)) as earlier (days) where answer = 'aside'
+    """)
+    await propose_memory(as_operator(live.context, "ana"), "loja", "S2")
+    await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
 
 
 async def test_in_a_page_a_changed_line_takes_the_place_of_the_first_one(live: Service) -> None:

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.forms import read_field
 from pixconnect.doors.console.visit import MenuEntry, Visit
+from pixconnect.features.cases.service import pattern as pattern_usecases
+from pixconnect.features.cases.service.separation import is_separable, propose_separation
 from pixconnect.features.institutions.rules.account import EndingCertificate, InstitutionAccount
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import find_account
@@ -31,12 +33,29 @@ _OPERATORS: Final = "accounts at institutions are the operators'"
 
 async def show_days(visit: Visit) -> Response:
     visit.refuse_holders(_OPERATORS)
-    return visit.page("days.html", accounts=await day_usecases.list_accounts_days(visit.context))
+    accounts = await day_usecases.list_accounts_days(visit.context)
+    names = [each.account.name for each in accounts]
+    patterns = {name: await pattern_usecases.list_patterns(visit.context, name) for name in names}
+    return visit.page("days.html", accounts=accounts, patterns=patterns)
 
 
 async def show_day(visit: Visit) -> Response:
     account, day = await _read(visit)
-    return visit.page("day.html", account=account, told=day, shown=day.shown, lines_max=LINES_MAX)
+    separable = list(filter(is_separable, day.items[:LINES_MAX]))
+    return visit.page("day.html", account=account, told=day, shown=day.shown, lines_max=LINES_MAX, separable=separable)
+
+
+async def propose_to_separate(visit: Visit) -> Response:
+    """Propose only, as for an answer about lines."""
+    operator, name = visit.begin_act(_OPERATORS), _read_name(visit)
+    await propose_separation(operator, name, list(map(str, visit.sent.getlist("line"))))
+    return visit.go(f"/days/{name}/{visit.request.path_params['day']}", said="proposed")
+
+
+async def forget_pattern(visit: Visit) -> Response:
+    operator = visit.begin_act(_OPERATORS)
+    await pattern_usecases.forget_pattern(operator, _read_name(visit), visit.path_id())
+    return visit.go("/days", said="saved")
 
 
 async def export_day(visit: Visit) -> Response:
@@ -148,4 +167,6 @@ ROUTES: Final = (
     PageRoute(path="/days/{name}/ask", page=ask, method="POST"),
     PageRoute(path="/days/{name}/{day}", page=show_day),
     PageRoute(path="/days/{name}/{day}/file", page=export_day, is_file=True),
+    PageRoute(path="/days/{name}/{day}/separate", page=propose_to_separate, method="POST"),
+    PageRoute(path="/days/{name}/patterns/{id}/forget", page=forget_pattern, method="POST"),
 )

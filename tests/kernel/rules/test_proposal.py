@@ -85,6 +85,7 @@ def test_another_proposal_has_another_code(other: dict[str, Any]) -> None:
         "c\u00f4nsole.ana",
         "client-7",
         "clients/7",
+        "pattern 1",
     ],
 )
 def test_a_name_of_the_command_line_reads_as_none_of_another_door(name: str) -> None:

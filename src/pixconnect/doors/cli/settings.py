@@ -95,7 +95,7 @@ def read_settings() -> Settings:
         settings = dataclasses.replace(settings, operator=named)
     if proposal.names_another_door(settings.operator):
         raise SettingsError(
-            "--operator: must not begin with console or client: in the audit such names stand for the console and for clients"
+            "--operator: must not begin with console, client or pattern: the audit names the console, clients and patterns so"
         )
     # With its own database, the environment means another service than the one that may run here.
     if settings.database_url:

@@ -40,12 +40,12 @@ def name_person(operator: str) -> str:
 
 
 def names_another_door(operator: str) -> bool:
-    """Whether a command line's name would look like a console's or a client's name in the audit.
+    """Whether a command line's name would look like that of a console, a client or a remembered pattern in the audit.
 
     Accents, case, blanks and punctuation do not count: ``console-ana`` reads as ``console ana``.
     """
     letters = filter(str.isalnum, unicodedata.normalize("NFKD", operator).casefold())
-    return "".join(letters).startswith(("console", "client"))
+    return "".join(letters).startswith(("console", "client", "pattern"))
 
 
 def _fold(operator: str) -> list[str]:

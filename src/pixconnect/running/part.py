@@ -48,12 +48,16 @@ def main(words: Sequence[str]) -> None:
         words = _fork(words[1])
     arguments = _read(words)
     with failures.reported_to_supervisor(arguments.lifeline):
-        with lean_imports():
-            from pixconnect.running import prepare, processes  # noqa: PLC0415 - see above
-
         if arguments.part == "prepare":
+            with lean_imports():
+                from pixconnect.running import prepare  # noqa: PLC0415 - see above
+
             prepare.prepare_under(arguments.lifeline)
-        elif arguments.part == "serve":
+            return
+        with lean_imports():
+            from pixconnect.running import processes  # noqa: PLC0415 - see above
+
+        if arguments.part == "serve":
             processes.serve_on(arguments.sockets, arguments.lifeline)
         elif arguments.part == "work":
             processes.work_under(arguments.lifeline)
@@ -98,20 +102,24 @@ def start_fork_server() -> ForkServer:
 
 def _fork(control: str) -> list[str]:
     """Be the fork server; returns in each part that is forked."""
+    control_fd = int(control.removeprefix("--control-fd="))
     with lean_imports():
-        from pixconnect.assembly.operations import list_routes  # noqa: PLC0415 - see above
-        from pixconnect.doors.api.prepared import prepare  # noqa: PLC0415 - see above
         from pixconnect.platform.adapters import outgoing_http  # noqa: PLC0415 - see above
 
-        for name in ("prepare", "processes"):
-            import_module(f"pixconnect.running.{name}")
-
+        import_module("pixconnect.running.prepare")
         # Reading the system's authorities takes longer than most imports.
         outgoing_http.trust_system()
+        # The preparation, which the others wait for: it works while the rest is imported.
+        if (words := fork_server.fork_if_asked(control_fd)) is not None:
+            return words
+        import_module("pixconnect.running.processes")
+        from pixconnect.assembly.operations import list_routes  # noqa: PLC0415 - see above
+        from pixconnect.doors.api.prepared import prepare  # noqa: PLC0415 - see above
+
         # Otherwise each API process would do it, and have it in memory of its own.
         for operation in list_routes(is_sandbox=True):
             prepare(operation)
-    return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
+    return fork_server.wait_for_part(control_fd)
 
 
 def _read(words: Sequence[str]) -> _Arguments:

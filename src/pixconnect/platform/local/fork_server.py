@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -178,31 +179,44 @@ def _adopt_orphans(*, yes: bool) -> None:
         raise OSError("the system does not let us adopt orphans")
 
 
+def fork_if_asked(control_fd: int) -> list[str] | None:
+    """Fork at a request that is there already; ``None`` in the server, and in the part as ``wait_for_part``."""
+    asked, _, _ = select.select([control_fd], [], [], 0)
+    return _fork_at_request(control_fd) if asked else None
+
+
 def wait_for_part(control_fd: int) -> list[str]:
     """Fork at each request; returns only in a forked part, with the words after ``-m <module>``."""
+    while True:
+        if (words := _fork_at_request(control_fd)) is not None:
+            return words
+
+
+def _fork_at_request(control_fd: int) -> list[str] | None:
     process_death.die_with_parent(signal.SIGKILL)
     _restore_child_statuses()
     control = socket.socket(fileno=control_fd)
-    while True:
-        # The first octet is the same in every message. The rest must not come into this memory.
-        if not control.recv(1, socket.MSG_PEEK):
-            os._exit(0)
-        reading, writing = os.pipe()
-        between_pid = os.fork()
-        if not between_pid:
-            os.close(reading)
-            wanted, descriptors = _receive(control)
-            _become_orphan(writing)
-            return _begin(wanted, descriptors)
-        os.close(writing)
-        pid = os.read(reading, 64)
+    # The first octet is the same in every message. The rest must not come into this memory.
+    if not control.recv(1, socket.MSG_PEEK):
+        os._exit(0)
+    reading, writing = os.pipe()
+    between_pid = os.fork()
+    if not between_pid:
         os.close(reading)
-        # Once it is reaped, the part has its new parent.
-        os.waitpid(between_pid, 0)
-        if not pid:
-            # The message may still be there, and the next check would fork it again.
-            os._exit(1)
-        control.send(pid)
+        wanted, descriptors = _receive(control)
+        _become_orphan(writing)
+        return _begin(wanted, descriptors)
+    os.close(writing)
+    pid = os.read(reading, 64)
+    os.close(reading)
+    # Once it is reaped, the part has its new parent.
+    os.waitpid(between_pid, 0)
+    if not pid:
+        # The message may still be there, and the next check would fork it again.
+        os._exit(1)
+    control.send(pid)
+    control.detach()
+    return None
 
 
 def _restore_child_statuses() -> None:

@@ -21,6 +21,7 @@ from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.settings import FACES, read_listeners, read_settings
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import listening
+from pixconnect.platform.local import freed_memory
 from pixconnect.platform.local.child_process import Lifeline
 from pixconnect.running import tls
 
@@ -103,5 +104,6 @@ async def _run_until_signalled(settings: Settings, main: Main, lifeline: Lifelin
             for risk in live_mode.list_risks(settings):
                 _log.warning(risk)
             _log.info("ready", version=__version__)
+        freed_memory.give_back()
 
     await main(stop, report_ready)

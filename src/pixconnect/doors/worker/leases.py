@@ -52,9 +52,8 @@ class Poller(IntEnum):
     """In the order in which they wake."""
 
     DUE = 0
-    POSITIONS = 1
-    LEASES = 2
-    CHORES = 3
+    LEASES = 1
+    CHORES = 2
 
 
 def until_beat(every_s: float, looker: Poller, now_s: float) -> float:

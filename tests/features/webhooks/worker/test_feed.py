@@ -9,6 +9,8 @@ import pytest
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import SlotLeases
+from pixconnect.doors.worker.orders import OrderMover
+from pixconnect.doors.worker.parts import DueLook
 from pixconnect.features.webhooks.service import feed as feed_usecases
 from pixconnect.features.webhooks.service.feed import FeedQuery, read_feed
 from pixconnect.features.webhooks.worker import feed as feed_worker
@@ -81,6 +83,20 @@ async def test_a_notice_of_new_events_wakes_it(service: Service) -> None:
         await until_read(service, event_ids)
         # Events can be read a moment before the sequencer counts them.
         await until(lambda: worker.sequencer.given_count == 3)
+
+
+async def test_events_without_a_notice_are_found_by_the_look_that_parts_share(service: Service) -> None:
+    async with running(service) as worker:
+        OrderMover(service.context, worker.leases)
+        look = DueLook(service.context, worker.leases)
+        # It has looked once since it got the slot.
+        await until(lambda: worker.sequencer._is_ours and worker.sequencer.is_resting)
+        event_ids = await write_events(service, 3)
+        assert await look.look() == [worker.sequencer]
+        await until_read(service, event_ids)
+        async with asyncio.timeout(60):
+            while await look.look():  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
 
 
 async def test_only_one_of_two_workers_does_it_and_the_other_takes_over(service: Service) -> None:

@@ -47,6 +47,14 @@ class NewPositions(Struct, frozen=True, kw_only=True):
     has_more: bool
 
 
+IS_ANY_NEW: Final[LiteralString] = """
+    (select settled_id from event_feed_state) < (
+        select case when is_called then last_value + seqincrement - 1 else last_value - 1 end
+        from write_group_id, pg_sequence where seqrelid = 'write_group_id'::regclass
+    )
+"""
+"""Whether ids were given out beyond the settled ones, as ``give_event_positions`` asks first."""
+
 _GIVE: Final[LiteralString] = (
     "select holder_ids, events_count, has_more from give_event_positions($1) where refuse_old_session()"
 )

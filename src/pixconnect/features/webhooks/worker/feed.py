@@ -11,13 +11,13 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.leases import Member, Poller, SlotLeases, until_beat
+from pixconnect.doors.worker.leases import Member, SlotLeases
 from pixconnect.features.webhooks.service.feed import give_positions, sweep_positions
+from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import EVENT_CHANNEL
-from pixconnect.platform.shared_look import wait_for
 
 SLOT: Final = 0
 REST_S: Final = 0.1
@@ -28,7 +28,7 @@ Half of the time that an event may take to be readable.
 REST_TIMES: Final = 2
 """A slow read, behind a hanging writer, is followed by this many times its length."""
 POLL_S: Final = 2.0
-"""A wake-up may be lost."""
+"""Without ``DueLook``: a wake-up may be lost."""
 SWEEP_EVERY_S: Final = 30.0
 RETRY_AFTER_S: Final = 0.5
 
@@ -36,6 +36,8 @@ _log = structlog.get_logger(__name__)
 
 
 class Sequencer(Member):
+    due_if = feed_store.IS_ANY_NEW
+
     def __init__(
         self, context: Context, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
     ) -> None:
@@ -69,8 +71,7 @@ class Sequencer(Member):
             if rest_s is not None:
                 await asyncio.sleep(rest_s)
                 continue
-            wait_s = until_beat(self._poll_s, Poller.POSITIONS, self._context.clock.monotonic_s())
-            await wait_for(self._woken, wait_s)
+            await self.rest(self._woken, self._poll_s, has_found=False)
 
     async def _look(self) -> float | None:
         """Read once; return in how many seconds to read again, or ``None`` if nothing was found."""
@@ -96,6 +97,10 @@ class Sequencer(Member):
 
     def _receive(self, *_: object) -> None:
         self._woken.set()
+
+    def looked(self, *, is_due: bool) -> None:
+        if is_due:
+            self._woken.set()
 
     def slots_lost(self) -> None:
         self._is_ours = False  # another worker may continue pending work beside us

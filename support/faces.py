@@ -17,9 +17,9 @@ from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
 from pixconnect.features.sandbox.rules import DRAW_FAULT, FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import Context

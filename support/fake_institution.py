@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.account_file import AccountDescription

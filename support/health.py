@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pixconnect.doors.worker.rows import Problem, check_problems
+from pixconnect.doors.worker.parts import Problem, check_problems
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from pixconnect.platform.http.connection import Connection
-from pixconnect.platform.http.open_connections import SLICE_MAX
+from pixconnect.platform.http.listening import SLICE_MAX
 
 
 class Wire(asyncio.Transport):

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.network import directory
+from pixconnect.features.sandbox.network import registry
 from pixconnect.features.sandbox.network.application import SandboxApplication
 from pixconnect.features.sandbox.network.server import SandboxSettings, open_application
 from pixconnect.features.sandbox.rail import HttpSandboxControl, SandboxConnection, SandboxRail
@@ -149,12 +149,12 @@ def network_id(letter: str = "E", instant: datetime | None = None) -> str:
 
 def order(word: str = "settle", **changes: Any) -> Order:
     """An order to an existing directory entry, with an id from the time at which it was made."""
-    key = f"{word}@{directory.DOMAIN}"
+    key = f"{word}@{registry.DOMAIN}"
     plain = Order(
         end_to_end_id=network_id(instant=changes.get("ordered_at")),
         amount_cents=100,
         debit_party=our_party(None),
-        credit_party=directory.FIXED_ENTRIES[key].party,
+        credit_party=registry.FIXED_ENTRIES[key].party,
         initiation_type="KEY",
         txid=None,
         ordered_at=datetime.now(UTC),

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.identity.service.keyring import SIGNER, Keyring
-from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.delivery import Receivers
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -33,7 +33,7 @@ from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy

@@ -24,7 +24,7 @@ import asyncpg
 
 from bench.figures import Row
 from pixconnect.doors.api.operation import Nothing, Request, Services
-from pixconnect.features.statements.api import statement as statement_api
+from pixconnect.features.statements import api as statement_api
 from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.kernel.flows.context import Context, Policy
 from pixconnect.kernel.flows.directory import HolderDirectory

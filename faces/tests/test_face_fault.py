@@ -11,8 +11,8 @@ from faces.tests.test_efi import COB, SEND, TXID, Face, nome, open_face
 from faces.tests.test_inter import open_inter
 from faces.tests.test_sicoob import open_sicoob
 from faces.tests.test_woovi import CHARGE, PAYMENT, open_woovi
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import FaultRule, SandboxControl
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.platform.base.clock import to_day
 from support.faces import ACCOUNT, KEY, PAYEE, Bank, Control
 from support.service import read_funds

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import FaultAnswer, Message, SandboxControl
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from support.api import Answer, Api
 from support.faces import Bank, Control
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import date, timedelta
 
-from pixconnect.kernel.register.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention
+from pixconnect.kernel.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention
 
 _ENDS = {
     "worker": "a worker empties it",

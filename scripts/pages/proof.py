@@ -39,7 +39,7 @@ def write_page() -> str:
         "A superuser writes each kind into books with all kinds of rows, with every trigger off; exactly the rules beside it",
         "find it: in `make test` among few holders, in `make damage` among a million entries. The statements are in",
         "`tests/vectors/damage.toml`. `tests/features/proof/tables/test_guards.py` changes tables, triggers, functions and",
-        "grants, and `tests/features/proof/service/test_rail.py` the rail's reports.",
+        "grants, and `tests/features/proof/service/test_comparison_with_rail.py` the rail's reports.",
         "",
         "| Kind | Found by |",
         "|---|---|",

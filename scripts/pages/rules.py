@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from pixconnect.kernel.register.register import ARRANGEMENT, ArrangementRule
+from pixconnect.kernel.register import ARRANGEMENT, ArrangementRule
 from pixconnect.kernel.rules.money import show_reais
 
 _HEADINGS = {

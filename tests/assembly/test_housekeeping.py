@@ -9,14 +9,14 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
-from pixconnect.assembly import housekeeping
+from pixconnect.assembly import worker
 from pixconnect.assembly.base import running_beside
 from pixconnect.features.proof.rules import HEADS_TOLD
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.feed import give_positions
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.features.webhooks.worker.resumption import MEMBERS as RESUMPTIONS
+from pixconnect.features.webhooks.worker.feed import MEMBERS as RESUMPTIONS
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.listing import Span
 from support import postgres
@@ -82,7 +82,7 @@ async def test_what_comes_once_a_day_and_cannot_be_done_is_tried_again_soon(data
 
 
 def keep_house(context: Context) -> Callable[[], Awaitable[None]]:
-    return partial(housekeeping.run_housekeeping, context, 90)
+    return partial(worker.run_housekeeping, context, 90)
 
 
 async def _waiting_since_before(service: WebhookService, instant: object) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixconnect.features.webhooks.rules.signature import standard_signature
+from pixconnect.features.webhooks.rules.endpoint import standard_signature
 from pixconnect_client.testing import service
 from pixconnect_client.testing.inbox import Inbox
 from pixconnect_client.testing.lock import hold_sandbox

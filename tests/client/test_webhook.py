@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
-from pixconnect.features.webhooks.rules import signature as webhook_signature
+from pixconnect.features.webhooks.rules import endpoint as webhook_signature
 from pixconnect.platform import jose
 from pixconnect_client import (
     ChargePayload,

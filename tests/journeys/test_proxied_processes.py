@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from msgspec import Struct
 
-from pixconnect.platform.local import tls_files
+from pixconnect.platform import certificates
 from support.installation import PIXCONNECT, Installation
 from support.nginx import NAMES, let_in, running_nginx, skip_without_nginx, write_at
 from support.ports import reserved_port
@@ -77,11 +77,11 @@ def house() -> Iterator[House]:
         opened.callback(lambda: [each.kill() for each in running])
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         let_in(folder)
-        both = tls_files.write_server(folder, NAMES, datetime.now(UTC))
+        both = certificates.write_server(folder, NAMES, datetime.now(UTC))
         places = {"8081": first.port, "8082": second.port, "8443": inner, "8444": tls, "9080": nobody, "443": port}
         text = write_at(folder, both, {name: str(ours) for name, ours in places.items()})
         opened.enter_context(running_nginx(folder, text, port))
-        context = ssl.create_default_context(cafile=str(tls_files.authority_file(folder)))
+        context = ssl.create_default_context(cafile=str(certificates.authority_file(folder)))
         http = opened.enter_context(
             httpx2.Client(
                 base_url=f"https://127.0.0.1:{port}", verify=context, headers={"Host": NAMES[0]}, timeout=60,

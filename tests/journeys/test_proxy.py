@@ -22,8 +22,8 @@ from pixconnect.features.identity.api import TOKEN_PATH
 from pixconnect.features.lots.api import BODY_MAX as LOT_MAX
 from pixconnect.features.webhooks.service.feed import WAIT_MAX_S
 from pixconnect.kernel.rules.access import FAILURES_MAX
-from pixconnect.platform.http import open_connections as limits
-from pixconnect.platform.local import tls_files
+from pixconnect.platform import certificates
+from pixconnect.platform.http import listening as limits
 from support.account_at_face import run
 from support.installation import Installation, running
 from support.nginx import NAMES, TEXT, let_in, running_nginx, skip_without_nginx, write_at
@@ -129,12 +129,14 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         service = opened.enter_context(running(home, **settings))
         ours = service.base_url.rpartition(":")[2]
         own = tmp_path_factory.mktemp("nginx")
-        both = tls_files.write_server(own, NAMES, datetime.now(UTC))
+        both = certificates.write_server(own, NAMES, datetime.now(UTC))
         ports = {"8081": ours, "8082": str(nobody), "8443": str(inner), "8444": str(tls), "9080": str(console)}
         text = write_at(own, both, ports | {"443": str(port)})
         opened.enter_context(running_nginx(own, text, port))
         authority = own / "both.pem"
-        authority.write_text(tls_files.authority_file(own).read_text() + tls_files.authority_file(home).read_text())
+        authority.write_text(
+            certificates.authority_file(own).read_text() + certificates.authority_file(home).read_text()
+        )
         yield Proxied(service=service, port=port, tls_port=tls, authority=authority)
 
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.institutions.credit import AccountSource
+from pixconnect.features.institutions.accounts import AccountSource
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.succession import move_holder

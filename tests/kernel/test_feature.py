@@ -14,8 +14,7 @@ from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.cli import failures
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
-from pixconnect.doors.worker.parts import MemberRow, WorkerExtension
-from pixconnect.doors.worker.rows import Chore, HealthCheck, Meter, Problem
+from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.proof.rules import Rule, RulePart
 from pixconnect.kernel.feature import (
@@ -93,7 +92,7 @@ def test_a_feature_imports_those_that_it_names() -> None:
 
 
 def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = Feature(deadlines=("features.proof.tables.guards:GUARDS",))
+    wrong = Feature(deadlines=("features.proof.tables.shape:GUARDS",))
     monkeypatch.setattr(features, "NAMES", ("wrong",))
     monkeypatch.setitem(sys.modules, "pixconnect.features.wrong", type("wrong", (), {"FEATURE": wrong}))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^features\.proof\.tables\.guards:GUARDS: has a Rule, not a Deadline$"):

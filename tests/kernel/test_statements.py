@@ -22,8 +22,8 @@ OTHER_SCHEMAS = ("pixconnect.features.proof.tables.run", "pixconnect.features.sa
 """Their statements need the tables of ``verify`` and of the simulated network: the tests of these run them."""
 FRAGMENTS = {
     "pixconnect.kernel.tables.charge._SHOW_LOCKED",
-    "pixconnect.features.proof.tables.rail._BY_INSTANT",
-    "pixconnect.features.proof.tables.rail._BY_NAME",
+    "pixconnect.features.proof.tables.reports._BY_INSTANT",
+    "pixconnect.features.proof.tables.reports._BY_NAME",
 }
 """Parts of larger statements."""
 

@@ -14,8 +14,8 @@ import pytest
 import structlog
 
 from pixconnect.platform.adapters.system import SystemClock
-from pixconnect.platform.exception_text import write_exception
 from pixconnect.platform.logging import set_up_logging
+from pixconnect.platform.outgoing_text import write_exception
 from support import identity
 from support.plain_logs import use_plain_logs
 from support.postgres import Addresses
@@ -120,7 +120,7 @@ def test_what_the_driver_was_given_is_not_in_what_its_error_was_made_of() -> Non
 def test_a_program_that_ends_by_such_an_error_writes_no_more() -> None:
     program = (
         "import asyncpg\n"
-        "from pixconnect.platform.exception_text import hide_rows_in_tracebacks\n"
+        "from pixconnect.platform.outgoing_text import hide_rows_in_tracebacks\n"
         "hide_rows_in_tracebacks()\n"
         "raise asyncpg.UniqueViolationError('Key (name)=(' + 'Maria' + ') exists')\n"
     )

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.platform.base import errors
 from pixconnect.platform.flow.shares import current_party
 from pixconnect.platform.pool import open_pool

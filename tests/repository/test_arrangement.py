@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pixconnect.kernel.baseline import read_service_steps
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
 

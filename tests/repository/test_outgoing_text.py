@@ -13,7 +13,7 @@ import pytest
 
 from pixconnect.doors.cli import output, terminal
 from pixconnect.doors.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
-from pixconnect.features.statements.api import statement_xml
+from pixconnect.features.statements import files
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.logging import LinesOnTerminal, set_up_logging
 
@@ -149,7 +149,7 @@ def test_a_printed_page_has_a_letter_for_each_of_it() -> None:
 def test_a_header_and_an_xml_document_hold_only_what_they_may() -> None:
     for text in [*HOSTILE.values(), PLAIN]:
         assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]*"', outgoing_text.in_attachment(text))
-        (element,) = statement_xml.make({"NAME": statement_xml.clean(text, 140)})
+        (element,) = files.make({"NAME": files.clean(text, 140)})
         assert len(element.text or "") <= 140
 
 
@@ -169,9 +169,9 @@ def writes(pattern: str) -> set[str]:
         # A file that a program asked for, and how much of it has come; a defect before logs are set up.
         (
             r"sys\.(stdout|stderr)\.(buffer|write)",
-            {"doors/cli/terminal.py", "features/statements/cli.py", "platform/exception_text.py"},
+            {"doors/cli/terminal.py", "features/statements/cli.py", "platform/outgoing_text.py"},
         ),
-        (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api/statement.py"}),
+        (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api.py"}),
         (r"event-stream|b\"data: \"", {"platform/outgoing_text.py", "doors/console/application.py"}),
         (r"filename=\\?\"\{", {"platform/outgoing_text.py"}),
         # Our own markup with escaped placeholders.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixconnect.kernel.baseline import read_service_steps
-from pixconnect.kernel.register.register import (
+from pixconnect.kernel.register import (
     NOT_PERSONAL,
     RETENTIONS,
     TEXT_COLUMNS,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from pixconnect.features.webhooks.rules.signature import hex_signature, jws_header, standard_signature
+from pixconnect.features.webhooks.rules.endpoint import hex_signature, jws_header, standard_signature
 from pixconnect.platform import jose
 
 DOCS = Path(__file__).parents[2] / "docs"

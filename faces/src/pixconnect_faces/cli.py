@@ -25,9 +25,9 @@ from pixconnect.features.institutions.profiles.profile import (
     read_profile,
 )
 from pixconnect.kernel.rules.access import make_app_id
+from pixconnect.platform import certificates
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.config import Settings
-from pixconnect.platform.local import tls_files
 from pixconnect.platform.local.home import read_sandbox_file
 
 Last = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="How many.")]
@@ -131,7 +131,7 @@ def _addresses(settings: Settings, face: str) -> Shown:
 
 def _describe(settings: Settings, face: str, client_id: str, client_secret: str) -> Shown:
     home = settings.home_path
-    files = tls_files.write_client(home, home / "tls" / "clients", client_id, SystemClock().real_now())
+    files = certificates.write_client(home, home / "tls" / "clients", client_id, SystemClock().real_now())
     addresses, profile = _addresses(settings, face), read_profile(_check_name(face))
     return {
         "face": face,
@@ -144,5 +144,5 @@ def _describe(settings: Settings, face: str, client_id: str, client_secret: str)
         "key_file": str(files.key_file),
         "both_file": str(files.both_file),
         "pkcs12_file": str(files.pkcs12_file),
-        "authority_file": str(tls_files.authority_file(home)),
+        "authority_file": str(certificates.authority_file(home)),
     }

@@ -16,8 +16,8 @@ from pixconnect.doors.api.operation import Later, Reply, Services
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.frame import Asked, Query
 from pixconnect.features.pix_api.api.violations import Members, Violations, is_storable
-from pixconnect.features.sandbox.control import draw_fault
 from pixconnect.features.sandbox.rules import Message, Operation
+from pixconnect.features.sandbox.service.sandbox import draw_fault
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import RatePolicy, format_milliseconds
 

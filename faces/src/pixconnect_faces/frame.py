@@ -52,7 +52,7 @@ from pixconnect.features.pix_api.rules import Shown, Violated, Violation
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
-from pixconnect.features.webhooks.receivers import RECEIVERS
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType, Party
 from pixconnect.platform.base import errors

@@ -6,7 +6,6 @@ from msgspec import structs
 
 from faces.tests.test_efi import COB, SEND, TXID, open_face
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
     Arrival,
     FaultAnswer,
@@ -15,6 +14,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxRefusal,
     SandboxUnavailable,
 )
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect_faces.frame import open_faces
 from support.faces import PAYEE, Bank

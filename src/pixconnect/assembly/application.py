@@ -161,7 +161,7 @@ class Application:
     async def _pass(self, progress: _Progress, receive: Receive) -> object:
         """Answer a request: all refusals and waits, in their order.
 
-        Before this the server bounds connections (``platform/http/open_connections.py``), and a full process refuses by
+        Before this the server bounds connections (``platform/http/listening.py``), and a full process refuses by
         ``answer_at_once``. A transfer's handler has, in this order:
 
         1. the holder's budget of look-ups, 429 (``kernel/flows/lookup_budget.py``);

@@ -20,10 +20,10 @@ from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import CallCounts, open_accounts
 from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
-from pixconnect.features.pix_api.api.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
+from pixconnect.features.pix_api.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.features.sandbox.service.clock import follow_clock
-from pixconnect.features.webhooks.receivers import RECEIVERS
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows import installation
 from pixconnect.kernel.flows.context import Context, Core, Policy
@@ -31,7 +31,7 @@ from pixconnect.kernel.flows.directory import HolderDirectory
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.kernel.flows.standby import AGE_MAX_S, Standby
 from pixconnect.kernel.tables import installation as installation_store
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import pool

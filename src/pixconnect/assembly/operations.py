@@ -41,7 +41,7 @@ from pixconnect.features.contests import api as infraction
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring import api as health
 from pixconnect.features.movements import api as movement
-from pixconnect.features.pix_api.api import callback, payload
+from pixconnect.features.pix_api.api import location, webhook
 from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.features.pix_api.api.problem import GENERAL, make_form
@@ -67,11 +67,11 @@ CHARGES: Final = Section(
             ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges, may_be_old=True),
-        Row("get_location", "GET", payload.LOCATION_PATH + "{txid}", None,
-            TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
-            refusals=payload.REFUSALS, pace=rates.LOCATIONS),
-        Row("get_location_key_set", "GET", payload.LOCATION_KEY_SET_PATH, None,
-            NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(oauth.JWK_SET_TYPE,)),
+        Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
+            TXID, Anything, Nothing, Document, location.get_payload, media_types=(location.JOSE_TYPE,),
+            refusals=location.REFUSALS, pace=rates.LOCATIONS),
+        Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
+            NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(oauth.JWK_SET_TYPE,)),
     ),
 )
 
@@ -240,20 +240,20 @@ SANDBOX: Final = Section(
 
 # For payers' institutions, as the standard says: the page about that door describes it.
 DUE_PAYLOADS: Final = (
-    Row("get_due_location", "GET", payload.LOCATION_PATH + payload.DUE_PATH + "{token}", None,
-        TOKEN, payload.DuePayloadQuery, Nothing, Document, payload.get_due_payload, media_types=(payload.JOSE_TYPE,),
-        refusals=payload.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
+    Row("get_due_location", "GET", location.LOCATION_PATH + location.DUE_PATH + "{token}", None,
+        TOKEN, location.DuePayloadQuery, Nothing, Document, location.get_due_payload, media_types=(location.JOSE_TYPE,),
+        refusals=location.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
 )
 
 # For institutions, which have the address: only in live mode, and undocumented.
 CALLBACKS: Final = (
-    Row("take_callback", "POST", callback.CALLBACK_PATH, None,
-        callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,
+    Row("take_callback", "POST", webhook.CALLBACK_PATH, None,
+        webhook.ADDRESS, Anything, webhook.CallbackBody, Reply, webhook.take_callback, reader=webhook.READER,
         pace=rates.CALLBACKS),
-    Row("try_callback", "GET", callback.CALLBACK_PATH, None,
-        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
-    Row("try_callback_by_options", "OPTIONS", callback.CALLBACK_PATH, None,
-        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
+    Row("try_callback", "GET", webhook.CALLBACK_PATH, None,
+        webhook.ADDRESS, Anything, Nothing, Reply, webhook.try_callback, reader=webhook.READER, pace=rates.CALLBACKS),
+    Row("try_callback_by_options", "OPTIONS", webhook.CALLBACK_PATH, None,
+        webhook.ADDRESS, Anything, Nothing, Reply, webhook.try_callback, reader=webhook.READER, pace=rates.CALLBACKS),
 )
 # fmt: on
 
@@ -291,7 +291,10 @@ def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
 # A location of a kind that serves nothing yet is no path of the table; nor is another method of these.
-_FORMS_BELOW: Final = ((payload.LOCATION_PATH.encode(), payload.REFUSALS), (oauth.TOKEN_PATH.encode(), oauth.REFUSALS))
+_FORMS_BELOW: Final = (
+    (location.LOCATION_PATH.encode(), location.REFUSALS),
+    (oauth.TOKEN_PATH.encode(), oauth.REFUSALS),
+)
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:

@@ -105,17 +105,17 @@ class Feature(NamedTuple):
     members: Places = ()
     """Parts of a worker: ``doors.worker.parts.MemberRow``."""
     checks: Places = ()
-    """Checks of health: ``doors.worker.rows.HealthCheck``."""
+    """Checks of health: ``doors.worker.parts.HealthCheck``."""
     problems: Places = ()
-    """The problems that health checks report: ``doors.worker.rows.Problem``."""
+    """The problems that health checks report: ``doors.worker.parts.Problem``."""
     meters: Places = ()
-    """Values that workers measure in the database: ``doors.worker.rows.Meter``."""
+    """Values that workers measure in the database: ``doors.worker.parts.Meter``."""
     rules: Places = ()
     """Rules of the proof: ``features.proof.rules.Rule``."""
     rule_parts: Places = ()
     """What a feature's rows add to other rules of the proof: ``features.proof.rules.RulePart``."""
     chores: Places = ()
-    """Periodic tasks of a worker: ``doors.worker.rows.Chore``."""
+    """Periodic tasks of a worker: ``doors.worker.parts.Chore``."""
     sections: Places = ()
     """Sections of our own API: ``doors.api.operation.Section``."""
     doors: Places = ()

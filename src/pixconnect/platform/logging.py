@@ -30,7 +30,7 @@ import structlog
 
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base.clock import Clock, format_instant
-from pixconnect.platform.exception_text import write_exception
+from pixconnect.platform.outgoing_text import write_exception
 
 current_request: Final[ContextVar[tuple[str, int | None] | None]] = ContextVar("current_request", default=None)
 """The request's id and holder."""

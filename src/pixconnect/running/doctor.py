@@ -17,12 +17,12 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect import __version__
-from pixconnect.doors.cli import failures, live_mode, operating, output, symptoms, terminal
+from pixconnect.doors.cli import failures, live_mode, operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.doors.cli.integrator import service_checks
+from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, write_start
-from pixconnect.doors.cli.symptoms import Symptom
 from pixconnect.platform import environment
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
@@ -33,14 +33,14 @@ _ANSWERS_WITHIN_S: Final = 10.0
 
 
 def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
-    yield symptoms.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
+    yield live_mode.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
     for line in environment.misspelt_variables():
         text, _, todo = line.partition("; ")
-        yield symptoms.wrong("settings", text, todo)
+        yield live_mode.wrong("settings", text, todo)
     try:
         settings = environment.read_settings()
     except SettingsError as error:
-        yield symptoms.wrong("settings", str(error), "set it to a valid value, or unset it")
+        yield live_mode.wrong("settings", str(error), "set it to a valid value, or unset it")
         return
     yield from _look_at_live(settings)
     yield from _look_at_home(settings)
@@ -57,11 +57,11 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
 def _look_at_live(settings: Settings) -> Iterator[Symptom]:
     for line in live_mode.list_refusals(settings):
         text, _, todo = line.partition("; ")
-        yield symptoms.wrong("live", f"refused: {text}", todo)
+        yield live_mode.wrong("live", f"refused: {text}", todo)
     for line in live_mode.list_risks(settings):
         text, _, todo = line.partition("; ")
         # A setting can be repaired; a holder without an account may be intended.
-        yield (symptoms.wrong if line.startswith("PIXCONNECT_") else symptoms.note)("live", text, todo)
+        yield (live_mode.wrong if line.startswith("PIXCONNECT_") else live_mode.note)("live", text, todo)
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
@@ -72,42 +72,42 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
             report = json.load(answer)["data"]
     except (OSError, ValueError, KeyError) as error:
         todo = "start the parts, or look at the proxy before them: docs/guides/production.md"
-        yield symptoms.wrong("service", f"{address} gives no health ({error})", todo)
+        yield live_mode.wrong("service", f"{address} gives no health ({error})", todo)
         return
     bad = {name: check["error"] for name, check in report["checks"].items() if "error" in check}
     for name, error in bad.items():
-        yield symptoms.wrong(name, error, "see docs/guides/production.md and the service's log")
+        yield live_mode.wrong(name, error, "see docs/guides/production.md and the service's log")
     if not bad:
-        yield symptoms.ok("service", f"{address} is healthy")
+        yield live_mode.ok("service", f"{address} is healthy")
 
 
 def _look_at_home(settings: Settings) -> Iterator[Symptom]:
     home, start = settings.home_path, write_start(settings)
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        yield symptoms.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
+        yield live_mode.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
         return
     if not home.exists():
         # With its own database an installation may be without a home: its parts' address is looked at instead.
         if not settings.database_url:
-            yield symptoms.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
+            yield live_mode.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
     elif home.stat().st_mode & 0o066:
         wanted = f"chmod {closed_mode(has_server=not settings.database_url):o} {home}"
-        yield symptoms.wrong("home", f"{home} holds secrets and is open to others", wanted)
+        yield live_mode.wrong("home", f"{home} holds secrets and is open to others", wanted)
     elif _runs(home):
-        yield symptoms.ok("home", f"the service runs on {home}")
+        yield live_mode.ok("home", f"the service runs on {home}")
     elif (home / RUNNING_FILE).exists():
-        yield symptoms.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
+        yield live_mode.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
     elif not settings.database_url:
-        yield symptoms.note("home", f"nothing runs on {home}", f"start `{start}`")
+        yield live_mode.note("home", f"nothing runs on {home}", f"start `{start}`")
     free = shutil.disk_usage(existing).free
     told = f"{free / (1 << 30):.1f} GiB are free at {existing}"
     if free < _FREE_OCTETS_MIN:
-        yield symptoms.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
+        yield live_mode.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
     elif free < _FREE_OCTETS_GOOD:
-        yield symptoms.note("disk", told, "make room before it is full")
+        yield live_mode.note("disk", told, "make room before it is full")
     else:
-        yield symptoms.ok("disk", told)
+        yield live_mode.ok("disk", told)
 
 
 def _runs(home: Path) -> bool:
@@ -133,9 +133,9 @@ def _look_at_port(settings: Settings) -> Iterator[Symptom]:
             tried.bind((settings.host.strip("[]"), port))
         except OSError as error:
             where = f"{settings.host}:{port} cannot be listened on ({error.strerror})"
-            yield symptoms.wrong("port", where, "end the program that listens there, or set PORT to another")
+            yield live_mode.wrong("port", where, "end the program that listens there, or set PORT to another")
             return
-    yield symptoms.ok("port", f"{settings.host}:{port} is free")
+    yield live_mode.ok("port", f"{settings.host}:{port} is free")
 
 
 def _look_at_database() -> Symptom:
@@ -148,8 +148,8 @@ def _look_at_database() -> Symptom:
         # An internal defect keeps its traceback.
         if line is None:
             raise
-        return symptoms.split("database", line)
-    return symptoms.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
+        return live_mode.split("database", line)
+    return live_mode.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
 
 
 _SIGNS = dict(ok="+", note="~", wrong="!")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pixconnect.doors.cli import failures, terminal
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.platform import environment
-from pixconnect.platform.exception_text import hide_rows_in_tracebacks
+from pixconnect.platform.outgoing_text import hide_rows_in_tracebacks
 from pixconnect.running import part
 
 

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from pixconnect.doors.cli import failures, symptoms, terminal
+from pixconnect.doors.cli import failures, live_mode, terminal
+from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
-from pixconnect.doors.cli.symptoms import Symptom
 from pixconnect.features.identity.service.secret_key import refuse_other_key
 from pixconnect.kernel.baseline import SERVICE_SCHEMA
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
@@ -177,7 +177,7 @@ def look_at_upgrade() -> Iterator[Symptom]:
 def _explain_failure(error: Exception) -> list[Symptom]:
     """Explain failures that an operator can repair; an internal defect keeps its traceback."""
     line = failures.explain(error)
-    return [] if line is None else [symptoms.split(_UPGRADE, line)]
+    return [] if line is None else [live_mode.split(_UPGRADE, line)]
 
 
 async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
@@ -200,13 +200,13 @@ async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -
     for schema, read, _ in schemas_of(settings):
         missing = await schema_history.list_missing(connection, schema, read())
         for step in missing:
-            yield symptoms.note(
+            yield live_mode.note(
                 _UPGRADE,
                 f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}",
                 _advise(step),
             )
         if not missing:
-            yield symptoms.ok(_UPGRADE, f"the tables of {schema} are this version's")
+            yield live_mode.ok(_UPGRADE, f"the tables of {schema} are this version's")
 
 
 def _describe_step(step: Migration) -> str:

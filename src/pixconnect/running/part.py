@@ -15,10 +15,10 @@ from socket import socket
 from msgspec import Struct
 
 from pixconnect.doors.cli import failures
-from pixconnect.platform.exception_text import hide_rows_in_tracebacks
 from pixconnect.platform.local import fork_server
 from pixconnect.platform.local.child_process import Lifeline
 from pixconnect.platform.local.fork_server import ForkServer
+from pixconnect.platform.outgoing_text import hide_rows_in_tracebacks
 
 # Parts inherit these besides the settings, which they get resolved.
 _INHERITED = (

@@ -3,10 +3,10 @@
 import dataclasses
 from urllib.parse import urlsplit
 
+from pixconnect.platform import certificates
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.http.tls import make_context
-from pixconnect.platform.local import tls_files
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  recognised, not bound
@@ -17,8 +17,8 @@ def with_files(settings: Settings) -> Settings:
     if not (settings.tls_port or settings.faces):
         return settings
     if not any(settings.tls_files) and settings.mode == "sandbox":
-        own = str(tls_files.write_server(settings.home_path, _hosts(settings), SystemClock().real_now()))
-        authority = str(tls_files.authority_file(settings.home_path))
+        own = str(certificates.write_server(settings.home_path, _hosts(settings), SystemClock().real_now()))
+        authority = str(certificates.authority_file(settings.home_path))
         return dataclasses.replace(settings, tls_certificate_file=own, tls_key_file=own, tls_authority_file=authority)
     try:
         make_context(*settings.tls_files)

@@ -35,9 +35,9 @@ _FOR_ONE_HOLDER = (
     ("profile", "doors.cli.integrator.profile:app", "Credentials under a name."),
 )
 _FOR_OPERATORS = (
-    ("holder", "doors.cli.operator.holder:app", "Account holders."),
-    ("key", "doors.cli.operator.holder:key_app", "Manage holders' Pix keys."),
-    ("audit", "doors.cli.operator.audit:app", "What operators did."),
+    ("holder", "doors.cli.operator:app", "Account holders."),
+    ("key", "doors.cli.operator:key_app", "Manage holders' Pix keys."),
+    ("audit", "doors.cli.operator:audit_app", "What operators did."),
 )
 
 _INTRODUCTION = (

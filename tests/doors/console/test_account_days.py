@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from pixconnect.doors.console.visit import Assets, Visit, read_visit
 from pixconnect.features.console_pages import days as day_pages
-from pixconnect.features.console_pages import overview
+from pixconnect.features.console_pages import figures
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
@@ -83,7 +83,7 @@ async def test_each_account_has_its_last_seven_days_as_boxes(live: Service) -> N
     assert page.count('href="/days/loja/2026-') == 7
     assert ("closed with cases" in page, "1 unmatched" in page) == (True, True)
     assert "Difference" not in page
-    first = bytes((await overview.show_overview(visit(live, "/"))).body).decode()
+    first = bytes((await figures.show_overview(visit(live, "/"))).body).decode()
     assert first.count('href="/days/loja/2026-') == 7
     portuguese = bytes((await day_pages.show_days(visit(live, "/days", language="pt-BR"))).body).decode()
     assert "fechado com casos em aberto" in portuguese

@@ -13,7 +13,7 @@ from pixconnect.assembly import pages
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
 from pixconnect.features.sandbox import pages as sandbox
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder

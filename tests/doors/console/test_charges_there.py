@@ -6,7 +6,7 @@ import pytest
 from starlette.responses import Response
 
 from doors.console.test_account_days import visit
-from pixconnect.features.console_pages import overview, payments
+from pixconnect.features.console_pages import figures, payments
 from pixconnect.features.finding import pages as finding
 from pixconnect.features.finding.service import browse, search
 from pixconnect.features.institutions.rules.institution import NotSent, UnknownOutcome
@@ -49,7 +49,7 @@ async def test_the_first_page_tells_of_charges_that_wait_too_long(live: Service)
     with pytest.raises(errors.OutcomeUnknown) as caught:
         await shop.charge("order-1")
     assert caught.value.txid is not None
-    assert caught.value.txid not in await read(overview.show_overview(visit(live, "/")))
+    assert caught.value.txid not in await read(figures.show_overview(visit(live, "/")))
     live.clock.advance(minutes=16)
-    assert caught.value.txid in await read(overview.show_overview(visit(live, "/")))
-    assert caught.value.txid not in await read(overview.show_overview(visit(live, "/", kind="holder")))
+    assert caught.value.txid in await read(figures.show_overview(visit(live, "/")))
+    assert caught.value.txid not in await read(figures.show_overview(visit(live, "/", kind="holder")))

@@ -14,7 +14,7 @@ from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.worker import READ_EVERY_S, AccountBalances
 from pixconnect.features.monitoring import worker as metrics
-from pixconnect.features.monitoring.tables.account_alarm import raise_alarm
+from pixconnect.features.monitoring.tables import raise_alarm
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.holder import HolderChanges

@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.doors.worker.rows import check_problems
+from pixconnect.doors.worker.parts import check_problems
 from pixconnect.features.approvals import tables as approval_store
 from pixconnect.features.approvals.service import PROBLEMS, decide_transfer, list_waiting_transfers
-from pixconnect.features.monitoring.tables import account_figures as order_figures_store
+from pixconnect.features.monitoring import tables as order_figures_store
 from pixconnect.features.receipts.service import read_parties
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.settlement import end_orders

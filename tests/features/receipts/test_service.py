@@ -14,7 +14,7 @@ from pypdf import PdfReader
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.institution import KnownPayer
 from pixconnect.features.receipts import api as receipt_api
-from pixconnect.features.receipts.pdf import write_receipt_pdf
+from pixconnect.features.receipts.api import write_receipt_pdf
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind, ReceiptParty, lay_out_receipt
 from pixconnect.features.receipts.service import read_receipt
 from pixconnect.kernel.flows.context import Context

@@ -9,7 +9,6 @@ import pytest
 
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.pix_api.service import pix as standard_pix
-from pixconnect.features.pix_api.service import refund as standard_refund
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
@@ -181,11 +180,11 @@ async def test_at_the_standards_door_it_takes_no_id_from_a_caller(service: Servi
     await take(service, report)
     refund = await refund_of(service, caller, report)
     context, e2e = service.context, report.end_to_end_id
-    shown = await standard_refund.read_refund(context, caller, e2e, refund.return_id)
+    shown = await standard_pix.read_refund(context, caller, e2e, refund.return_id)
     assert (shown.rtr_id, shown.valor) == (refund.return_id, "0.05")
     await take_reports(context, [RejectedReport(report_id="s1", id=refund.return_id, code="AC07", reason="closed")])
     original, number = await standard_pix.find_received(context, caller, e2e), str(refund.id)
-    mine = await standard_refund.request_refund(context, caller, original, number, amount_cents=5, description=None)
+    mine = await standard_pix.request_refund(context, caller, original, number, amount_cents=5, description=None)
     assert (mine.id, mine.status) == (number, "EM_PROCESSAMENTO")
     pix = await standard_pix.read_pix(context, caller, e2e)
     assert [each.id for each in pix.devolucoes or ()] == [refund.return_id, number]

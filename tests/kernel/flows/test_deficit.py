@@ -9,7 +9,7 @@ import pytest
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.pix_api.rules import Violated
-from pixconnect.features.pix_api.service import refund as standard_refund
+from pixconnect.features.pix_api.service import pix as standard_refund
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
 from pixconnect.kernel.flows import kept_report as kept_usecases

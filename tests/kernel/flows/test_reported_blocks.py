@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities, CreditReport, Rejected
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
-from pixconnect.kernel.tables import identifiers
+from pixconnect.kernel.tables import clock
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.operators import as_operator
@@ -203,7 +203,7 @@ async def test_more_blocks_than_a_batch_has_ids_for_are_covered_by_one_credit(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The sequence gives more: thousands of entries in one statement would need a quiet machine.
-    monkeypatch.setattr(identifiers, "BLOCK_SIZE", 128)
+    monkeypatch.setattr(clock, "BLOCK_SIZE", 128)
     await send(service, caller, FUNDS_CENTS)
     for first in range(0, 200, 100):
         await tell(service, *(terms(1, reference=f"J{number}") for number in range(first, first + 100)))

@@ -28,12 +28,11 @@ from pixconnect.kernel.rules.rail import NeverTaken, RailUnavailable, Rejected, 
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables import database_loss as loss_store
-from pixconnect.kernel.tables import identifiers as identifier_store
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import order as order_store
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.platform.adapters.system import ServerFile
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.database_server import DatabaseServer
@@ -507,7 +506,7 @@ async def test_a_restored_dump_is_seen_live(outlived: Outlived, request: pytest.
     words = ["--format=custom", "--schema=pixconnect", f"--file={tmp_path}/dump", f"--dbname={database.owner_url}"]
     async with connected(database, watch) as connection:
         await asyncio.to_thread(subprocess.run, [programs / "pg_dump", *words], check=True)
-        lost = await identifier_store.take_block(connection)
+        lost = await clock_store.take_block(connection)
         pool = await open_watched_pool(database, watch, 2)
         watch.on_start(pool.expire)
         async with pool.acquire() as one, pool.acquire():  # both precede the restore
@@ -523,7 +522,7 @@ async def test_a_restored_dump_is_seen_live(outlived: Outlived, request: pytest.
                 while not await pool.fetchval("select count(*) from database_loss"):  # noqa: ASYNC110  nothing tells
                     await asyncio.sleep(0.05)
             assert await pool.fetchval("select count(*) from open_order where asked_count > 0") == 2
-            assert await identifier_store.take_block(pool) > lost
+            assert await clock_store.take_block(pool) > lost
             assert await pool.fetchval("select count(*) from database_loss") == 1
         finally:
             noting.cancel()
@@ -535,9 +534,9 @@ async def test_a_session_of_before_the_tables_were_put_back_takes_no_id_and_hold
         ids = IdBlocks(connection)
         held = Held(balances=frozenset({1}), statements=frozenset({1}))
         asked = {
-            "a batch": lambda: identifier_store.open_group(connection),
+            "a batch": lambda: clock_store.open_group(connection),
             "balances": lambda: ledger_store.lock_balances(connection, held),
-            "a block": lambda: identifier_store.take_block(connection),
+            "a block": lambda: clock_store.take_block(connection),
             "ids": ids.charge_id,
             "an endpoint": lambda: endpoint_store.next_id(connection),
             "the clock": lambda: clock_store.read(connection),

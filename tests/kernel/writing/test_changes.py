@@ -25,7 +25,7 @@ from pixconnect.kernel.tables.fact import Fact, FactRows
 from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
-from pixconnect.kernel.writing.changes import Changes
+from pixconnect.kernel.writing.batch import Changes
 from pixconnect.platform.base.errors import InvariantBroken
 from support.records import a_charge, a_transfer, outside_party, own_key
 from support.service import Service, credit_report

@@ -12,10 +12,10 @@ import pytest
 
 from pixconnect.platform.base import errors
 from pixconnect.platform.flow.overload import RefusalPace
-from pixconnect.platform.http import open_connections as limits
+from pixconnect.platform.http import listening as limits
 from pixconnect.platform.http.connection import Connection
 from pixconnect.platform.http.exchange import WholeAnswer
-from pixconnect.platform.http.open_connections import BODY_HELD_MAX, HEAD_MAX, UNREAD_BODY_MAX, Connections
+from pixconnect.platform.http.listening import BODY_HELD_MAX, HEAD_MAX, UNREAD_BODY_MAX, Connections
 from pixconnect.platform.http.server import Server
 from support.waiting import until
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from pixconnect.platform.http.listening import share_out
-from pixconnect.platform.http.open_connections import CONNECTIONS_MAX
+from pixconnect.platform.http.listening import CONNECTIONS_MAX, share_out
 
 RAISE = """
 import resource

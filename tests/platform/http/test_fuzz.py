@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from pixconnect.platform.http.connection import Connection
-from pixconnect.platform.http.open_connections import BODY_HELD_MAX, SLICE_MAX
+from pixconnect.platform.http.listening import BODY_HELD_MAX, SLICE_MAX
 from pixconnect.platform.http.server import Server
 from support.http_wire import Told, Wire, read_answers, turns
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pixconnect.platform.http import open_connections as limits
+from pixconnect.platform import certificates
+from pixconnect.platform.http import listening as limits
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.http.tls import Tls, make_context
 from pixconnect.platform.jose import certificate_thumbprint
-from pixconnect.platform.local import tls_files
 from support.waiting import until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -27,14 +27,14 @@ class Files:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.server = tls_files.write_server(home, ["localhost", "127.0.0.1"], datetime.now(UTC))
-        self.authority = tls_files.authority_file(home)
+        self.server = certificates.write_server(home, ["localhost", "127.0.0.1"], datetime.now(UTC))
+        self.authority = certificates.authority_file(home)
 
     def client(self, name: str | None = None, *, home: Path | None = None) -> tuple[ssl.SSLContext, str]:
         context = ssl.create_default_context(cafile=str(self.authority))
         if name is None:
             return context, ""
-        made = tls_files.write_client(home or self.home, self.home / "clients", name, datetime.now(UTC))
+        made = certificates.write_client(home or self.home, self.home / "clients", name, datetime.now(UTC))
         context.load_cert_chain(made.both_file)
         return context, certificate_thumbprint(made.certificate.der)
 

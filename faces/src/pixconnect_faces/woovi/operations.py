@@ -20,8 +20,8 @@ from pixconnect.features.pix_api.service.cents_records import show_cents_pix
 from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
 from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.features.statements import service as statement_usecases
-from pixconnect.features.webhooks.receivers import RECEIVERS
-from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases

@@ -1,6 +1,7 @@
-"""Unsafe settings in live mode: the part refuses to start, with a message that names the setting.
+"""Findings of ``pixconnect doctor``; and unsafe settings, with which a part in live mode refuses to start.
 
-A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. The sandbox permits anything.
+The refusal names the setting. A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it.
+The sandbox permits anything.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from msgspec import Struct
 
 from pixconnect.doors.cli import terminal
 from pixconnect.platform import environment
@@ -23,6 +26,33 @@ from pixconnect.platform.config import (
 )
 from pixconnect.platform.database_config import DATABASE_URLS
 from pixconnect.platform.local.home import closed_mode
+
+
+class Symptom(Struct, frozen=True, kw_only=True):
+    check: str
+    status: Literal["ok", "note", "wrong"]
+    text: str
+    todo: str | None = None
+
+
+def ok(check: str, text: str) -> Symptom:
+    return Symptom(check=check, status="ok", text=text)
+
+
+def note(check: str, text: str, todo: str) -> Symptom:
+    """Note a state that may be intended."""
+    return Symptom(check=check, status="note", text=text, todo=todo)
+
+
+def wrong(check: str, text: str, todo: str) -> Symptom:
+    return Symptom(check=check, status="wrong", text=text, todo=todo)
+
+
+def split(check: str, sentence: str) -> Symptom:
+    """Split a failure's sentence, which ends with the advice."""
+    text, _, todo = sentence.rpartition(": ")
+    return wrong(check, text, todo) if text else wrong(check, sentence, "look at the service's log")
+
 
 _VERIFIED: Final = "verify-full"
 _PREFIXES_MIN: Final = {4: 8, 6: 7}

@@ -5,7 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
-    order_rules=("features.approvals.order_rule:ORDER_RULES",),
+    order_rules=("features.approvals.service:ORDER_RULES",),
     verbs=(
         Verb(
             *("below operator", "transfer", "features.approvals.cli:app"), "Transfers that wait for an operator's yes."

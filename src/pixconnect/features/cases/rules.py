@@ -36,7 +36,7 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from pixconnect.kernel.register.register import find_name_window
+from pixconnect.kernel.register import find_name_window
 from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules.event import SLOTS_COUNT, Amount, Event, EventFamily, Instant
 from pixconnect.kernel.rules.identifiers import minute_of_name

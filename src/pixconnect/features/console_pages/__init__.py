@@ -6,7 +6,7 @@ from pixconnect.kernel.feature import Feature
 
 FEATURE: Final = Feature(
     pages=(
-        "features.console_pages.overview:ROUTES",
+        "features.console_pages.figures:OVERVIEW_ROUTES",
         "features.console_pages.payments:ROUTES",
         "features.console_pages.ledger:ROUTES",
         "features.console_pages.figures:ROUTES",

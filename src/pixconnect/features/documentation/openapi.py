@@ -44,9 +44,9 @@ from pixconnect.features.documentation.webhooks import (
     describe_webhooks,
 )
 from pixconnect.features.identity import api as oauth
-from pixconnect.features.pix_api.api import payload
+from pixconnect.features.pix_api.api import location
 from pixconnect.features.pix_api.api.operations import SPOKEN
-from pixconnect.features.statements.api import statement
+from pixconnect.features.statements import api
 from pixconnect.kernel.flows.context import Policy
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS
 from pixconnect.platform.base import errors
@@ -69,17 +69,17 @@ _FAILURES: Final = {
 
 
 _FILES: Final = {
-    statement.MEDIA_TYPES["csv"]: (
+    api.MEDIA_TYPES["csv"]: (
         "CsvFile",
         typed("string", format="binary", description="CSV (RFC 4180), in UTF-8."),
     ),
-    statement.MEDIA_TYPES["ofx"]: ("OfxFile", typed("string", format="binary", description="OFX 2.")),
-    statement.MEDIA_TYPES["camt053"]: (
+    api.MEDIA_TYPES["ofx"]: ("OfxFile", typed("string", format="binary", description="OFX 2.")),
+    api.MEDIA_TYPES["camt053"]: (
         "Camt053File",
         typed("string", format="binary", description="ISO 20022 `camt.053`."),
     ),
     PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
-    payload.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
+    location.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     oauth.JWK_SET_TYPE: (
         "KeySet",
         typed(

@@ -17,6 +17,7 @@ from cryptography import x509
 
 from pixconnect.features.institutions.adapters.connection import (
     CallBounds,
+    CallPaces,
     InstitutionConnection,
     RecordedConnection,
     make_account_tls,
@@ -24,7 +25,6 @@ from pixconnect.features.institutions.adapters.connection import (
 )
 from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
-from pixconnect.features.institutions.adapters.pace import CallPaces
 from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
 from pixconnect.features.institutions.adapters.standard import ConnectedInstitution, StandardInstitution
 from pixconnect.features.institutions.adapters.token import CallParts

@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from pixconnect.features.institutions.order_steps import (
+from pixconnect.features.institutions.orders import (
     NO_REASON,
     as_sent,
     doubt_step,
@@ -48,7 +48,7 @@ from pixconnect.features.institutions.rules.rail_memory import (
     is_same_payee,
 )
 from pixconnect.kernel.flows.no_rail import NoRail
-from pixconnect.kernel.register.register import is_outside_window
+from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.rail import (
     Acknowledgement,

@@ -12,8 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, is_lost
-from pixconnect.features.institutions.credit import find_named_charge
+from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, find_named_charge, is_lost
 from pixconnect.features.institutions.rules.account import ABILITIES
 from pixconnect.features.institutions.rules.institution import OpenAccount
 from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution

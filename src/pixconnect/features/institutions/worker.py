@@ -19,8 +19,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
-from pixconnect.doors.worker.parts import MemberRow
-from pixconnect.doors.worker.rows import Gauge
+from pixconnect.doors.worker.parts import Gauge, MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import InstitutionAccount
@@ -37,7 +36,7 @@ from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.service.statement_sweep import read_day_files, sweep_statement
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.monitoring.tables import account_figures as figures_store
+from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.proof.service.comparison import BalanceComparisons
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders

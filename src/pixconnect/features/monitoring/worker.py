@@ -13,13 +13,12 @@ from typing import Any, Final, cast, get_args
 from msgspec import Struct, field
 
 from pixconnect.doors.worker.leases import SlotLeases
-from pixconnect.doors.worker.parts import MemberRow, Runner
-from pixconnect.doors.worker.rows import Gauge, Meter, age_s
+from pixconnect.doors.worker.parts import Gauge, MemberRow, Meter, Runner, age_s
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.institutions.rules.account import WARNED_AT
+from pixconnect.features.monitoring import tables as order_figures_store
 from pixconnect.features.monitoring.process_metrics import SHARED, measure_shared
-from pixconnect.features.monitoring.tables import account_figures as order_figures_store
-from pixconnect.features.monitoring.tables.account_figures import OrderFigures
+from pixconnect.features.monitoring.tables import OrderFigures
 from pixconnect.features.sandbox.service.clock import read_clock
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.feed import read_lag_s

@@ -18,8 +18,8 @@ from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
 from pixconnect.features.institutions.tables import returns as return_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import rules as movement_rules
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.rules import Movement, announce_movement

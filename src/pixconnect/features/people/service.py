@@ -18,7 +18,7 @@ from pixconnect.features.people import tables as person_store
 from pixconnect.features.people.tables import PersonEndpoint, PersonRow
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
-from pixconnect.kernel.register.register import RETENTIONS, Retention
+from pixconnect.kernel.register import RETENTIONS, Retention
 from pixconnect.kernel.rules.tax_id import check_tax_id, mask_tax_id, unmask_tax_id
 from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.kernel.tables import partition as partition_store

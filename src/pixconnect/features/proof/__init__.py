@@ -12,7 +12,7 @@ FEATURE: Final = Feature(
         "features.proof.tables.chain:CHAIN",
         "features.proof.tables.audit:AUDIT",
         "features.proof.tables.chain:AUDIT_CHAIN",
-        "features.proof.tables.guards:GUARDS",
+        "features.proof.tables.shape:GUARDS",
     ),
     verbs=(
         Verb(

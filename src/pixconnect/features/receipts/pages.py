@@ -11,7 +11,7 @@ from pixconnect.doors.api.document import PDF_TYPE
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.visit import Visit
 from pixconnect.features.receipts import service as receipt_usecases
-from pixconnect.features.receipts.pdf import write_receipt_pdf
+from pixconnect.features.receipts.api import write_receipt_pdf
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.platform import outgoing_text
 

@@ -5,7 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
-    sections=("features.statements.api.statement:SECTIONS",),
+    sections=("features.statements.api:SECTIONS",),
     verbs=(
         Verb(*("integrator", "balance", "features.statements.cli:balance"), "Print the account's balances."),
         Verb(

@@ -20,10 +20,10 @@ from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.tables import Resource, TracedOrder
 from pixconnect.features.traces.tracer import Tracer, TraceSpan, open_tracer
-from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.worker.delivery import DeliveryParts
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import PREPARATION

@@ -5,10 +5,10 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
-    members=("features.webhooks.worker.resumption:MEMBERS",),
+    members=("features.webhooks.worker.feed:MEMBERS",),
     event_facts=("features.webhooks.tables.delivery:EVENT_FACTS",),
-    followers=("features.webhooks.key_events:FOLLOWERS",),
-    key_removals=("features.webhooks.key_events:KEY_REMOVALS",),
+    followers=("features.webhooks.service.endpoint:FOLLOWERS",),
+    key_removals=("features.webhooks.service.endpoint:KEY_REMOVALS",),
     verbs=(
         Verb(
             *("below operator", "endpoint", "features.webhooks.cli.endpoint_operator:app"),

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from pixconnect.kernel.flows.directory import HolderDirectory
 from pixconnect.kernel.flows.lookup_budget import LookupBudgets
 from pixconnect.kernel.flows.server_watch import ServerWatch
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.location import Locations
@@ -39,7 +39,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock

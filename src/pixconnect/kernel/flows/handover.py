@@ -20,7 +20,7 @@ from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
 from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.kernel.flows.source import source_of
 from pixconnect.kernel.flows.unresolved import NOTE_WAITING, NewWaiting
-from pixconnect.kernel.register.register import is_outside_window
+from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.identifiers import was_made_by

@@ -14,7 +14,7 @@ from pixconnect.kernel.flows.context import Context, of_caller
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.ledger import Balance, Cause, LedgerEntry, Repayment
-from pixconnect.kernel.tables import identifiers as identifier_store
+from pixconnect.kernel.tables import clock as identifier_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.writing.batch import Batch, Request, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_money_work, own_holder

@@ -1,6 +1,6 @@
 """A rate limit for look-ups without a payment, against scans of the directory and of our own accounts.
 
-A token bucket, as in the directory's own rules (``kernel/register/register.py``): a missing key costs many tokens, a found and
+A token bucket, as in the directory's own rules (``kernel/register/__init__.py``): a missing key costs many tokens, a found and
 unpaid one costs one. Tokens come back with time and with settled payments, so a holder that pays never runs dry.
 
 Pending look-ups count as misses: a holder has as many at once as its tokens pay for, and the others wait. Otherwise a thousand
@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from pixconnect.kernel.register.register import LookupAllowance, find_lookup_allowance
+from pixconnect.kernel.register import LookupAllowance, find_lookup_allowance
 from pixconnect.kernel.tables import lookup as lookup_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.lookup import KeptBudget

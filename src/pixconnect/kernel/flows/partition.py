@@ -19,7 +19,7 @@ import asyncpg
 import structlog
 
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.register.register import RETENTIONS
+from pixconnect.kernel.register import RETENTIONS
 from pixconnect.kernel.tables import partition as partition_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables.partition import SWEPT, RetentionPeriods
@@ -27,8 +27,8 @@ from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_AWAY
-from pixconnect.platform.exception_text import name_database_error
 from pixconnect.platform.flow.shares import on_behalf_of_all
+from pixconnect.platform.outgoing_text import name_database_error
 from pixconnect.platform.pool import Pool
 
 _GIVEN_UP_MAX: Final = 5_000

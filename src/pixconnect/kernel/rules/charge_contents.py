@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.kernel.feature import gather_one
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.money import Cents
 from pixconnect.platform.base import errors
 

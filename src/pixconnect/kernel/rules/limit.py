@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, begin_of_day, end_of_day
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.kernel.register.register import find_name_window
+from pixconnect.kernel.register import find_name_window
 from pixconnect.kernel.rules import identifiers, kept_report, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules import transfer as transfer_rules

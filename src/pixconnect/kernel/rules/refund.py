@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller

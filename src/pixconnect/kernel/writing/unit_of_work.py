@@ -19,15 +19,14 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund, announce_refund
 from pixconnect.kernel.rules.transfer import Transfer, announce_transfer
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables import identifiers as identifier_store
+from pixconnect.kernel.tables import clock as identifier_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.tables.ledger import LockedBalances
 from pixconnect.kernel.tables.order import ORDERS
-from pixconnect.kernel.writing.batch import Batch, OfHolder, Request
-from pixconnect.kernel.writing.changes import Changes, log_events
+from pixconnect.kernel.writing.batch import Batch, Changes, OfHolder, Request, log_events
 from pixconnect.kernel.writing.service_time import take_time
 from pixconnect.platform import logging
 from pixconnect.platform.base import errors

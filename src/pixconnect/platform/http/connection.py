@@ -28,10 +28,10 @@ import httptools
 
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import client_address
-from pixconnect.platform.http import open_connections as limits
+from pixconnect.platform.http import listening as limits
 from pixconnect.platform.http.exchange import STATUS_LINES, ASGIApp, Exchange, FlowControl, Prompt
 from pixconnect.platform.http.head import Head, MessageBody, find_end
-from pixconnect.platform.http.open_connections import Connections
+from pixconnect.platform.http.listening import Connections
 
 _LINE_BREAKS: Final = b"\r\n"
 _FOR_EVER: Final = float("inf")

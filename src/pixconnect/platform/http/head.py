@@ -10,7 +10,7 @@ from typing import Final
 import httptools
 
 from pixconnect.platform.http.exchange import HTTP, Scope
-from pixconnect.platform.http.open_connections import CHUNKS_AT_ONCE, CUT_COSTS, FIELDS_MAX, TRAILERS_MAX
+from pixconnect.platform.http.listening import CHUNKS_AT_ONCE, CUT_COSTS, FIELDS_MAX, TRAILERS_MAX
 
 _BLANK: Final = 0x20
 _END: Final = b"\r\n\r\n"

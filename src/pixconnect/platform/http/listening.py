@@ -1,15 +1,31 @@
-"""Listening sockets, which outlive their processes: connections that arrive while a process is restarted wait in its socket.
+"""Listening sockets, and all connections of one server: their number and memory, and the choice of those to close.
 
-Only Linux spreads connections over several sockets; on other systems all processes share one.
+Listening sockets outlive their processes: connections that arrive while a process is restarted wait in its socket. Only Linux
+spreads connections over several sockets; on other systems all processes share one.
+
+A full server does not refuse the newest connection; otherwise the first clients could keep out all others. It closes one that
+keeps us waiting: it takes the peer with the most connections, and of those the one that has waited longest. A single peer, such
+as a proxy, may hold all of them.
 """
 
+from __future__ import annotations
+
+import asyncio
 import errno
+import heapq
 import resource
 import socket
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final
 
-from pixconnect.platform.http.open_connections import CONNECTIONS_MAX
+from pixconnect.platform.flow.overload import RefusalPace
+
+if TYPE_CHECKING:
+    from pixconnect.platform.http.connection import Connection
 
 # Files other than callers' connections: 128 concurrent requests by us, 64 of which look up names over two sockets, 128 kept
 # connections, 32 handles for each of three listening sockets (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.
@@ -101,3 +117,180 @@ def _explain(error: OSError, host: str, port: int, port_setting: str) -> str:
     if error.errno == errno.EACCES:
         return f"this user may not listen on port {port}: set {port_setting} to 1024 or more"
     return f"cannot listen on {host} port {port} ({error.strerror}): set {port_setting} or PIXCONNECT_HOST"
+
+
+# At the maximum one in 64 is closed at once, so that not every new connection scans all others.
+_ROOM = 64
+
+
+def _nothing() -> None:
+    pass
+
+
+class Connections:
+    def __init__(self, count_max: int, on_first: Callable[[], None] = _nothing) -> None:
+        """``on_first`` is called when there is a connection after none, and a client that stalls after none."""
+        self.all: set[Connection] = set()
+        # Requests under way, some of them of clients that have gone.
+        self.tasks: set[asyncio.Task[None]] = set()
+        # Headers of every answer, as they are sent.
+        self.common_head = b""
+        # The octets read last. One buffer for all connections, because each copies its octets before the next one reads.
+        self.slice = bytearray(SLICE_MAX)
+        self.held_octets = 0
+        self.unsent_octets = 0
+        # Of bare refusals, of which each address gets few at once.
+        self.refusal_pace = RefusalPace()
+        self._count_max = count_max
+        self._on_first = on_first
+        self._counts: Counter[str] = Counter()
+        self._stalled: dict[Connection, _Stall] = {}
+
+    def add(self, connection: Connection) -> None:
+        """Add a connection, for which another one may be closed."""
+        if not self.all:
+            self._on_first()
+        self.all.add(connection)
+        self._counts[connection.address] += 1
+        if len(self.all) > self._count_max:
+            self._hang_up_on_idle()
+
+    def remove(self, connection: Connection) -> None:
+        if connection not in self.all:
+            return
+        self.all.remove(connection)
+        self.held_octets -= connection.held_octets
+        connection.held_octets = 0
+        self._counts[connection.address] -= 1
+        if not self._counts[connection.address]:
+            del self._counts[connection.address]
+        self.flows_again(connection)
+
+    def hold(self, connection: Connection, octets: int) -> None:
+        """Count octets that we hold until their request is answered."""
+        connection.held_octets += octets
+        self.held_octets += octets
+        if self.held_octets > HELD_IN_ALL_MAX:
+            self._hang_up_on_senders()
+
+    def release(self, connection: Connection, octets_kept: int) -> None:
+        """Count only ``octets_kept`` of the next request, because the ones before are answered."""
+        self.held_octets += octets_kept - connection.held_octets
+        connection.held_octets = octets_kept
+
+    def stalls(self, connection: Connection, now_s: float) -> None:
+        """Record that the client does not read its answer as fast as we write."""
+        if not self._stalled:
+            self._on_first()
+        stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
+        self.unsent_octets += stall.octets
+
+    def flows_again(self, connection: Connection) -> None:
+        stall = self._stalled.pop(connection, None)
+        if stall is not None:
+            self.unsent_octets -= stall.octets
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether a client does not read as fast as we write."""
+        return bool(self._stalled)
+
+    def bound_unsent(self, now_s: float) -> None:
+        """Hang up on the slowest readers while too much is unsent."""
+        # Called ten times a second while a client stalls, and not at each write, so that every client that reads at all
+        # has had time to.
+        if self.unsent_octets <= UNSENT_OF_ONE_MAX:
+            return
+        self.unsent_octets = 0
+        paces: list[tuple[float, float, Connection]] = []
+        for connection, stall in self._stalled.items():
+            unsent = connection.transport.get_write_buffer_size()
+            stalled_s = max(now_s - stall.since_s, 0.1)
+            paces.append(((stall.octets_first - unsent) / stalled_s, stall.since_s, connection))
+            stall.octets = unsent
+            self.unsent_octets += unsent
+        # The slowest clients go first; among those that read nothing, the one that has stalled longest.
+        paces.sort(key=itemgetter(0, 1))
+        for _, since_s, connection in paces:
+            is_too_much = self._stalled[connection].octets > UNSENT_OF_ONE_MAX and now_s - since_s > 1
+            if self.unsent_octets > UNSENT_IN_ALL_MAX or is_too_much:
+                connection.hang_up()
+
+    def _hang_up_on_idle(self) -> None:
+        address, _ = max(self._counts.items(), key=itemgetter(1))
+        idle = [connection for connection in self.all if connection.keeps_us_waiting]
+        of_largest = [connection for connection in idle if connection.address == address]
+        self._hang_up_on(of_largest or idle, len(of_largest or idle) // _ROOM + 1)
+
+    def _hang_up_on_senders(self) -> None:
+        senders = [one for one in self.all if one.keeps_us_waiting and one.held_octets]
+        for connection in heapq.nsmallest(len(senders), senders, key=_since):
+            if self.held_octets <= HELD_IN_ALL_MAX - HELD_IN_ALL_MAX // _ROOM:
+                break
+            connection.hang_up()
+
+    @staticmethod
+    def _hang_up_on(idle: Iterable[Connection], count: int) -> None:
+        for connection in heapq.nsmallest(count, idle, key=_since):
+            connection.hang_up()
+
+
+_since = attrgetter("waits_since_s")
+
+
+class _Stall:
+    """How many octets a client had not read when it began to stall, and when we last checked."""
+
+    __slots__ = ("octets", "octets_first", "since_s")
+
+    def __init__(self, since_s: float, octets: int) -> None:
+        self.since_s = since_s
+        self.octets_first = octets
+        self.octets = octets
+
+
+# Maximum octets, headers, descriptors and time of one connection, and of all together.
+
+# Octets read from a socket at once. Anything a client sends beyond one slice before it has its answer stays in the kernel.
+SLICE_MAX: Final = 16 * 1024
+# Octets of a request line with its headers.
+HEAD_MAX: Final = 16 * 1024
+# Headers of a request.
+FIELDS_MAX: Final = 128
+# Octets around and after the chunks of a body, and one more for each eight octets of body. They are read and dropped.
+TRAILERS_MAX: Final = 1024
+# Each blank line in a chunk, at which the input is cut, counts as this many of those octets.
+CUT_COSTS: Final = 32
+# Octets in and around chunks that are parsed between checks of the overhead.
+CHUNKS_AT_ONCE: Final = 2 * 1024
+# Octets of a body that the application has not read yet; more stays in the socket.
+BODY_HELD_MAX: Final = 128 * 1024
+# Octets read and dropped after octets that are not HTTP/1.1.
+UNREAD_MAX: Final = 1024 * 1024
+# Likewise for a body that the application no longer wants: twice the largest of any operation. Most clients send a whole body
+# before they read the answer, and would never see why one was refused.
+UNREAD_BODY_MAX: Final = 8 * 1024 * 1024
+
+# From a connection to its first request.
+FIRST_OCTET_TIMEOUT_S: Final = 10
+HEAD_TIMEOUT_S: Final = 10
+BODY_TIMEOUT_S: Final = 30
+# How long a client may leave our answer unread.
+STALLED_MAX_S: Final = 30
+# How long a client that was refused may go on sending.
+LINGER_S: Final = 2
+# From an answer to the next request.
+KEEP_ALIVE_S: Final = 75
+# How long running requests may go on after the stop signal.
+GRACE_S: Final = 2.5
+
+# If the process may open that many files; see ``platform/http/server.py``.
+CONNECTIONS_MAX: Final = 10_000
+# Octets of unanswered requests, of all connections together.
+HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024
+# A request that arrives in one piece and is no larger does not count: the number of connections limits those.
+SMALL_MAX: Final = 2 * 1024
+# Octets of answers that clients have not read, of all connections together...
+UNSENT_IN_ALL_MAX: Final = 64 * 1024 * 1024
+# ...and of one, after it had a second to read.
+UNSENT_OF_ONE_MAX: Final = 16 * 1024 * 1024

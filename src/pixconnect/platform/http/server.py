@@ -14,8 +14,7 @@ import structlog
 
 from pixconnect.platform.http.connection import Connection
 from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, ASGIApp, Receive, Scope, Send
-from pixconnect.platform.http.listening import BACKLOG
-from pixconnect.platform.http.open_connections import CONNECTIONS_MAX, GRACE_S, Connections
+from pixconnect.platform.http.listening import BACKLOG, CONNECTIONS_MAX, GRACE_S, Connections
 from pixconnect.platform.http.tls import Tls, TlsConnection
 from pixconnect.platform.metrics import CONTENT_TYPE, Read, write_text
 

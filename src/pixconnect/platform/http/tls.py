@@ -28,7 +28,7 @@ from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.http.connection import Connection
 from pixconnect.platform.http.exchange import ASGIApp
-from pixconnect.platform.http.open_connections import SLICE_MAX, Connections
+from pixconnect.platform.http.listening import SLICE_MAX, Connections
 from pixconnect.platform.jose import certificate_thumbprint
 
 # The longest line that version 1 can have, its end included.

@@ -17,7 +17,7 @@ from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.platform.base import errors
 from support.account_shop import Shop, open_in_july
 from support.books import check_books

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.features.contests.rules.contest import ListedContest
+from pixconnect.features.contests.rules.block import ListedContest
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.defence import follow_contests, read_contests
 from pixconnect.features.institutions.rules.account import Credential
@@ -18,7 +18,6 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
 from pixconnect.features.movements.service import receive_blocks
 from pixconnect.features.pix_api.service import pix as standard_pix
-from pixconnect.features.pix_api.service import refund as standard_refund
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows.context import FailedReports
@@ -166,7 +165,7 @@ async def test_a_return_is_known_by_either_list(shop: Shop, contests: FakeContes
     # The central bank's API has the reason, though the list of returns does not.
     shown = await standard_pix.read_pix(shop.live.context, shop.house, pix.end_to_end_id)
     assert [each.natureza for each in shown.devolucoes or ()] == ["MED_FRAUDE"]
-    alone = await standard_refund.read_refund(shop.live.context, shop.house, pix.end_to_end_id, given.return_id)
+    alone = await standard_pix.read_refund(shop.live.context, shop.house, pix.end_to_end_id, given.return_id)
     assert [alone] == shown.devolucoes
     assert await kept(shop) == []
     await check_books(shop.live)

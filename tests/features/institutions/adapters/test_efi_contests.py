@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from features.institutions.adapters.test_lying_counterpart import Liar, answer, liar, open_there  # noqa: F401  one is a fixture
-from pixconnect.features.contests.rules.contest import Contests, ListedContest
+from pixconnect.features.contests.rules.block import Contests, ListedContest
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.adapters.efi_contests import decode_contest

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
+from pixconnect.features.institutions.adapters.connection import BudgetSpent, CallPaces
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Route
 from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
 from pixconnect.platform.adapters.system import SystemEntropy

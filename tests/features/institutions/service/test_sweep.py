@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from pixconnect.features.institutions.accounts import ACCOUNT
-from pixconnect.features.institutions.credit import AccountSource
+from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
 from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due

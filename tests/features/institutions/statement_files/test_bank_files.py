@@ -15,7 +15,7 @@ from ofxtools.Parser import OFXTree
 
 from pixconnect.features.institutions.statement_files.ofx import read_ofx
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatementFile
-from pixconnect.features.statements.api import statement_ofx
+from pixconnect.features.statements import files
 from support.statement import LINES, make_statement, write_whole
 
 FOLDER = Path(__file__).parents[3] / "vectors" / "ofx"
@@ -76,5 +76,5 @@ def test_a_second_reader_has_the_same_lines_or_cannot_read_it(quirk: dict[str, A
 
 
 def test_what_we_export_is_the_same_to_both() -> None:
-    content = write_whole(statement_ofx.write, make_statement(), LINES)
+    content = write_whole(files.write_ofx, make_statement(), LINES)
     assert read_as_second(content) == [[item.item_id, item.signed_cents] for item in read_ofx(content).items] != []

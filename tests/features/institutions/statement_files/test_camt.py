@@ -12,7 +12,7 @@ from pixconnect.features.institutions.rules.institution import ItemParts
 from pixconnect.features.institutions.statement_files.camt import read_camt
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
-from pixconnect.features.statements.api import statement_camt053
+from pixconnect.features.statements import files
 from pixconnect.features.statements.rules import StatementLine
 from support.records import AT, E2E, RETURN_ID
 from support.statement import LINES, make_fee_line, make_statement, write_whole
@@ -160,7 +160,7 @@ def test_a_date_that_moves_no_money_is_noted_where_it_cannot_be_read() -> None:
 
 def test_our_own_statement_is_read_back() -> None:
     lines = [*LINES, make_fee_line()]
-    found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
+    found = read_camt(write_whole(files.write_camt053, make_statement(lines), lines))
     assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001", type="checking")
     assert (found.opening, found.closing) == (
         StatedBalance(cents=10_000, on=date(2026, 6, 29)),
@@ -178,7 +178,7 @@ def test_our_own_statement_is_read_back() -> None:
 
 @given(any_lines())
 def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
-    found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
+    found = read_camt(write_whole(files.write_camt053, make_statement(lines), lines))
     read = [
         (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
     ]

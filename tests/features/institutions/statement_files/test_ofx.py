@@ -13,7 +13,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.statement_files.ofx import read_ofx
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
-from pixconnect.features.statements.api import statement_ofx
+from pixconnect.features.statements import files
 from pixconnect.features.statements.rules import StatementLine
 from support.records import AT, E2E, RETURN_ID
 from support.statement import LINES, make_statement, write_whole
@@ -281,7 +281,7 @@ def test_a_file_of_many_mebibytes_is_read_in_its_own_time() -> None:
 
 
 def test_our_own_statement_is_read_back() -> None:
-    found = read_ofx(write_whole(statement_ofx.write, make_statement(), LINES))
+    found = read_ofx(write_whole(files.write_ofx, make_statement(), LINES))
     assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001", type="checking")
     assert (found.opening, found.closing) == (
         StatedBalance(cents=10_000, on=date(2026, 6, 29)),
@@ -297,7 +297,7 @@ def test_our_own_statement_is_read_back() -> None:
 
 @given(any_lines())
 def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
-    found = read_ofx(write_whole(statement_ofx.write, make_statement(lines), lines))
+    found = read_ofx(write_whole(files.write_ofx, make_statement(lines), lines))
     read = [
         (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
     ]

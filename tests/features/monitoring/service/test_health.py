@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from msgspec import structs
 
-from pixconnect.doors.worker.rows import counted, find_problems
+from pixconnect.doors.worker.parts import counted, find_problems
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.documentation.records import describe_fields
 from pixconnect.features.identity.service.keyring import SIGNER, Keyring

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
-from pixconnect.features.webhooks.receivers import RECEIVERS
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller

@@ -67,7 +67,7 @@ def test_each_rule_finds_some_kind_of_damage(catalogue: Catalogue) -> None:
     assert len({kind.name for kind in kinds}) == len(kinds) >= 80
     found_by = {rule for kind in catalogue.of_holders for rule in kind.rules}
     found_by |= {finding.split(":")[0] for kind in catalogue.of_installation for finding in kind.findings}
-    # Damage to the server and the rail cannot be planted here: see tests/features/proof/service/test_rail.py.
+    # Damage to the server and the rail cannot be planted here: see tests/features/proof/service/test_comparison_with_rail.py.
     planted = {rule.name for rule in RULES if rule.of not in ("server", "rail")}
     # These books are not chained: tests/features/proof/service/test_verify_chain.py plants what the chain finds as well.
     planted -= {rule.name for rule in CHAIN}

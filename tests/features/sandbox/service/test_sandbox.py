@@ -11,7 +11,6 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.pix_api.service import charge as standard_usecases
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
     GIVE_BACK,
     LIST_KEYS,
@@ -34,6 +33,7 @@ from pixconnect.features.sandbox.rules import (
 )
 from pixconnect.features.sandbox.service import clock as clock_usecases
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
+from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from pixconnect.features.webhooks.rules.signature import hex_signature, request_headers, standard_signature
+from pixconnect.features.webhooks.rules.endpoint import hex_signature, request_headers, standard_signature
 
 BODY = b'{"id":1,"name":"qrcode.approved","payload":{},"create_timestamp":"2026-11-20T12:00:00.000000Z"}'
 ENCODED = "whsec_" + base64.b64encode(bytes(range(24))).decode()

@@ -15,12 +15,12 @@ from standardwebhooks import Webhook
 
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.sandbox.service import clock
-from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
 from pixconnect.features.webhooks.service import delivery
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.worker import delivery as delivery_worker
 from pixconnect.features.webhooks.worker import delivery_records

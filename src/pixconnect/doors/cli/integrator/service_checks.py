@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Final
 
 from pixconnect import __version__
-from pixconnect.doors.cli import symptoms
+from pixconnect.doors.cli import live_mode
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.doors.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
-from pixconnect.doors.cli.symptoms import Symptom
+from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.platform.config import SettingsError
 from pixconnect_client import Client, Forbidden
 
@@ -27,32 +27,32 @@ def look() -> Iterator[Symptom]:
         # Another symptom has reported its fault.
         return
     except CommandError as error:
-        yield symptoms.note("credentials", str(error), "only one holder's verbs need them")
+        yield live_mode.note("credentials", str(error), "only one holder's verbs need them")
         return
     with connect(credentials) as client:
         try:
             with explaining(credentials):
                 yield from _look_at_health(client, credentials)
                 found = [*_look_as_far_as_allowed(client, credentials)]
-                yield symptoms.ok("credentials", f"of {credentials.source}: the service takes them")
+                yield live_mode.ok("credentials", f"of {credentials.source}: the service takes them")
                 yield from found
         except CommandError as error:
-            yield symptoms.split("service", str(error))
+            yield live_mode.split("service", str(error))
 
 
 def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Symptom]:
     health = client.health()
     for name, check in health.checks.items():
         if check.status != "healthy":
-            yield symptoms.wrong(
+            yield live_mode.wrong(
                 name, check.error or check.status, "see docs/guides/production.md and the service's log"
             )
     if health.status == "healthy":
-        yield symptoms.ok(
+        yield live_mode.ok(
             "service", f"{credentials.api_url} is healthy, pixconnect {health.system.version or __version__}"
         )
     if health.system.version not in {"", __version__}:
-        yield symptoms.note(
+        yield live_mode.note(
             "version", f"the service is pixconnect {health.system.version}, this is {__version__}", "use the same"
         )
 
@@ -63,12 +63,12 @@ def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterato
         try:
             yield from look_at(client)
         except Forbidden as error:
-            yield symptoms.note("scopes", error.message, advise_scope(error, credentials))
+            yield live_mode.note("scopes", error.message, advise_scope(error, credentials))
 
 
 def _look_at_holder(client: Client) -> Iterator[Symptom]:
     if not client.balance().able_to_withdraw:
-        yield symptoms.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
+        yield live_mode.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
 
 
 def _look_at_sandbox(client: Client) -> Iterator[Symptom]:
@@ -76,11 +76,11 @@ def _look_at_sandbox(client: Client) -> Iterator[Symptom]:
         return
     ahead_s = (client.sandbox.clock().now - datetime.now(UTC)).total_seconds()  # noqa: TID251 it compares the machine's own clock
     if abs(ahead_s) > _CLOCK_OFF_S:
-        yield symptoms.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
+        yield live_mode.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
     else:
-        yield symptoms.ok("clock", "the sandbox's clock is this machine's")
+        yield live_mode.ok("clock", "the sandbox's clock is this machine's")
     if rules := client.sandbox.faults().rules:
-        yield symptoms.note(
+        yield live_mode.note(
             "faults", f"{len(rules)} rules let the network misbehave", "`pixconnect faults list | clear`"
         )
 
@@ -89,7 +89,7 @@ def _look_at_endpoints(client: Client) -> Iterator[Symptom]:
     for endpoint in client.endpoints.list():
         what = f"{endpoint.id} ({endpoint.url})"
         if endpoint.status == "disabled":
-            yield symptoms.wrong(
+            yield live_mode.wrong(
                 "endpoint",
                 f"{what} failed for too long and is disabled",
                 f"mend the receiver, then `pixconnect operator endpoint resume {endpoint.id}`",
@@ -100,10 +100,10 @@ def _look_at_endpoints(client: Client) -> Iterator[Symptom]:
         ]
         if tried and tried[0].status != "delivered":
             last = tried[0].attempts[-1]
-            yield symptoms.wrong(
+            yield live_mode.wrong(
                 "endpoint",
                 f"{what} does not accept events: {last.status_code or last.error}",
                 f"mend the receiver, then `pixconnect endpoint test {endpoint.id}`",
             )
         else:
-            yield symptoms.ok("endpoint", f"{what} is {endpoint.status}")
+            yield live_mode.ok("endpoint", f"{what} is {endpoint.status}")

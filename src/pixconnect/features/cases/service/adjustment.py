@@ -42,7 +42,7 @@ from pixconnect.kernel.rules.rail import ReturnReport
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.identifiers import IdBlocks
+from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors

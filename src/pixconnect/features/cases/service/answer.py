@@ -38,8 +38,7 @@ from pixconnect.features.institutions.service.proposals import (
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import statement_file as reserved_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
 from pixconnect.kernel.flows.audit import make_proposal, propose
@@ -129,9 +128,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         if wanted.with_alike:
             named = _add_alike(named, waiting)
         plan = await plan_answers(connection, account, named, wanted.ours, waiting)
-        reserved = await reserved_store.list_reserved(
-            connection, account.id, [one.item_id for one in plan.items["counts"]]
-        )
+        reserved = await line_store.list_reserved(connection, account.id, [one.item_id for one in plan.items["counts"]])
         lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
         said = dict[str, str | int](
             case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values())
@@ -325,7 +322,7 @@ async def list_answers(
 ) -> list[PossibleAnswer]:
     items = [item for item in items if OUTCOMES[item.waits or "new"].answers][:LINES_MAX]
     holders = await find_holders(connection, account, items)
-    reserved = await reserved_store.list_reserved(connection, account.id, [item.item_id for item in items])
+    reserved = await line_store.list_reserved(connection, account.id, [item.item_id for item in items])
     moved = await movement_store.find_holders(connection, account.id, [one.joined_id for one in items if one.joined_id])
     found = list[PossibleAnswer]()
     for item in items:

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.rows import Chore
+from pixconnect.doors.worker.parts import Chore
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import (
     TEXT_LENGTH_MAX,
@@ -38,7 +38,7 @@ from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as day_file_store
 from pixconnect.features.proof.rules import Finding
-from pixconnect.features.proof.tables import rail as rail_store
+from pixconnect.features.proof.tables import reports as rail_store
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.before_order import find_holds

@@ -23,7 +23,7 @@ from pixconnect.features.cases.rules import (
     SilentOrder,
     parse_ending_claim,
 )
-from pixconnect.features.institutions.order_end import find_mistaken
+from pixconnect.features.institutions.orders import find_mistaken
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.joining import ItemJoin

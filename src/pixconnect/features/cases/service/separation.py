@@ -29,7 +29,7 @@ from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import StruckItem, take_back_struck
 from pixconnect.kernel.flows.audit import make_proposal, propose

@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.features.contests.rules import infraction as infraction_rules
-from pixconnect.features.contests.rules.contest import Contests, ListedContest, is_repetition, report_contest
+from pixconnect.features.contests.rules.block import Contests, ListedContest, is_repetition, report_contest
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.service.infraction import announce

@@ -19,7 +19,7 @@ from pixconnect.doors.console.wanted import TEXT_LENGTH_MAX, Wanted
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.finding.tables.browse import BrowsePosition, Chunk, Lookback
-from pixconnect.features.monitoring.tables import figures as figures_store
+from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointState

@@ -17,7 +17,7 @@ from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.webhooks.rules import signature as webhook_signature
+from pixconnect.features.webhooks.rules import endpoint as webhook_signature
 from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.rules.endpoint import ENDPOINTS_MAX, Endpoint
 from pixconnect.features.webhooks.service.delivery import open_secrets

@@ -18,10 +18,8 @@ from pixconnect.kernel.rules.access import Client, ScopeName, is_client_id
 from pixconnect.kernel.tables.origin import Origin, OriginKind
 from pixconnect.platform import certificates, jose
 from pixconnect.platform.adapters.system import SystemClock
-from pixconnect.platform.certificates import Certificate
+from pixconnect.platform.certificates import Certificate, ClientFiles
 from pixconnect.platform.environment import read_named_file
-from pixconnect.platform.local import tls_files
-from pixconnect.platform.local.tls_files import ClientFiles
 
 
 def show_asker(origin: Origin) -> output.Shown:
@@ -150,7 +148,7 @@ def certificate(
             "key_file": str(made.key_file),
             "both_file": str(made.both_file),
             "pkcs12_file": str(made.pkcs12_file),
-            "authority_file": str(tls_files.authority_file(read_settings().home_path)),
+            "authority_file": str(certificates.authority_file(read_settings().home_path)),
         }
     output.show(shown, as_json=json)
     operating.wait_until_in_force()
@@ -174,7 +172,7 @@ def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
     if not is_client_id(client_id):
         raise CommandError(f"client_id: there is no client {client_id}")
     home = settings.home_path
-    return tls_files.write_client(home, folder or home / "tls" / "clients", client_id, SystemClock().real_now())
+    return certificates.write_client(home, folder or home / "tls" / "clients", client_id, SystemClock().real_now())
 
 
 @app.command(name="list")

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.institutions.adapters.connection import AnswerLost, NoConnection
+from pixconnect.features.institutions.adapters.connection import AnswerLost, BudgetSpent, NoConnection
 from pixconnect.features.institutions.adapters.message import (
     BODY_MAX,
     FILE_MAX,
@@ -34,7 +34,6 @@ from pixconnect.features.institutions.adapters.message import (
     read_wait,
     write_request,
 )
-from pixconnect.features.institutions.adapters.pace import BudgetSpent
 from pixconnect.features.institutions.adapters.token import CallParts, NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.account_traits import Route

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.efi_contests import EfiContests

@@ -19,14 +19,15 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.adapters.connection import (
     AnswerLost,
+    BudgetSpent,
     CallBounds,
+    CallPaces,
     InstitutionConnection,
     InstitutionHost,
     NoConnection,
     parse_institution_host,
 )
 from pixconnect.features.institutions.adapters.message import BODY_MAX, MalformedAnswer, read_answer, write_request
-from pixconnect.features.institutions.adapters.pace import BudgetSpent, CallPaces
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Pace
 from pixconnect.features.institutions.profiles.profile import TokenTraits
 from pixconnect.features.institutions.rules.account import (

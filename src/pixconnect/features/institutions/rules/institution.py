@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.contests.rules.contest import Contests
+from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.due_charges.rules.terms import are_same
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns

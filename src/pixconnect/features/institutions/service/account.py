@@ -32,7 +32,7 @@ from pixconnect.features.institutions.service.open_accounts import (
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import webhook as webhook_store
-from pixconnect.features.monitoring.tables import account_alarm as alarm_store
+from pixconnect.features.monitoring import tables as alarm_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais

@@ -21,8 +21,7 @@ from pixconnect.features.institutions.service.statement_account import find_bala
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import statement_file as day_file_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.institutions.tables.day import OpenDays, RecordedDay
 from pixconnect.kernel.flows.context import Context, Core, Operator, Writer
 from pixconnect.platform.base import errors
@@ -195,7 +194,7 @@ async def read_how(context: Operator, open_institution: OpenInstitution, account
     await institution.close()
     async with context.pool.acquire() as connection:
         last = await day_store.find(connection, account.id, "statement")
-        failure = (last and last.failure) or await day_file_store.find_failure(connection, account.id)
+        failure = (last and last.failure) or await line_store.find_failure(connection, account.id)
     return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
 
 

@@ -37,7 +37,7 @@ from pixconnect.features.institutions.service.statement_posting import hold_back
 from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows.context import Writer

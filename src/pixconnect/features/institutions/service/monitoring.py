@@ -9,17 +9,15 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.rows import Gauge, Meter, Problem, age_s, counted
+from pixconnect.doors.worker.parts import Gauge, Meter, Problem, age_s, counted
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import AccountCertificate, find_ending
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables.pending_call import WaitingCharge
-from pixconnect.features.monitoring.tables import account_alarm as alarm_store
-from pixconnect.features.monitoring.tables import account_figures as figures_store
-from pixconnect.features.monitoring.tables.account_alarm import AlarmKind
-from pixconnect.features.monitoring.tables.account_figures import AccountFigures
+from pixconnect.features.monitoring import tables as alarm_store
+from pixconnect.features.monitoring.tables import AccountFigures, AlarmKind
 from pixconnect.kernel.flows import unresolved
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.unresolved import LISTED_MAX
@@ -57,10 +55,10 @@ class _Accounts(Struct, frozen=True, kw_only=True):
 async def _look_at_accounts(context: Context, now: datetime) -> _Accounts:
     pool, real_now = context.pool, context.clock.real_now()
     # Institutions end their days by real time, regardless of the sandbox's clock.
-    accounts = await figures_store.list_figures(pool, to_day(real_now), UNCLOSED_DAYS_MAX)
+    accounts = await alarm_store.list_figures(pool, to_day(real_now), UNCLOSED_DAYS_MAX)
     # A sandbox often has none, and each scrape would query in vain.
-    queued_cents = await figures_store.sum_queued(pool, QUEUED_MAX) if accounts else {}
-    received = await figures_store.count_received(pool, now - _AN_HOUR, RECEIVED_MAX) if accounts else {}
+    queued_cents = await alarm_store.sum_queued(pool, QUEUED_MAX) if accounts else {}
+    received = await alarm_store.count_received(pool, now - _AN_HOUR, RECEIVED_MAX) if accounts else {}
     return _Accounts(accounts=accounts, received=received, queued_cents=queued_cents, real_now=real_now)
 
 

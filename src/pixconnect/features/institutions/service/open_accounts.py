@@ -14,8 +14,7 @@ import msgspec
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.accounts import ACCOUNT
-from pixconnect.features.institutions.credit import AccountSource
+from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
 from pixconnect.features.institutions.rules.account import (
     UNNAMED_ISPB,
     AccountCertificate,

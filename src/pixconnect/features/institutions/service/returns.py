@@ -21,7 +21,10 @@ from msgspec import structs
 
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.give_back import (
+from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
+from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
+from pixconnect.features.institutions.rules.unmatched import (
     GiveBack,
     UnmatchedCredit,
     gives_back,
@@ -30,16 +33,13 @@ from pixconnect.features.institutions.rules.give_back import (
     plan_giving_back,
     wait_longer,
 )
-from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
-from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import line as line_store
 from pixconnect.features.institutions.tables import returns as return_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Operator

@@ -37,8 +37,7 @@ from pixconnect.features.institutions.rules.special_line import is_own_investmen
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
-from pixconnect.features.institutions.tables import line as line_store
-from pixconnect.features.institutions.tables import statement_file as reserved_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows.context import Writer, write_alone
@@ -263,7 +262,7 @@ async def report_part(
 async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
     """Make the blocks of an account's house match its waiting debits. Call it while no line is judged."""
     asked = AccountLines(institution_id=account.id, holder_id=account.house_id)
-    while await reserved_store.differs(context.pool, account.id):
+    while await line_store.differs(context.pool, account.id):
         # Changes that another has made meanwhile, or that no run can make, are not tried again.
         if not await context.writes.submit(RESERVE_LINES, asked):
             return
@@ -277,7 +276,7 @@ async def _reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
     outcomes: list[bool] = []
     for asked in batch:
         # After the lock: posting a line as a movement of the house ends its block under the same one.
-        waiting = await reserved_store.list_waiting(batch.connection, asked.institution_id)
+        waiting = await line_store.list_waiting(batch.connection, asked.institution_id)
         blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
         ended = [block for block in blocks if block.line_id not in waiting][:_CHANGED_AT_ONCE]
         for block in ended:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.features.institutions.rules.give_back import GiveBack, UnmatchedCredit
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
+from pixconnect.features.institutions.rules.unmatched import GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs

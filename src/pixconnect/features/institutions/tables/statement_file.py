@@ -1,16 +1,24 @@
-"""The tables of recorded statement files, their confirmed forms, requested daily files, and reserves of waiting debits."""
+"""Recorded statement files, and the lines that a statement should have.
+
+The files have confirmed forms and may come from daily requests; waiting debits have reserves. The lines are transfers, refunds
+and movements of the holders of one account.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from typing import Final, LiteralString
 
+import asyncpg
 from msgspec import Struct
 
+from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
+from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
 
 FILE: Final = Table(
@@ -193,3 +201,181 @@ _WRITE: Final[LiteralString] = f"""
 
 async def write(pool: Pool, asked: DayFile) -> None:
     await pool.execute(_WRITE, *ASKED.values(asked))
+
+
+# Book transfers and reversed movements are on no institution's statement. A refund is where its original is.
+_TRANSFERS: Final[LiteralString] = """
+    select 'transfer' as kind, transfer.id::text as id, transfer.holder_id, transfer.direction, transfer.amount_cents,
+        transfer.status, transfer.settled_at, transfer.network_settled_at, transfer.created_at,
+        array_remove(array[transfer.end_to_end_id, transfer.network_id], null) as names, '{}'::text[] as original,
+        transfer.counterparty ->> 'tax_id' as tax_id, transfer.counterparty ->> 'name' as name
+    from transfer where transfer.institution_id = $1 and not transfer.is_book
+"""
+_REFUNDS: Final[LiteralString] = """
+    select 'refund', refund.id::text, refund.holder_id, refund.flow, refund.amount_cents,
+        refund.status, refund.settled_at, refund.network_settled_at, refund.created_at,
+        array_remove(array[refund.return_id, refund.network_id], null),
+        array_remove(array[transfer.end_to_end_id, transfer.network_id], null),
+        transfer.counterparty ->> 'tax_id', transfer.counterparty ->> 'name'
+    from refund join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    where transfer.institution_id = $1 and not refund.is_book
+"""
+_MOVEMENTS: Final[LiteralString] = """
+    select 'movement', movement.item_id, movement.holder_id, movement.direction, movement.amount_cents,
+        movement.status, movement.network_settled_at, movement.network_settled_at, movement.created_at,
+        array[movement.item_id], '{}'::text[], null, null
+    from movement
+    where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
+        and movement.item_id not like 'closing-balance:%' and movement.item_id not like 'yield:%'
+        and movement.item_id not like 'kept:%'
+        and movement.opposite_of is null and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+"""
+
+# A debit awaits no reversal if two operators closed its order as never sent: the line contradicts them.
+_MAY_LEAVE: Final[LiteralString] = """
+    and not exists (select from case_ending where case_ending.order_name = {name} and said = 'never')
+"""
+_OF_TRANSFERS: Final[LiteralString] = _TRANSFERS + _MAY_LEAVE.replace("{name}", "transfer.end_to_end_id")
+_OF_REFUNDS: Final[LiteralString] = _REFUNDS + _MAY_LEAVE.replace("{name}", "refund.return_id")
+
+# One look-up in each index of names.
+_FIND_NAMED: Final[LiteralString] = f"""
+    {_OF_TRANSFERS} and transfer.end_to_end_id = any($2)
+    union all {_OF_TRANSFERS} and transfer.network_id = any($2) and transfer.end_to_end_id <> all($2)
+    union all {_OF_REFUNDS} and refund.return_id = any($2)
+    union all {_OF_REFUNDS} and refund.network_id = any($2) and refund.return_id <> all($2)
+    union all {_OF_REFUNDS} and transfer.end_to_end_id = any($2) and refund.return_id <> all($2)
+        and (refund.network_id is null or refund.network_id <> all($2))
+    union all {_MOVEMENTS} and movement.item_id = any($3)
+"""
+
+
+async def find_named(
+    connection: Connection, institution_id: int, names: Sequence[str], item_ids: Sequence[str]
+) -> list[BookLine]:
+    """Find lines with one of these network names, refunds of payments with one, and movements of these items or names."""
+    moved = [*item_ids, *names]
+    return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, moved)]
+
+
+# Matched lines are excluded. The instants are ours: the network's are compared afterwards.
+_LIST_ALONE: Final[LiteralString] = f"""
+    select line.* from (
+        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
+        union all {_REFUNDS} and refund.settled_at >= $2 and refund.settled_at < $3
+        union all {_MOVEMENTS} and movement.network_settled_at >= $2 and movement.network_settled_at < $3
+    ) as line
+    where not exists (
+        select from institution_item as item
+        where item.institution_id = $1 and item.joined_kind = line.kind and item.joined_id = line.id and not item.is_reversal
+    ) and not exists (
+        select from institution_item_part as part
+        where part.institution_id = $1 and part.transfer_id = case line.kind when 'transfer' then line.id::bigint end
+    ) and not exists (
+        -- The line that took the money of its block.
+        select from block_step as step join institution_item as debit
+            on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = step.block_id::text
+        where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
+        having bool_and(not debit.is_reversal)
+    ) and ($4::bigint[] is null or line.amount_cents = any($4))
+    order by line.settled_at, line.kind, line.id limit $5
+"""
+ALONE_MAX: Final = 20_000
+
+
+async def list_unmatched(
+    connection: Connection | Pool, institution_id: int, days: tuple[date, date], amounts: Sequence[int] | None = None
+) -> list[BookLine]:
+    """List settled, unmatched lines of some days, oldest first, at most ``ALONE_MAX``.
+
+    Args:
+        days: The first and the last, in Sao Paulo.
+        amounts: Only lines of these amounts.
+    """
+    # A line has the network's date if that differs from ours by minutes.
+    begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
+    rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX)
+    return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
+
+
+_SUM_ALONE: Final[LiteralString] = f"""
+    select direction, sum(amount_cents)::bigint as cents from (
+        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
+    ) as line
+    where $4 = (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
+        then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date and not exists (
+        select from institution_item as item
+        where item.institution_id = $1 and item.joined_kind = 'transfer' and item.joined_id = line.id and not item.is_reversal
+    ) and not exists (
+        select from institution_item_part as part where part.institution_id = $1 and part.transfer_id = line.id::bigint
+    )
+    group by direction having count(*) > 1
+"""
+
+
+async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> dict[tuple[str, date], int]:
+    """Sum a day's settled, unmatched transfers, by direction and day, where there are several."""
+    begin, end = _begin_of(day - timedelta(days=1)), _begin_of(day + timedelta(days=2))
+    rows = await connection.fetch(_SUM_ALONE, institution_id, begin, end, day)
+    return {(row["direction"], day): row["cents"] for row in rows}
+
+
+_LIST_UNSETTLED: Final[LiteralString] = f"""
+    {_OF_TRANSFERS} and transfer.direction = 'OUT' and transfer.network_settled_at is null and transfer.settled_at is null
+        and transfer.created_at >= $2 and transfer.created_at < $3 and transfer.amount_cents = any($4)
+    union all {_OF_REFUNDS} and refund.flow = 'OUT' and refund.network_settled_at is null and refund.settled_at is null
+        and refund.created_at >= $2 and refund.created_at < $3 and refund.amount_cents = any($4)
+"""
+
+
+async def list_unsettled(
+    connection: Connection, institution_id: int, days: tuple[date, date], amounts: Sequence[int]
+) -> list[BookLine]:
+    """List open or failed transfers and refunds that were to leave on some days with some amounts."""
+    begin, end = _begin_of(days[0]), _begin_of(days[1] + timedelta(days=1))
+    return [_read(row) for row in await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts)]
+
+
+_LIST_OPEN: Final[LiteralString] = """
+    select transfer.amount_cents, transfer.network_id is null as is_unnamed from transfer
+    where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
+        and not transfer.is_book
+    union
+    select refund.amount_cents, refund.network_id is null from refund
+    join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
+        and not refund.is_book
+"""
+
+
+async def read_open_amounts(
+    connection: Connection | Pool, institution_id: int
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return amounts of pending orders: of all, and of those whose network name is not reported yet."""
+    rows = await connection.fetch(_LIST_OPEN, institution_id)
+    every, unnamed = rows, [row for row in rows if row["is_unnamed"]]
+    return frozenset(row["amount_cents"] for row in every), frozenset(row["amount_cents"] for row in unnamed)
+
+
+def _begin_of(day: date) -> datetime:
+    return datetime.combine(day, time(0), SAO_PAULO)
+
+
+def _read(row: asyncpg.Record) -> BookLine:
+    settled_at = date_settled(row["settled_at"], row["network_settled_at"])
+    return BookLine(
+        key=(row["kind"], row["id"]),
+        holder_id=row["holder_id"],
+        direction=row["direction"],
+        amount_cents=row["amount_cents"],
+        day=to_day(settled_at or row["created_at"]),
+        settled_at=settled_at,
+        names=tuple(row["names"]),
+        original=tuple(row["original"]),
+        tax_id=row["tax_id"],
+        counterparty=row["name"],
+        state="settled" if settled_at is not None else "open" if row["status"] == "PROCESSING" else "failed",
+    )

@@ -11,11 +11,11 @@ from typing import Final
 
 import structlog
 
-from pixconnect.doors.worker.rows import Chore
+from pixconnect.doors.worker.parts import Chore
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.monitoring.tables import account_alarm as alarm_store
-from pixconnect.features.monitoring.tables.account_alarm import AlarmKind
+from pixconnect.features.monitoring import tables as alarm_store
+from pixconnect.features.monitoring.tables import AlarmKind
 from pixconnect.kernel.flows.context import Context, Core
 
 STRAYS_MAX: Final = 2

@@ -18,7 +18,7 @@ from typing import Final, Literal, LiteralString
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.rows import HealthCheck, Problem, check_problems, counted, find_problems
+from pixconnect.doors.worker.parts import HealthCheck, Problem, check_problems, counted, find_problems
 from pixconnect.features.identity.service.keyring import STALE_AFTER_S, Keyring
 from pixconnect.features.institutions.accounts import INSTITUTIONS, Institutions
 from pixconnect.features.institutions.rules.account import describe_end

@@ -20,8 +20,8 @@ from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.service import access
 from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.monitoring.rules import Figures, HolderMoney, Series, SeriesKind, Step, spread
-from pixconnect.features.monitoring.tables import figures as figures_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.context import Context, Core, Operator

@@ -13,7 +13,6 @@ from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.features.pix_api.service import pix as standard_pix_usecases
-from pixconnect.features.pix_api.service import refund as standard_refund_usecases
 from pixconnect.features.pix_api.service.pix import Pix, find_received
 from pixconnect.kernel.rules.refund import DESCRIPTION_LENGTH_MAX
 from pixconnect.platform.base import errors
@@ -99,7 +98,7 @@ def read_end_to_end_id(text: str) -> str:
 
 
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
-_REFUND: Final = standard_refund_usecases.ENTITY
+_REFUND: Final = standard_pix_usecases.ENTITY
 
 
 class DevolucaoSolicitada(Struct, frozen=True, kw_only=True):
@@ -133,7 +132,7 @@ async def put_refund(services: Services, request: frame.Asked, *, is_new: bool =
         body.refuse("natureza", "não há Pix Saque nem Troco nesta conta: só ORIGINAL")
     description = body.text("descricao")
     violations.raise_if_any()
-    refund = await standard_refund_usecases.request_refund(
+    refund = await standard_pix_usecases.request_refund(
         services.context,
         request.caller,
         original,
@@ -150,7 +149,7 @@ async def get_refund(services: Services, request: frame.Asked) -> Reply:
     end_to_end_id, refund_id = request.parameter
     if not _REFUND_ID.fullmatch(refund_id):
         raise errors.NotFound("id: there is no such refund of this Pix")
-    refund = await standard_refund_usecases.read_refund(
+    refund = await standard_pix_usecases.read_refund(
         services.context, request.caller, read_end_to_end_id(end_to_end_id), refund_id
     )
     return Reply(status=200, record=refund)

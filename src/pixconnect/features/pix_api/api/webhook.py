@@ -1,22 +1,28 @@
-"""Webhooks in the standard API, one per key, and their notices: deliveries, which are sent again on request."""
+"""Webhooks in the standard API, in both directions.
+
+A key has one webhook; its notices are deliveries, which are sent again on request. At the addresses that institutions call, the
+answer is always the same, and empty.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from pixconnect.doors.api.operation import Reply, Services
+from pixconnect.doors.api.operation import Anything, Nothing, Parameter, Reader, Reply, Request, Services
+from pixconnect.doors.api.routing import OPEN_END
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.institutions.rules.sweep import PATH
+from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import NO_PIX_KEY, Parameters, Violations
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.webhooks.rules.delivery import Attempt, DeliveryStatus, KeyDelivery
-from pixconnect.features.webhooks.rules.endpoint import URL_LENGTH_MAX, KeyWebhook
-from pixconnect.features.webhooks.rules.signature import notice_message_id
+from pixconnect.features.webhooks.rules.endpoint import URL_LENGTH_MAX, KeyWebhook, notice_message_id
 from pixconnect.kernel.rules import holder, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
@@ -312,3 +318,48 @@ def _show_attempt(attempt: Attempt) -> Tentativa:
         resposta=attempt.response,
         erro=attempt.error,
     )
+
+
+CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
+_RUNG: Final = Reply(status=200)
+
+
+class CallbackAddress(Struct, frozen=True, kw_only=True):
+    name: str
+    secret: str
+
+
+def _read_alone(_: str) -> CallbackAddress:
+    raise NotImplementedError("its reader reads the path")
+
+
+ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schema={}, description="")
+
+
+def _read_path(raw: Sequence[bytes]) -> CallbackAddress:
+    # Not decoded strictly: octets that are no text match no name and no secret.
+    name, secret = (part.decode("utf-8", "replace") for part in raw[:2])
+    return CallbackAddress(name=name, secret=secret)
+
+
+class CallbackBody(Struct, frozen=True, kw_only=True):
+    """Any body."""
+
+    content: bytes
+
+
+READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda body, _: CallbackBody(content=body))
+
+
+async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
+    """Read an account now, because its institution reports incoming money."""
+    where = request.parameter
+    await services.of_features[Callbacks].take(
+        where.name, where.secret, request.body.content, has_certificate=request.certificate is not None
+    )
+    return _RUNG
+
+
+async def try_callback(services: Services, request: Request[CallbackAddress, Anything, Nothing]) -> Reply:
+    """Answer an institution that tries the address."""
+    return _RUNG

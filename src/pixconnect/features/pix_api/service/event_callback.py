@@ -26,7 +26,7 @@ from pixconnect.features.pix_api.service import cents_records
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
 from pixconnect.features.prepared_transfers import tables as prepared_store
 from pixconnect.features.prepared_transfers.rules import PreparedTransfer, is_approved_by
-from pixconnect.features.webhooks.rules import signature
+from pixconnect.features.webhooks.rules import endpoint as signature
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases

@@ -18,13 +18,12 @@ from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.send_record import show_sent_notice
-from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus, DueDelivery, KeyDelivery
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, KeyWebhook
-from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, Endpoint, KeyWebhook, make_standard_secret
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service import redelivery
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context, of_caller, write_alone, writing

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
-from pixconnect.doors.worker.rows import Gauge, HealthCheck, Meter, age_s, counted
+from pixconnect.doors.worker.parts import Gauge, HealthCheck, Meter, age_s, counted
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import CaseKind
 from pixconnect.features.proof.rules import Extent

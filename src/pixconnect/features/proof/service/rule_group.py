@@ -15,7 +15,7 @@ from pixconnect.features.institutions.day_checks import CLOSED_DAYS
 from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.proof.rules import ChainHead, Finding, Judgement, Rule, Subject, Verdict
-from pixconnect.features.proof.service.rail import APART, compare_with_rail
+from pixconnect.features.proof.service.comparison import APART, compare_with_rail
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.rows import Chore
+from pixconnect.doors.worker.parts import Chore
 from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead, Extent, Finding, Judgement, Rule
 from pixconnect.features.proof.service.rule_group import (
     BookReader,

@@ -11,8 +11,7 @@ from pixconnect.features.proof.tables.charges import CHARGES, TOTALS
 from pixconnect.features.proof.tables.events import EVENTS
 from pixconnect.features.proof.tables.ledger import LEDGER, POSTINGS
 from pixconnect.features.proof.tables.orders import ORDERS, RETURNED
-from pixconnect.features.proof.tables.rail import RAIL
-from pixconnect.features.proof.tables.reports import REPORTS
+from pixconnect.features.proof.tables.reports import RAIL, REPORTS
 from pixconnect.kernel.feature import gather
 
 _KERNEL: Final = (*LEDGER, *POSTINGS, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS, *REPORTS, *RAIL)

@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.network import directory, tables
+from pixconnect.features.sandbox.network import registry, tables
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.tables import (
@@ -158,7 +158,7 @@ def _treat_order(faults: Faults, order: Order) -> Behaviour:
         )
         if how is not None:
             return how
-    return directory.behaviour_to(order.credit_party)
+    return registry.behaviour_to(order.credit_party)
 
 
 def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original]) -> list[Behaviour]:
@@ -168,7 +168,7 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
         original = originals.get(order.original_end_to_end_id)
         key = None if original is None else original.key
         message = Message(operation="refund", id=order.return_id, key=key, amount_cents=order.amount_cents)
-        how = faults.behaviour_of(message) or directory.behaviour_of_refund(order.description)
+        how = faults.behaviour_of(message) or registry.behaviour_of_refund(order.description)
         if original is not None and how.code is None:
             if left[original.id] < order.amount_cents:
                 how = structs.replace(how, code="AM09")

@@ -35,8 +35,8 @@ from pixconnect.features.sandbox.rules import (
 from pixconnect.kernel.rules.block_report import Defence
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, Position, RefundOrder, SettledItem
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.exception_text import name_database_error
 from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send
+from pixconnect.platform.outgoing_text import name_database_error
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from pixconnect.features.sandbox.rules import RULES_MAX, FaultMatch, FaultRule, Message, Operation, SandboxRefusal
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules import reject_code
 
 _LETTERS: Final = string.digits + string.ascii_letters

@@ -13,7 +13,7 @@ import msgspec
 from asyncpg.pool import PoolConnectionProxy
 from msgspec import structs
 
-from pixconnect.features.sandbox.network import behaviour, directory, infraction
+from pixconnect.features.sandbox.network import behaviour, infraction, registry
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
 from pixconnect.features.sandbox.rules import (
     Arrival,
@@ -146,4 +146,4 @@ async def _find(outside: Outside, name: str) -> infraction.Contest | None:
 
 def _name_return(outside: Outside, number: int, sequence: int) -> str:
     """Name a contest's return, independently of other numbers after a restart."""
-    return f"D{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"
+    return f"D{registry.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"

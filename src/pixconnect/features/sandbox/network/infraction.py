@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.rules import Judged, OutsideDecision, OutsideInfraction, SandboxRefusal
-from pixconnect.kernel.register.register import ARRANGEMENT
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,
     DefenceAnswer,

@@ -35,7 +35,7 @@ from pixconnect.features.sandbox.network.tables import (
     NewOrder,
 )
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
-from pixconnect.kernel.register.register import is_outside_window
+from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules.rail import Acknowledgement, NeverTaken, Order, QueryAnswer, RefundOrder, Taken, Unknown
 from pixconnect.platform.base.clock import Clock
 

@@ -13,8 +13,8 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.sandbox.network import answers, behaviour, directory, registry, tables
-from pixconnect.features.sandbox.network import registry as location
+from pixconnect.features.sandbox.network import answers, behaviour, tables
+from pixconnect.features.sandbox.network import registry as directory
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Chance, Faults
 from pixconnect.features.sandbox.network.network import Network
 from pixconnect.features.sandbox.network.outbox import Pending
@@ -78,10 +78,10 @@ async def open_outside(
         chance=chance,
         faults=faults,
         network=network,
-        signer=await location.open_signer(pool, address, clock.real_now()),
+        signer=await directory.open_signer(pool, address, clock.real_now()),
         address=address,
-        entry_numbers=count(await pool.fetchval(registry.LAST_ENTRY) + 1),
-        code_numbers=count(await pool.fetchval(registry.LAST_CODE) + 1),
+        entry_numbers=count(await pool.fetchval(directory.LAST_ENTRY) + 1),
+        code_numbers=count(await pool.fetchval(directory.LAST_CODE) + 1),
         arrivals=Batches(network.insert_arrivals, ARRIVALS_MAX),
         infractions=asyncio.Lock(),
         two_steps_ms=two_steps_ms,
@@ -92,12 +92,12 @@ async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
     """Store the remaining counts of rules; to be called before the message is answered."""
     if faults.changed:
         changed, faults.changed = faults.changed, {}
-        await registry.save_times(pool, changed)
+        await directory.save_times(pool, changed)
 
 
 async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
     behaviour.check_rules(rules)
-    await registry.replace_rules(outside.pool, rules)
+    await directory.replace_rules(outside.pool, rules)
     outside.faults.replace(rules)
     return outside.faults.rules
 
@@ -117,11 +117,11 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
 async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]:
     fixed = [entry for key in keys if (entry := directory.FIXED_ENTRIES.get(key)) is not None]
     added = keys - directory.FIXED_ENTRIES.keys()
-    return [*fixed, *(await registry.find_entries(outside.pool, added) if added else ())]
+    return [*fixed, *(await directory.find_entries(outside.pool, added) if added else ())]
 
 
 async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
-    return [*directory.FIXED_ENTRIES.values(), *await registry.list_added(outside.pool)]
+    return [*directory.FIXED_ENTRIES.values(), *await directory.list_added(outside.pool)]
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
@@ -131,7 +131,7 @@ async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
         return found
     number = next(outside.entry_numbers)
     entry = directory.make_entry(new, number, outside.chance)
-    await registry.insert_entry(outside.pool, number, entry)
+    await directory.insert_entry(outside.pool, number, entry)
     # Read again: another request may have added the same key first.
     return await _find_entry(outside, entry.key) or entry
 
@@ -150,7 +150,7 @@ async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
 
 
 async def serve_location(outside: Outside, token: str) -> str | None:
-    code = await registry.find_code(outside.pool, token)
+    code = await directory.find_code(outside.pool, token)
     if code is None:
         return None
     how = await _find_behaviour(
@@ -316,7 +316,7 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
     code = MerchantCode(
         txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False
     )
-    if not await registry.insert_code(outside.pool, number, token, code):
+    if not await directory.insert_code(outside.pool, number, token, code):
         raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
     return token
 

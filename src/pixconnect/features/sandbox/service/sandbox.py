@@ -6,14 +6,14 @@ refused. Includes contests by outside payers, and decisions of the sandbox as th
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import structs
 
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.control import SANDBOX_CONTROL
 from pixconnect.features.sandbox.rules import (
+    DRAW_FAULT,
     NO_TERMS,
     Answered,
     Arrival,
@@ -21,6 +21,7 @@ from pixconnect.features.sandbox.rules import (
     ControlCall,
     Judged,
     MadeMovementKind,
+    Message,
     NewKey,
     NewQrCode,
     OutsideDecision,
@@ -36,7 +37,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxUnavailable,
     Verdict,
 )
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Port
 from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
 from pixconnect.kernel.rules.access import Caller
@@ -47,6 +48,20 @@ from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
+
+SANDBOX_CONTROL: Final = Port[SandboxControl | None]("control of the sandbox", None)
+"""``None`` in live mode."""
+
+
+async def draw_fault(context: Context, message: Message) -> str:
+    """The effect of the rule; empty if there is none, or no sandbox to ask."""
+    control = context.port(SANDBOX_CONTROL)
+    if control is None:
+        return ""
+    try:
+        return (await control.call(DRAW_FAULT, message)).effect or ""
+    except SandboxUnavailable:
+        return ""
 
 
 async def pay_by_code(

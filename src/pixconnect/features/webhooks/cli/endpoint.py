@@ -17,7 +17,7 @@ from pixconnect.doors.cli.integrator import recipes
 from pixconnect.doors.cli.integrator.session import open_sandbox, open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
 from pixconnect.kernel.rules.event import EventName
 from pixconnect_client import Client, Delivery
 

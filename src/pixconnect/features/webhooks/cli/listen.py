@@ -29,7 +29,7 @@ from pixconnect.doors.cli.integrator.session import explaining
 from pixconnect.doors.cli.output import Json
 from pixconnect.features.webhooks.cli.events import FoundEvent
 from pixconnect.features.webhooks.cli.listeners import Door, ListenerState
-from pixconnect.features.webhooks.rules.signature import message_id, request_headers
+from pixconnect.features.webhooks.rules.endpoint import message_id, request_headers
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import SAO_PAULO

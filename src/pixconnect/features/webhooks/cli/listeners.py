@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.credentials import Credentials
-from pixconnect.features.webhooks.rules.signature import SECRET_LENGTH, make_standard_secret
+from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
 from pixconnect.platform import environment
 from pixconnect.platform.local.home import write_private
 

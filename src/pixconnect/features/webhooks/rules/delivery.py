@@ -22,8 +22,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint
-from pixconnect.features.webhooks.rules.signature import message_id, notice_message_id
+from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint, message_id, notice_message_id
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
 
 

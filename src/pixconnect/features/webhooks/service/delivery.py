@@ -16,14 +16,13 @@ from msgspec import Struct
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service.key_webhook import find_callback_url
-from pixconnect.features.sandbox.control import draw_fault
 from pixconnect.features.sandbox.rules import Message
-from pixconnect.features.webhooks.receivers import RECEIVERS
+from pixconnect.features.sandbox.service.sandbox import draw_fault
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
-from pixconnect.features.webhooks.rules import signature as webhook_signature
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, callback_url
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -124,7 +123,7 @@ async def _post(
     if profile is not None and profile.webhook.signatures:
         headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)
     else:
-        headers = webhook_signature.request_headers(
+        headers = endpoint_rules.request_headers(
             secrets,
             delivery.message_id,
             body,

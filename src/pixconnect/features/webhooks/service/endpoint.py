@@ -17,26 +17,41 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.webhooks.receivers import RECEIVERS
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
-from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
+from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus, Receivers
+from pixconnect.features.webhooks.rules.endpoint import (
+    Endpoint,
+    EndpointChange,
+    EndpointRequest,
+    EndpointStatus,
+    KeyWebhookEvent,
+    notifies_key,
+)
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.features.webhooks.tables.delivery import KEY_WEBHOOK_EVENTS
+from pixconnect.features.webhooks.tables.endpoint import delete_key_webhook
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
-from pixconnect.kernel.flows.context import Context, Operator, of_caller, write_alone
+from pixconnect.kernel.flows.context import Context, Operator, Port, of_caller, write_alone
+from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.event import Event
 from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.table import SUCCEEDED
 from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.writing.unit_of_work import Follower, UnitOfWork
 from pixconnect.platform.base import address_rules, errors
 from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.pool import Connection
+
+RECEIVERS: Final = Port[Receivers]("receivers")
 
 
 class HostIsAnothers(errors.InvalidWebhookUrl):
@@ -345,3 +360,14 @@ def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
 def _check_count(count: int) -> None:
     if count >= endpoint_rules.ENDPOINTS_MAX:
         raise errors.LimitExceeded(f"a holder can have {endpoint_rules.ENDPOINTS_MAX} webhook endpoints")
+
+
+def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> None:
+    if event.holder_id in work.key_webhook_holders and notifies_key(happened):
+        transfer_id = happened.transfer_id if isinstance(happened, Refund) else happened.id
+        transfer = None if isinstance(happened, Refund) else happened
+        work.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, transfer))
+
+
+FOLLOWERS: Final = (Follower(notify_key),)
+KEY_REMOVALS: Final = (KeyRemoval(delete_key_webhook),)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointStatus, KeyWebhook
-from pixconnect.features.webhooks.rules.signature import CallbackKey
+from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.table import Table

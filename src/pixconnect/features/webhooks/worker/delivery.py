@@ -9,7 +9,7 @@
 A delivery stays in memory until its attempt is recorded; nothing is written to claim it. A worker that dies leaves its
 deliveries pending, and the worker that takes over its slots sends them again.
 
-Asymmetric signatures are cached: an event has one holder, so its signed header (``features/webhooks/rules/signature.py``) is
+Asymmetric signatures are cached: an event has one holder, so its signed header (``features/webhooks/rules/endpoint.py``) is
 the same for every endpoint. Signing is expensive, so a signature is reused while it is young and its key is the current one.
 """
 
@@ -29,7 +29,7 @@ from pixconnect.features.identity.rules import Signer
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
-from pixconnect.features.webhooks.rules.signature import jws_header
+from pixconnect.features.webhooks.rules.endpoint import jws_header
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recipient, Signatures
 from pixconnect.features.webhooks.tables import delivery as delivery_store

@@ -2,18 +2,24 @@
 
 The worker that leases one certain slot runs it. That only saves work: two concurrent sequencers wait for each other in the
 database. Written events wake it; while it finds some it reads again after a rest, so that many share one transaction.
+
+Another member makes the backlog of resumed endpoints due.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from pixconnect.doors.worker.leases import Member, SlotLeases
+from pixconnect.doors.worker.parts import poll_slots
+from pixconnect.features.webhooks.service.endpoint import finish_resuming
 from pixconnect.features.webhooks.service.feed import give_positions, sweep_positions
 from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.features.webhooks.tables.endpoint import IS_ANY_RESUMED
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
@@ -109,3 +115,10 @@ class Sequencer(Member):
         # Called for all work; ours is only a newly leased slot.
         if not self._is_ours:
             self._woken.set()
+
+
+async def _resume(context: Context, _slots: Sequence[int], _count_max: int) -> int:
+    return await finish_resuming(context)
+
+
+MEMBERS: Final = (poll_slots("resumptions", _resume, IS_ANY_RESUMED),)

@@ -6,7 +6,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.features.statements.api.statement import CSV_COLUMNS, write_csv
+from pixconnect.features.statements.api import CSV_COLUMNS, write_csv
 from support.records import E2E, RETURN_ID
 from support.statement import LINES, make_line, make_refund_line, make_statement, write_whole
 

@@ -1,4 +1,8 @@
-"""``pixconnect holder`` and ``key``: open accounts, limit, block and disable holders; and their Pix keys."""
+"""Verbs of operators, which call flows on the database and leave a row in the audit.
+
+``pixconnect holder`` and ``key`` open accounts, limit, block and disable holders, and manage their Pix keys; ``audit`` prints
+operators' acts.
+"""
 
 from typing import Annotated, Final, Literal
 
@@ -11,6 +15,7 @@ from pixconnect.doors.cli.operating import HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder, succeed_holder
+from pixconnect.kernel.flows import audit as audit_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey
@@ -330,3 +335,25 @@ def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
 
 def _shown_key(key: PixKey) -> output.Shown:
     return output.pick(key, "key key_type")
+
+
+audit_app = App(name="audit", help="What operators did.")
+
+
+@audit_app.command(name="list")
+def list_entries(
+    *,
+    limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    subject: str | None = None,
+    json: Json = False,
+) -> None:
+    """Print operators' acts, newest first: operator, time, verb, subject, and the state before and after.
+
+    Args:
+        limit: The most rows to print.
+        subject: Only those on this, as the list names it: `holder 2`.
+    """
+    subjects = None if subject is None else [subject]
+    entries = operating.run(audit_usecases.list_entries, subjects=subjects, count_max=limit)
+    shown = [output.pick(entry, "id at operator login door verb subject before after request_id") for entry in entries]
+    output.show_list("entries", shown, as_json=json)

@@ -25,9 +25,9 @@ from pixconnect.doors.api.envelope import Amount, Cents, Id, Instant
 from pixconnect.doors.api.operation import Nothing, Request, Section, Services
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.routing import NONE
+from pixconnect.features.statements import files
 from pixconnect.features.statements import rules as statements
 from pixconnect.features.statements import service as statement_usecases
-from pixconnect.features.statements.api import statement_camt053, statement_ofx
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant, to_day
 from pixconnect.platform.logging import current_request
@@ -227,7 +227,7 @@ _WRITERS: Final[
     Mapping[
         str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
     ]
-] = {"json": _write_json, "csv": write_csv, "ofx": statement_ofx.write, "camt053": statement_camt053.write}
+] = {"json": _write_json, "csv": write_csv, "ofx": files.write_ofx, "camt053": files.write_camt053}
 
 
 # fmt: off

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.kernel.register.register import (
+from pixconnect.kernel.register import (
     ARRANGEMENT,
     is_outside_window,
     parse_register,

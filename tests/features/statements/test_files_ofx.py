@@ -7,7 +7,7 @@ from typing import Any
 
 from ofxtools.Parser import OFXTree
 
-from pixconnect.features.statements.api import statement_ofx
+from pixconnect.features.statements import files
 from pixconnect.features.statements.rules import Counterparty, Statement, StatementLine
 from support.records import AT, E2E, RETURN_ID
 from support.statement import (
@@ -24,7 +24,7 @@ from support.statement import (
 
 def read_back(statement: Statement, lines: list[StatementLine]) -> Any:
     tree = OFXTree()
-    tree.parse(io.BytesIO(write_whole(statement_ofx.write, statement, lines)))
+    tree.parse(io.BytesIO(write_whole(files.write_ofx, statement, lines)))
     return tree.convert()
 
 
@@ -71,7 +71,7 @@ def test_in_portuguese_and_with_the_names_that_have_no_field_of_their_own() -> N
 
 def test_an_empty_statement_of_all_time_is_valid() -> None:
     ever = {"initial_at": datetime(1, 1, 1, tzinfo=UTC), "final_at": datetime(9999, 12, 31, tzinfo=UTC)}
-    written = write_whole(statement_ofx.write, make_statement([], **ever), [])
+    written = write_whole(files.write_ofx, make_statement([], **ever), [])
     assert b"<DTSTART>00010101000000.000[0:GMT]</DTSTART>" in written
     (found,) = read_back(make_statement([], final_at=ever["final_at"]), []).statements
     assert list(found.transactions) == []

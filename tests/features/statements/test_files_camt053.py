@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 from pycamt.parser import Camt053Parser
 
-from pixconnect.features.statements.api import statement_camt053
+from pixconnect.features.statements import files
 from pixconnect.features.statements.rules import Counterparty, MovedItem, Statement, StatementLine
 from support.records import E2E, RETURN_ID
 from support.statement import (
@@ -47,7 +47,7 @@ STRUCTURE = {
 
 
 def write(statement: Statement, lines: list[StatementLine]) -> bytes:
-    return write_whole(statement_camt053.write, statement, lines)
+    return write_whole(files.write_camt053, statement, lines)
 
 
 def read_back(lines: list[StatementLine], **changes: Any) -> Any:

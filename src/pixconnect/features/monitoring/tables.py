@@ -1,0 +1,395 @@
+"""Figures of accounts and holders, and the alarms that pause accounts at institutions.
+
+Accounts' figures are bounded statements over all accounts, for metrics, alerts and alarms. Holders' figures come from the
+hourly totals, or from the newest rows where there are no totals; balances, and money received and sent since an instant, from
+the newest lines of each statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Final, Literal, LiteralString
+
+import asyncpg
+from msgspec import Struct, convert
+
+from pixconnect.features.monitoring.rules import HolderMoney, Reason, Step
+from pixconnect.kernel.tables.table import Table
+from pixconnect.platform.pool import Connection, Pool
+
+AlarmKind = Literal["strays", "drain"]
+
+
+class AccountAlarm(Struct, frozen=True, kw_only=True):
+    id: int
+    institution_id: int
+    kind: AlarmKind
+    observation: str
+    noticed_at: datetime
+    ended_at: datetime | None = None
+    ended_by: str | None = None
+
+
+ALARM: Final = Table(
+    "account_alarm",
+    AccountAlarm,
+    """
+    id bigint, institution_id smallint, kind text, observation text, noticed_at timestamptz, ended_at timestamptz, ended_by text
+    """,
+    key=("id",),
+)
+
+
+async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, observation: str, noticed_at: datetime) -> bool:
+    """Pause an active account and record why, in one transaction; ``False`` if it is not active any more."""
+    return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, observation, noticed_at)
+
+
+_END: Final[LiteralString] = """
+    update account_alarm set ended_at = clock_timestamp(), ended_by = $2 where institution_id = $1 and ended_at is null
+"""
+
+
+async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
+    """List alarms whose account no operator has resumed."""
+    return await ALARM.find_all(connection, "where ended_at is null order by id")
+
+
+async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:
+    """Find when the last alarm was raised: an acknowledged observation raises no other."""
+    return await pool.fetchval("select max(noticed_at) from account_alarm where institution_id = $1", institution_id)
+
+
+async def end(connection: Connection, institution_id: int, operator: str) -> None:
+    await connection.execute(_END, institution_id, operator)
+
+
+# A line without an hour is dated by the institution's first listing; a line of a file may be of any hour of its day.
+_COUNT_STRAYS: Final[LiteralString] = """
+    select coalesce(max(count), 0) from (
+        select count(*) over (order by at range between interval '1 hour' preceding and current row) as count
+        from (
+            select coalesce(item.settled_at, case when item.source = 'api' then item.recorded_at end) as at
+            from movement join institution_item as item
+                on item.institution_id = movement.institution_id and item.joined_kind = 'movement'
+                and item.joined_id = movement.item_id
+            where movement.institution_id = $1 and movement.kind = 'by_hand' and movement.direction = 'OUT'
+                and movement.created_at > $2 and movement.opposite_of is null
+                and not exists (
+                    select from movement as opposite
+                    where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+                )
+                and not exists (
+                    select from case_ending
+                    where case_ending.institution_id = item.institution_id and contrary_item_id = item.item_id
+                )
+        ) as stray
+        where at > $2
+    ) as counted
+"""
+
+
+async def count_strays(pool: Pool, institution_id: int, since: datetime) -> int:
+    """The maximum of Pix per hour, since an instant, that left without an order of this service."""
+    return await pool.fetchval(_COUNT_STRAYS, institution_id, since)
+
+
+_SUM_OUT: Final[LiteralString] = """
+    select coalesce(sum(amount_cents), 0)::bigint from (
+        select amount_cents from transfer
+        where institution_id = $1 and direction = 'OUT' and not is_book and network_settled_at > $2
+        union all
+        select refund.amount_cents from refund
+        join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+        where transfer.institution_id = $1 and refund.flow = 'OUT' and not refund.is_book and refund.settled_at > $2
+        union all
+        select amount_cents from movement
+        where institution_id = $1 and direction = 'OUT' and kind <> 'opening_balance' and network_settled_at > $2
+            and created_at > $2 and status = 'POSTED' and opposite_of is null
+            and not exists (
+                select from movement as opposite
+                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+            )
+    ) as gone
+"""
+
+
+async def sum_out(pool: Pool, institution_id: int, since: datetime) -> int:
+    """The money that left an account since then, ordered here or not, in cents."""
+    return await pool.fetchval(_SUM_OUT, institution_id, since)
+
+
+PauseReason = Literal["operator", "loss", "strays", "drain"]
+
+
+class AccountFigures(Struct, frozen=True, kw_only=True):
+    """Figures of one open account."""
+
+    id: int
+    name: str
+    poll_s: int
+    read_at: datetime
+    """Real time: when the last complete reading of incoming Pix ended, or when the account was added."""
+    paused_by: PauseReason | None
+    """``operator``, ``loss``, or an alarm by its kind; ``None`` if it is active."""
+    unclosed_on: date | None
+    """The oldest past day that is not closed, among the last ones since the books began."""
+
+
+# A day without a statement has no row: it is not closed either.
+_LIST: Final[LiteralString] = """
+    select account.id, account.name, account.poll_s, coalesce(near.ended_at, account.created_at) as read_at,
+        case when account.state = 'active' then null when account.lost_at is not null then 'loss' else coalesce((
+            select kind from account_alarm where institution_id = account.id and ended_at is null order by id limit 1
+        ), 'operator') end as paused_by,
+        (
+            select min($1::date - number) from generate_series(1, $2::int) as number
+            where $1::date - number > (account.opened_at at time zone 'America/Sao_Paulo')::date
+                and not exists (
+                    select from institution_day as closed
+                    where closed.institution_id = account.id and closed.day = $1::date - number
+                        and closed.state in ('closed', 'closed_with_cases')
+                )
+        ) as unclosed_on
+    from institution_account as account
+    left join institution_sweep as near on near.institution_id = account.id and near.pace = 'near'
+    where account.removed_at is null and account.state <> 'closed' order by account.id
+"""
+
+
+async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[AccountFigures]:
+    """List the figures of all open accounts; ``days_max`` days before today are checked."""
+    return [convert(dict(row), AccountFigures) for row in await pool.fetch(_LIST, today, days_max)]
+
+
+# Orders handed over count as gone, except those that wait at the institution for funds. Orders that wait for an operator's
+# approval here may never leave.
+_QUEUED: Final[LiteralString] = """
+    approval is distinct from 'awaited' and (handed_at is null or exists (
+        select from waiting_order where order_name = open_order.name and waits_for = 'funds' offset 0
+    ))
+"""
+# Bounded before it is joined; an order's name begins with E for a transfer and with D for a refund.
+_SUM_QUEUED: Final[LiteralString] = f"""
+    select queued.institution_id, sum(coalesce(transfer.amount_cents, refund.amount_cents, 0))::bigint as cents
+    from (
+        select institution_id, name, holder_id, resource_id from open_order
+        where institution_id is not null and {_QUEUED} limit $1
+    ) as queued
+    left join transfer on left(name, 1) = 'E' and transfer.id = resource_id and transfer.holder_id = queued.holder_id
+    left join refund on left(name, 1) = 'D' and refund.id = resource_id and refund.holder_id = queued.holder_id
+    group by queued.institution_id
+"""
+
+
+async def sum_queued(pool: Pool, count_max: int) -> dict[int, int]:
+    """Sum the unsent orders' amounts by account, in cents; at most so many are added up."""
+    return {row["institution_id"]: row["cents"] for row in await pool.fetch(_SUM_QUEUED, count_max)}
+
+
+_IS_QUEUED: Final[LiteralString] = f"select exists (select from open_order where institution_id = $1 and {_QUEUED})"
+
+
+async def is_queued(pool: Pool, account_id: int) -> bool:
+    """Whether an order over an account has not left yet."""
+    return await pool.fetchval(_IS_QUEUED, account_id)
+
+
+# Limited per account, so that a busy one hides no quiet one.
+_COUNT_RECEIVED: Final[LiteralString] = """
+    select account.id, (
+        select count(*) from (
+            select from transfer
+            where transfer.institution_id = account.id and network_settled_at > $1 and direction = 'IN' limit $2
+        ) as received
+    ) as count
+    from institution_account as account where removed_at is null and state <> 'closed'
+"""
+
+
+async def count_received(pool: Pool, since: datetime, count_max: int) -> dict[int, int]:
+    """Count Pix received per account since an instant of service time, each up to a maximum."""
+    return {row["id"]: row["count"] for row in await pool.fetch(_COUNT_RECEIVED, since, count_max)}
+
+
+class OrderFigures(Struct, frozen=True, kw_only=True):
+    """Open transfers, or refunds, to accounts outside this service."""
+
+    due_count: int
+    """Due for a worker now."""
+    unsent_count: int
+    sent_count: int
+    """Handed over, and not queried yet."""
+    silent_count: int
+    """Queried at least once."""
+    oldest_at: datetime | None
+    oldest_silent_at: datetime | None
+    """Except those that wait for a person at their institution."""
+
+
+_READ_ALL: Final[LiteralString] = """
+    select case left(name, 1) when 'E' then 'transfer' else 'refund' end as kind,
+        count(*) filter (where due_at <= $1) as due_count,
+        count(*) filter (where handed_at is null) as unsent_count,
+        count(*) filter (where handed_at is not null and asked_count = 0) as sent_count,
+        count(*) filter (where asked_count > 0) as silent_count,
+        min(ordered_at) as oldest_at,
+        min(ordered_at) filter (
+            where asked_count > 0 and not exists (select from waiting_order where order_name = looked_at.name offset 0)
+        ) as oldest_silent_at
+    from (
+        select name, due_at, handed_at, asked_count, ordered_at from open_order
+        -- An order that waits for an operator is no worker's, and counted by itself.
+        where approval is distinct from 'awaited' order by due_at limit $2
+    ) as looked_at
+    group by 1
+"""
+
+
+async def read_all(connection: Connection | Pool, now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
+    """Figures of open orders by ``transfer`` and ``refund``; a kind without open ones is missing.
+
+    It reads at most ``count_max`` orders: those that are due first.
+    """
+    rows = await connection.fetch(_READ_ALL, now, count_max)
+    return {row["kind"]: convert(dict(row), OrderFigures) for row in rows}
+
+
+NEWEST_MAX: Final = 1_000
+"""Rows read for figures without totals."""
+
+_NEXT_HOLDERS: Final[LiteralString] = "select id from holder where id > $1 order by id limit $2"
+
+
+async def next_holders(pool: Pool, after_id: int, count_max: int) -> list[int]:
+    return [row["id"] for row in await pool.fetch(_NEXT_HOLDERS, after_id, count_max)]
+
+
+# $1 holder, $2 and $3 oldest and newest hour, $4 hour or day; days are those of Sao Paulo.
+def _sums(table: LiteralString, where: LiteralString) -> LiteralString:
+    span: LiteralString = f"where {where} and hour between $2 and $3"
+    return f"""
+        select kind, status, date_trunc($4, hour, 'America/Sao_Paulo') as began_at, sum(count)::bigint as count from (
+            select kind, status, hour, count from {table} {span}
+            union all select kind, status, hour, change from {table}_change {span}
+        ) as noted group by 1, 2, 3 having sum(count) <> 0
+    """
+
+
+_SUMS: Final = _sums("tally", "holder_id = any($1::bigint[]) and kind in ('charge', 'transfer', 'refund', 'spent')")
+_SUMS_OF_EVENTS: Final = _sums("webhook_tally", "kind = 'event' and owner_id = any($1::bigint[])")
+_SUMS_OF_DELIVERIES: Final = _sums("webhook_tally", "kind = 'delivery' and owner_id = any($1::bigint[])")
+
+
+async def read_sums(
+    connection: Connection | Pool, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime, step: Step
+) -> list[asyncpg.Record]:
+    """Rows of ``kind``, ``status``, ``began_at`` and ``count``."""
+    return await connection.fetch(_SUMS, list(holder_ids), initial_at, final_at, step)
+
+
+async def read_webhook_sums(
+    connection: Connection | Pool,
+    holder_ids: Sequence[int],
+    endpoint_ids: Sequence[int],
+    initial_at: datetime,
+    final_at: datetime,
+    step: Step,
+) -> list[asyncpg.Record]:
+    """As ``read_sums``, for events, and for deliveries to these endpoints."""
+    return [
+        *await connection.fetch(_SUMS_OF_EVENTS, list(holder_ids), initial_at, final_at, step),
+        *await connection.fetch(_SUMS_OF_DELIVERIES, list(endpoint_ids), initial_at, final_at, step),
+    ]
+
+
+# One holder's by the index of its list, status by status; those of all holders by the highest ids.
+_NEWEST_OF_HOLDER: Final[LiteralString] = """
+    select newest.* from unnest($2::text[]) as wanted (status)
+    cross join lateral (
+        select * from transfer where holder_id = $1 and holder_id + 0 = $1 and status = wanted.status
+            and created_at between $3 and $4
+        order by created_at desc, id desc limit $5
+    ) as newest
+"""
+_NEWEST_OF_ALL: Final[LiteralString] = """
+    select * from (select * from transfer order by id desc limit 10 * $5::bigint) as newest
+    where status = any($2::text[]) and created_at between $3 and $4 and $1::bigint is null
+"""
+_DURATIONS: Final[LiteralString] = """
+    select (extract(epoch from settled_at - created_at) * 1000000)::bigint as duration_us
+    from ({}) as settled where direction = 'OUT' and not is_book
+"""
+_REASONS: Final[LiteralString] = """
+    select 'transfer' as kind, direction, outcome_code as code, count(*) as count
+    from ({}) as failed where outcome_code is not null group by 1, 2, 3
+"""
+
+
+async def read_settling(pool: Pool, holder_id: int | None, initial_at: datetime, final_at: datetime) -> list[int]:
+    """How long the newest transfers took over the rail, in microseconds."""
+    newest = _NEWEST_OF_ALL if holder_id is None else _NEWEST_OF_HOLDER
+    statement = _DURATIONS.format(newest)
+    rows = await pool.fetch(statement, holder_id, ["CONFIRMED", "RETURNED"], initial_at, final_at, NEWEST_MAX)
+    return [max(0, row["duration_us"]) for row in rows]
+
+
+async def read_reasons(pool: Pool, holder_id: int | None, initial_at: datetime, final_at: datetime) -> list[Reason]:
+    """Read the failure reasons of the newest failed transfers, most frequent first."""
+    newest = _NEWEST_OF_ALL if holder_id is None else _NEWEST_OF_HOLDER
+    statement = _REASONS.format(newest)
+    rows = await pool.fetch(statement, holder_id, ["ERROR", "CANCELLED"], initial_at, final_at, NEWEST_MAX)
+    return sorted((convert(dict(row), Reason) for row in rows), key=lambda reason: (-reason.count, reason.code))
+
+
+_DELIVERING: Final[LiteralString] = """
+    select (extract(epoch from attempt.started_at - newest.created_at) * 1000000)::bigint + attempt.duration_us as duration_us
+    from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select delivery.id, attempts_count, created_at, status from delivery
+        where endpoint_id = endpoint.id and created_at between $2 and $3 order by created_at desc, delivery.id desc limit $4
+    ) as newest
+    join delivery_attempt as attempt on attempt.delivery_id = newest.id and attempt.number = newest.attempts_count
+    where newest.status = 'delivered'
+"""
+
+
+async def read_delivering(
+    pool: Pool, endpoint_ids: Sequence[int], initial_at: datetime, final_at: datetime
+) -> list[int]:
+    """How long the newest webhooks took to arrive, in microseconds."""
+    each_max = max(1, NEWEST_MAX // max(1, len(endpoint_ids)))
+    rows = await pool.fetch(_DELIVERING, list(endpoint_ids), initial_at, final_at, each_max)
+    return [max(0, row["duration_us"]) for row in rows]
+
+
+# By the index of numbered lines, holder by holder: without a limit a statement would be read whole on a busy day.
+_READ: Final[LiteralString] = """
+    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents,
+        in_yesterday_cents, out_yesterday_cents, today_count > $4 as is_cut, lines_count > $4 as is_yesterday_cut
+    from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id
+    cross join lateral (
+        select count(*) as lines_count, count(*) filter (where is_today) as today_count,
+            coalesce(sum(amount_cents) filter (where is_in and is_today), 0)::bigint as in_cents,
+            coalesce(sum(amount_cents) filter (where is_out and is_today), 0)::bigint as out_cents,
+            coalesce(sum(amount_cents) filter (where is_in and not is_today), 0)::bigint as in_yesterday_cents,
+            coalesce(sum(amount_cents) filter (where is_out and not is_today), 0)::bigint as out_yesterday_cents
+        from (
+            select amount_cents, created_at >= $2 as is_today,
+                credit_account in ('available', 'reserved', 'blocked') as is_in,
+                debit_account in ('available', 'reserved', 'blocked') as is_out
+            from ledger_entry
+            where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $3
+            order by created_at desc limit $4 + 1
+        ) as newest
+    ) as moved order by balance.holder_id
+"""
+
+
+async def read_money_of_day(
+    pool: Pool, holder_ids: Sequence[int], today: datetime, yesterday: datetime, lines_max: int
+) -> list[HolderMoney]:
+    """Balances and money received and sent since these midnights by holder; at most this many lines of each are read."""
+    rows = await pool.fetch(_READ, holder_ids, today, yesterday, lines_max)
+    return [convert(dict(row), HolderMoney) for row in rows]

@@ -95,7 +95,7 @@ def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.Mon
     wrong = Feature(deadlines=("features.proof.tables.shape:GUARDS",))
     monkeypatch.setattr(features, "NAMES", ("wrong",))
     monkeypatch.setitem(sys.modules, "pixconnect.features.wrong", type("wrong", (), {"FEATURE": wrong}))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^features\.proof\.tables\.guards:GUARDS: has a Rule, not a Deadline$"):
+    with pytest.raises(TypeError, match=r"^features\.proof\.tables\.shape:GUARDS: has a Rule, not a Deadline$"):
         gather("deadlines", Deadline)
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect.doors import console
+from pixconnect.features import sandbox
 from pixconnect.features.sandbox.network.behaviour import USUAL, behaviour_of
 from pixconnect.features.sandbox.pages import FAULTS
 from pixconnect.features.sandbox.rules import FaultRule
 
-TEMPLATE = Path(console.__file__).parent / "templates" / "sandbox.html"
+TEMPLATE = Path(sandbox.__file__).parent / "templates" / "sandbox.html"
 
 
 @pytest.mark.parametrize(("effect", "operation"), FAULTS)

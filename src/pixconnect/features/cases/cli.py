@@ -213,24 +213,25 @@ def separate(name: AccountName, *lines: str, json: Json = False) -> None:
 
 @app.command
 def patterns(name: AccountName, *, json: Json = False) -> None:
-    """Print the answers about lines of an account that operators repeat, and those that are remembered.
+    """Print the lines of an account that operators set aside again and again, and the patterns that are remembered.
 
-    A line with the `reason`, `direction` and `form` (`#` is any number) of a remembered pattern is answered without a question.
+    A line with the `reason`, `direction` and `form` (`#` is any number) of a remembered pattern is set aside unasked.
     """
     found = operating.run(pattern_usecases.list_patterns, name)
     shown = [
-        output.pick(one, "pattern=pattern_id answer reason direction form amount_max_cents days_count")
-        | output.pick(one, "began_at last_at item_id since answered_count")
+        output.pick(
+            one, "pattern=pattern_id reason direction form days_count began_at last_at item_id since answered_count"
+        )
         for one in found
     ]
-    output.show_list("patterns", shown, as_json=json, money=("amount_max_cents",))
+    output.show_list("patterns", shown, as_json=json)
 
 
 @app.command
 def remember(name: AccountName, line: str, *, json: Json = False) -> None:
-    """Propose to remember the answer about lines like one; another operator confirms it.
+    """Propose to set lines like one aside from now on; another operator confirms it.
 
-    Needs agreeing answers on three days, the last at least 90 days after the first.
+    Such lines must have been set aside on three days, the last at least 90 days after the first, with no other answer between.
 
     Args:
         line: The `item_id`, as `patterns` prints it.
@@ -240,13 +241,13 @@ def remember(name: AccountName, line: str, *, json: Json = False) -> None:
 
 @app.command
 def forget(name: AccountName, pattern: _CaseNumber) -> None:
-    """Revoke a remembered pattern at once. Lines that it has answered stay as they are.
+    """Revoke a remembered pattern at once. Lines that it has set aside stay so.
 
     Args:
         pattern: Its number, as `patterns` prints it.
     """
     operating.run(pattern_usecases.forget_pattern, name, pattern)
-    terminal.notice(f"pattern {pattern} answers nothing any more")
+    terminal.notice(f"pattern {pattern} sets nothing aside any more")
 
 
 @app.command

@@ -87,26 +87,24 @@ class CaseNote(Struct, frozen=True, kw_only=True):
 
 
 class Rehearsal(Struct, frozen=True, kw_only=True):
-    """One answer that two operators have repeated about lines of an account that look alike; perhaps it is remembered."""
+    """Lines of an account that look alike, and that two operators have set aside; perhaps the pattern is remembered."""
 
     reason: str
     """Why the lines wait."""
     direction: Literal["IN", "OUT"]
     form: str
     """Their text, with # for each number."""
-    answer: str
     began_at: datetime
     last_at: datetime
     days_count: int
-    """On how many days it was answered so."""
-    amount_max_cents: int
+    """On how many days lines were set aside."""
     item_id: str
     """The last line."""
     pattern_id: int | None
     """``None`` while operators are still asked."""
     since: datetime | None
     answered_count: int
-    """How many lines the pattern has answered."""
+    """How many lines the pattern has set aside."""
 
 
 EndingClaim = Literal["settled", "never"]

@@ -336,7 +336,7 @@ async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[
     return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)
 
 
-# Answers about lines, and patterns of lines whose answer is remembered.
+# Lines that operators set aside, and patterns of lines that are remembered.
 
 _LIST_REHEARSALS: Final[LiteralString] = """
     select rehearsal.*, pattern.id as pattern_id, pattern.since,
@@ -354,15 +354,15 @@ async def list_rehearsals(connection: Connection | Pool, institution_id: int) ->
 
 
 _REMEMBER: Final[LiteralString] = """
-    insert into answer_pattern (institution_id, reason, direction, form, answer, proposal_id, since)
-    select $1, $2, $3, $4, $5, id, done_at from proposal
+    insert into answer_pattern (institution_id, reason, direction, form, proposal_id, since)
+    select $1, $2, $3, $4, id, done_at from proposal
     where institution_id = $1 and act = 'remember' and done_at is not null order by id desc limit 1 returning id
 """
 
 
 async def remember(connection: Connection, institution_id: int, one: Rehearsal) -> int:
     """Remember an answer, in the transaction that confirmed it; returns the pattern's id."""
-    return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form, one.answer)
+    return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form)
 
 
 async def forget(connection: Connection, pattern_id: int, now: datetime, operator: str) -> None:
@@ -373,7 +373,7 @@ async def forget(connection: Connection, pattern_id: int, now: datetime, operato
 
 # The cheap conditions first: an account without patterns reads no answers.
 _LIST_REMEMBERED: Final[LiteralString] = """
-    select item_id, answer, day from institution_item as item
+    select item_id, day from institution_item as item
     join answer_pattern as pattern on pattern.institution_id = item.institution_id and pattern.revoked_at is null
         and (pattern.reason, pattern.direction) = (item.waits, item.direction) and pattern.id = find_pattern(item)
     where item.institution_id = $1 and item.joined_kind is null and day < $2 order by day, item_id limit $3
@@ -382,6 +382,6 @@ _LIST_REMEMBERED: Final[LiteralString] = """
 
 async def list_remembered(
     connection: Connection | Pool, institution_id: int, before: date, count: int
-) -> list[tuple[str, str, date]]:
-    """List waiting lines, of days before one, that remembered patterns answer; each with the answer."""
+) -> list[tuple[str, date]]:
+    """List waiting lines, of days before one, that remembered patterns set aside; each with its day."""
     return [tuple(row) for row in await connection.fetch(_LIST_REMEMBERED, institution_id, before, count)]

@@ -54,7 +54,7 @@ FEATURE: Final = Feature(
     text_columns="""
 account_alarm,kind,none
 account_alarm,observation ended_by,operator
-answer_pattern,reason direction answer,none
+answer_pattern,reason direction,none
 answer_pattern,form,statement_line
 answer_pattern,revoked_by,operator
 callback_key,key_identifier profile public_pem private_sealed,none

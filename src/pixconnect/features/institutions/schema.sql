@@ -713,12 +713,7 @@ begin
                 else (contents ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
                     ? new.item_id
             end
-    ) and not exists (
-        select from answer_pattern as pattern
-        where pattern.id = find_pattern(old) and new.joined_kind is not distinct from
-                case answer when 'counts' then 'movement' end
-            and new.waits is not distinct from case answer when 'aside' then 'no_money' end
-    ) then
+    ) and (new.joined_kind is not null or new.waits is distinct from 'no_money' or find_pattern(old) is null) then
         raise exception 'two operators have not answered so about item % of account %', new.item_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_answer_is_confirmed_by_another';
     end if;
@@ -1059,7 +1054,6 @@ create table answer_pattern (
     reason text collate "C" not null,
     direction text not null,
     form text collate "C" not null,
-    answer text not null,
     proposal_id bigint not null,
     since timestamp with time zone not null,
     revoked_at timestamp with time zone,
@@ -1071,22 +1065,20 @@ create table answer_pattern (
     constraint answer_pattern_revoked_by_check check (length(revoked_by) >= 1 and length(revoked_by) <= 255),
     constraint answer_pattern_since_check check (isfinite(since)),
     constraint a_pattern_is_revoked_by_somebody check ((revoked_at is null) = (revoked_by is null)),
-    constraint a_pattern_posts_what_files_prove check (case reason when 'could_be_ours' then answer = 'counts'
-        else reason in ('perhaps_balance', 'perhaps_known', 'contradicts') and answer = 'aside' end),
+    constraint a_pattern_moves_nothing check (reason in ('perhaps_balance', 'perhaps_known', 'contradicts')),
     constraint answer_pattern_institution_id_fkey foreign key (institution_id) references institution_account(id),
     constraint answer_pattern_proposal_id_fkey foreign key (proposal_id) references proposal(id)
 );
 comment on table answer_pattern is
-    'Answers about lines of statements that two operators had remembered: a line of the pattern is answered without a question.';
+    'Lines of statements that two operators had remembered to set aside: a line of the pattern is no question.';
 comment on column answer_pattern.id is 'Counts up.';
 comment on column answer_pattern.institution_id is 'The account.';
 comment on column answer_pattern.reason is 'Why its lines wait.';
 comment on column answer_pattern.direction is 'The direction of its lines: IN or OUT.';
 comment on column answer_pattern.form is 'The text of its lines, with # for each number.';
-comment on column answer_pattern.answer is 'The remembered answer: aside, or counts.';
 comment on column answer_pattern.proposal_id is 'The confirmed proposal that made it.';
 comment on column answer_pattern.since is 'When that was confirmed, in real time.';
-comment on column answer_pattern.revoked_at is 'Since when it answers nothing any more, in real time; null while it does.';
+comment on column answer_pattern.revoked_at is 'Since when it sets nothing aside any more, in real time; null while it does.';
 comment on column answer_pattern.revoked_by is 'The operator who revoked it, or confirmed another answer about one of its lines.';
 create unique index answer_pattern_stands on answer_pattern (institution_id, reason, direction, form) where revoked_at is null;
 create trigger answer_pattern_is_never_deleted before delete or truncate on answer_pattern for each statement execute function
@@ -1094,7 +1086,7 @@ create trigger answer_pattern_is_never_deleted before delete or truncate on answ
 create trigger keep_pattern before update on answer_pattern for each row when (old.revoked_at is not null or new.revoked_at is
     null or to_jsonb(new) - '{revoked_at,revoked_by}'::text[] <> to_jsonb(old) - '{revoked_at,revoked_by}'::text[]) execute
     function refuse_row('a_pattern_is_revoked_once', 'pattern %s is only revoked, and stays so', 'id');
-grant insert (institution_id, reason, direction, form, answer, proposal_id, since), update (revoked_at, revoked_by) on table
+grant insert (institution_id, reason, direction, form, proposal_id, since), update (revoked_at, revoked_by) on table
     answer_pattern to pixconnect_operator;
 grant update (revoked_at, revoked_by) on table answer_pattern to pixconnect_console;
 grant select on table answer_pattern to pixconnect_service;
@@ -1131,64 +1123,63 @@ create trigger line_answer_never_changes before update or delete or truncate on 
     refuse_change();
 grant select on table line_answer to pixconnect_service;
 
-create function read_line_form(text text) returns text language sql immutable set search_path to 'pixconnect', 'pg_temp'
+-- The text of a line of the bank without its numbers; null for a line that may name a Pix, a party or an account.
+create function read_line_form(line institution_item) returns text language sql immutable set search_path to 'pixconnect', 'pg_temp'
 as $function$
-    select regexp_replace(lower(btrim(regexp_replace(text, '\s+', ' ', 'g')) collate "C"), '[0-9]+', '#', 'g')
+    select regexp_replace(lower(btrim(regexp_replace(line.text, '\s+', ' ', 'g')) collate "C"), '[0-9]+', '#', 'g')
+    where num_nonnulls(line.end_to_end_id, line.return_id, line.txid, line.tax_id, line.parts) = 0
+        and line.kind not in ('pix', 'refund') and coalesce(line.counterparty, line.text) = line.text
+        and line.text ~* '[a-z]' and regexp_replace(line.text, '[./-]', '', 'g') !~ '[0-9]{9}'
 $function$;
-grant execute on function read_line_form(text text) to pixconnect_service;
+grant execute on function read_line_form(line institution_item) to pixconnect_service;
 
--- The agreeing answers of two operators about lines of the bank, which name no Pix and no party, since the last other answer.
-create function list_rehearsals(account_id smallint) returns table(reason text, direction text, form text, answer text, began_at
-    timestamp with time zone, last_at timestamp with time zone, days_count integer, amount_max_cents bigint, item_id text)
+-- Lines that two operators have set aside, by their forms, since they last answered otherwise.
+create function list_rehearsals(account_id smallint) returns table(reason text, direction text, form text, began_at timestamp with
+    time zone, last_at timestamp with time zone, days_count integer, item_id text)
     language sql stable set search_path to 'pixconnect', 'pg_temp'
 as $function$
     with said as (
-        select given.id, given.reason, item.direction, read_line_form(item.text) as form, given.answer, given.answered_at,
-            item.amount_cents, item.item_id
+        select given.id, given.reason, item.direction, read_line_form(item) as form, given.answer, given.answered_at, item.item_id
         from line_answer as given join institution_item as item using (institution_id, item_id)
-        where given.institution_id = account_id and given.proposal_id is not null and item.text ~ '\S'
-            and num_nonnulls(item.end_to_end_id, item.return_id, item.tax_id) = 0 and item.kind not in ('pix', 'refund')
-    ), last as (
-        select *, first_value(answer) over (partition by reason, direction, form order by id desc) as last_answer from said
+        where given.institution_id = account_id and given.proposal_id is not null
+            and given.reason in ('perhaps_balance', 'perhaps_known', 'contradicts')
     ), streak as (
-        select *, max(id) filter (where answer <> last_answer) over (partition by reason, direction, form) as other_id from last
+        select *, max(id) filter (where answer <> 'aside') over (partition by reason, direction, form) as other_id from said
     )
-    select reason, direction, form, answer, min(answered_at), max(answered_at),
-        count(distinct (answered_at at time zone 'America/Sao_Paulo')::date)::integer, max(amount_cents),
-        (array_agg(item_id order by id desc))[1]
+    select reason, direction, form, min(answered_at), max(answered_at),
+        count(distinct (answered_at at time zone 'America/Sao_Paulo')::date)::integer, (array_agg(item_id order by id desc))[1]
     from streak
-    where id > coalesce(other_id, 0) and case reason when 'could_be_ours' then answer = 'counts'
-            else reason in ('perhaps_balance', 'perhaps_known', 'contradicts') and answer = 'aside' end
-        and not exists (
+    where id > coalesce(other_id, 0) and form is not null and not exists (
             select from answer_pattern as ended
             where ended.institution_id = account_id
                 and (ended.reason, ended.direction, ended.form) = (streak.reason, streak.direction, streak.form)
                 and ended.revoked_at >= answered_at
         )
-    group by 1, 2, 3, 4
+    group by 1, 2, 3
 $function$;
 grant execute on function list_rehearsals(account_id smallint) to pixconnect_service;
 
--- A credit that is set aside moves nothing. Any other answer needs a day that two balances prove with the line, and an amount
--- that two operators have answered about.
+-- The day's two balances must agree without the line. Only a credit that may be a balance needs no balances: without it, the
+-- account has less to spend, and not more.
 create function find_pattern(line institution_item) returns bigint language sql stable set search_path to 'pixconnect', 'pg_temp'
 as $function$
     select pattern.id
     from answer_pattern as pattern
-    join list_rehearsals(line.institution_id) as rehearsal
-        on (rehearsal.reason, rehearsal.direction, rehearsal.form, rehearsal.answer)
-            = (pattern.reason, pattern.direction, pattern.form, pattern.answer)
     where pattern.institution_id = line.institution_id and pattern.revoked_at is null and line.joined_kind is null
-        and (pattern.reason, pattern.direction, pattern.form) = (line.waits, line.direction, read_line_form(line.text))
-        and num_nonnulls(line.end_to_end_id, line.return_id, line.tax_id) = 0 and line.kind not in ('pix', 'refund')
-        and (
-            pattern.answer = 'aside' and pattern.direction = 'IN'
-            or line.amount_cents <= rehearsal.amount_max_cents and exists (
-                select from institution_day as proved
-                where proved.institution_id = line.institution_id and proved.day = line.day
-                    and proved.state in ('closed', 'closed_with_cases')
-            )
-        )
+        and (pattern.reason, pattern.direction, pattern.form) = (line.waits, line.direction, read_line_form(line))
+        and coalesce((
+            select disagreements_count = 0 and coalesce(second_closing_cents, closing_cents) = closing_cents
+                and closing_cents - opening_cents = coalesce((
+                    select sum(case direction when 'IN' then amount_cents else -amount_cents end)
+                    from institution_item as other
+                    where other.institution_id = told.institution_id and other.day = told.day and (other.waits is null
+                        or other.waits in ('perhaps_struck', 'perhaps_text', 'separated', 'before_opening', 'opening_day',
+                            'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over'))
+                ), 0)
+            from institution_day as told
+            where told.institution_id = line.institution_id and told.day = line.day and told.read_at is not null
+                and closing_cents is not null and opening_cents is not null
+        ), line.waits = 'perhaps_balance' and line.direction = 'IN')
 $function$;
 grant execute on function find_pattern(line institution_item) to pixconnect_service;
 
@@ -1198,17 +1189,15 @@ begin
     if new.revoked_at is null and exists (
         select from proposal as confirmed
         join list_rehearsals(new.institution_id) as rehearsal
-            on (rehearsal.reason, rehearsal.direction, rehearsal.form, rehearsal.answer)
-                = (new.reason, new.direction, new.form, new.answer)
+            on (rehearsal.reason, rehearsal.direction, rehearsal.form) = (new.reason, new.direction, new.form)
         where confirmed.id = new.proposal_id and confirmed.institution_id = new.institution_id and act = 'remember'
             and confirmed_by is not null and confirmed.xmin = pg_current_xact_id()::xid and done_at = new.since
-            and (contents ->> 'reason', contents ->> 'direction', contents ->> 'form', contents ->> 'answer')
-                = (new.reason, new.direction, new.form, new.answer)
+            and (contents ->> 'reason', contents ->> 'direction', contents ->> 'form') = (new.reason, new.direction, new.form)
             and days_count >= 3 and last_at - began_at >= interval '90 days'
     ) then
         return new;
     end if;
-    raise exception 'the answer % about % is not rehearsed, or two operators have not confirmed it', new.answer, new.form
+    raise exception 'lines % are not rehearsed, or two operators have not confirmed it', new.form
         using errcode = 'integrity_constraint_violation', constraint = 'a_pattern_was_rehearsed';
 end $function$;
 create trigger check_pattern before insert on answer_pattern for each row execute function check_pattern();
@@ -1233,9 +1222,9 @@ begin
     elsif confirmed.act = 'answer' then
         select key into said from jsonb_each_text(confirmed.contents)
             where key in ('counts', 'ours', 'aside', 'out') and value::jsonb ? new.item_id;
-    elsif new.waits = 'no_money' or new.joined_by = 'answer' then
+    elsif new.waits = 'no_money' then
         matched_id := find_pattern(old);
-        select answer into said from answer_pattern where id = matched_id;
+        said := case when matched_id is not null then 'aside' end;
     end if;
     if said is null or waited is null then
         return null;
@@ -1252,8 +1241,8 @@ begin
         return null;
     end if;
     update answer_pattern as pattern set revoked_at = confirmed.done_at, revoked_by = confirmed.confirmed_by
-        where institution_id = new.institution_id and (reason, direction, form) = (waited, new.direction, read_line_form(new.text))
-            and answer <> said and revoked_at is null
+        where institution_id = new.institution_id and (reason, direction, form) = (waited, new.direction, read_line_form(new))
+            and said <> 'aside' and revoked_at is null
         returning * into ended;
     if ended.id is not null then
         insert into audit (operator, verb, subject, before)

@@ -1,9 +1,10 @@
-"""An answer that two operators repeat for ninety days is remembered for one account, until it is revoked."""
+"""Lines that two operators set aside for ninety days are no question any more on one account, until that is revoked."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import pattern
 from pixconnect.features.cases.service.separation import propose_separation
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.platform.base import errors
@@ -28,6 +30,7 @@ from support.proposals import confirm_waiting
 from support.statement_files import make_ofx, make_ofx_line
 
 BALANCE, WIRE = "SALDO DO DIA", "TED RECEBIDA"
+FEE = ("-1.00", "TARIFA")
 
 
 @pytest.fixture
@@ -44,7 +47,8 @@ def on(shop: Shop) -> date:
 async def read(shop: Shop, *lines: tuple[str, str], account: Any = None, **told: Any) -> list[str]:
     """Read a file of one day, whose lines are amounts and texts; returns their ids."""
     day = f"{on(shop):%Y%m%d}"
-    names = [f"L{day}{number}" for number in range(len(lines))]
+    # Lines that are equal have one id.
+    names = [f"L{day}{lines.index(line)}" for line in lines]
     written = [
         make_ofx_line(item_id=name, amount=amount, memo=text, at=day)
         for name, (amount, text) in zip(names, lines, strict=True)
@@ -92,7 +96,7 @@ async def test_a_balance_that_is_set_aside_for_ninety_days_is_no_question_any_mo
     for number, amount in enumerate(("50.00", "70.00", "60.00")):
         assert await ask(shop, "aside", (amount, f"{BALANCE} {on(shop):%d/%m}"))
         (one,) = await listed(shop)
-        assert (one.reason, one.form, one.answer) == ("perhaps_balance", "saldo do dia #/#", "aside")
+        assert (one.reason, one.form) == ("perhaps_balance", "saldo do dia #/#")
         assert (one.days_count, one.pattern_id) == (number + 1, None)
         if number < 2:
             with pytest.raises(errors.BadRequest, match="needs 3, the last 90 days after the first"):
@@ -100,7 +104,7 @@ async def test_a_balance_that_is_set_aside_for_ninety_days_is_no_question_any_mo
         shop.live.clock.advance(days=45)
     assert await ask(shop, None, ("80.00", f"{BALANCE} 01/01"))
     number = await remember(shop)
-    # The line that waited is answered, and others: a credit that is set aside moves nothing, whatever its amount.
+    # The line that waited is set aside, and others, whatever their amount.
     assert await look(shop) == []
     shop.live.clock.advance(days=1)
     assert not await ask(shop, None, ("9000.00", f"{BALANCE} 02/01"))
@@ -187,61 +191,78 @@ async def test_a_pattern_is_of_one_account_and_of_one_form(shop: Shop) -> None:
         shop.live.clock.advance(days=1)
         (name,) = await read(shop, ("10.00", other))
         await look(shop)
-        assert (await waiting(shop))[name] in {"perhaps_balance", "not_yet_read"}
+        assert (await waiting(shop))[name] in {"perhaps_balance", "not_yet_read"}, other
     shop.live.clock.advance(days=1)
     assert not await ask(shop, None, ("10.00", "  saldo   DO\u00a0dia 7/8"))
 
 
-async def receive(shop: Shop, cents: int) -> None:
-    """A payment on the day of the next file, which is not in it."""
-    shop.live.clock.advance(days=-2)
-    shop.pay(cents)
-    await shop.read()
-    shop.live.clock.advance(days=2)
+@pytest.mark.parametrize("text", ["SALDO 123.456.789-09", "SALDO 12345678000195", "SALDO 31/07 123456789"])
+async def test_lines_that_may_name_a_person_have_no_form(shop: Shop, text: str) -> None:
+    for _ in range(3):
+        await ask(shop, "aside", ("10.00", text))
+        shop.live.clock.advance(days=45)
+    assert await listed(shop) == []
 
 
-async def post(shop: Shop, said: str | None, cents: int, **told: Any) -> bool:
-    """Read a wire of the amount of a payment, which may be that payment."""
-    await receive(shop, cents)
-    amount = f"{cents / 100:.2f}"
-    balances = dict[str, Any](opening="100.00", closing=f"{100 + cents / 100:.2f}")
-    await ask(shop, None, (amount, f"{WIRE} {on(shop):%d}"), **balances | told)
-    return await ask(shop, said, (amount, f"{WIRE} {on(shop):%d}"), **balances | told)
-
-
-async def test_money_is_posted_up_to_the_rehearsed_amount_on_days_that_balances_prove(shop: Shop) -> None:
+async def test_money_is_never_posted_by_a_pattern(shop: Shop) -> None:
+    """Balances prove that a wire is money, and not that it is no payment that is unmatched near it."""
     for cents in (50_00, 70_00, 60_00):
-        assert await post(shop, "counts", cents)
+        shop.live.clock.advance(days=-2)
+        shop.pay(cents)
+        await shop.read()
+        shop.live.clock.advance(days=2)
+        wire = (f"{cents / 100:.2f}", f"{WIRE} {on(shop):%d}")
+        assert await ask(shop, "counts", wire, opening="100.00", closing=f"{100 + cents / 100:.2f}")
+        shop.live.clock.advance(days=45)
+    assert await moved(shop) == [50_00, 60_00, 70_00]
+    assert await listed(shop) == []
+
+
+async def test_balances_that_do_not_agree_without_a_line_keep_it_a_question(shop: Shop) -> None:
+    await rehearse(shop, "aside", BALANCE)
+    await remember(shop)
+    assert await ask(shop, None, ("10.00", f"{BALANCE} 1/1"), opening="100.00", closing="105.00")
+    shop.live.clock.advance(days=1)
+    assert not await ask(shop, None, ("10.00", f"{BALANCE} 2/1"))
+
+
+async def test_other_lines_are_set_aside_only_if_balances_agree_without_them(shop: Shop) -> None:
+    # A line that stands twice in its file, under one id.
+    for _ in range(3):
+        await read(shop, FEE, FEE)
+        (case,) = [one for one in await look(shop) if one.name == on(shop).isoformat()]
+        (name,) = [name for name, waits in (await waiting(shop)).items() if waits == "perhaps_known"]
+        await answer(shop, case.id, aside=[name])
         shop.live.clock.advance(days=45)
     (one,) = await listed(shop)
-    assert (one.reason, one.direction, one.answer, one.amount_max_cents) == ("could_be_ours", "IN", "counts", 70_00)
-    number = await remember(shop)
-    before = [50_00, 60_00, 70_00]
-    # One cent more than two operators have seen; then a day without the balances that prove the line.
-    assert await post(shop, None, 70_01)
-    shop.live.clock.advance(days=8)
-    assert await post(shop, None, 65_00, closing="100.00")
-    assert await moved(shop) == before
-    shop.live.clock.advance(days=8)
-    assert not await post(shop, None, 70_00)
-    assert await moved(shop) == [50_00, 60_00, 70_00, 70_00]
-    (row,) = await shop.live.fetch("select answer, reason from line_answer where pattern_id is not null")
-    assert (*row, (await listed(shop))[0].pattern_id) == ("counts", "could_be_ours", number)
+    assert (one.reason, one.direction, one.form) == ("perhaps_known", "OUT", "tarifa")
+    await remember(shop)
+    await read(shop, FEE, FEE)
+    told = "update institution_day set opening_cents = 1000, second_closing_cents = {}, closing_cents = {} where day = '{}'"
+    for second, closing, is_asked in (("null", "null", True), ("null", 800, True), (800, 900, True), (900, 900, False)):
+        await shop.live.execute_as_owner(told.format(second, closing, on(shop)))
+        await look(shop)
+        assert ("perhaps_known" in (await waiting(shop)).values()) == is_asked, closing
 
 
 async def test_two_processes_answer_a_line_once_and_none_while_it_is_worked_on(shop: Shop) -> None:
-    for cents in (50_00, 70_00, 60_00):
-        assert await post(shop, "counts", cents)
-        shop.live.clock.advance(days=45)
+    await rehearse(shop, "aside", BALANCE)
     await remember(shop)
-    await receive(shop, 40_00)
-    await read(shop, ("40.00", f"{WIRE} {on(shop):%d}"), opening="100.00", closing="140.00")
+    (name,) = await read(shop, ("40.00", f"{BALANCE} 1/1"))
     async with shop.live.context.pool.keep() as locking, day_store.working_on(locking, shop.account.id):
         await pattern.answer_remembered(shop.live.context, shop.account)
-        assert len(await moved(shop)) == 3
+        assert (await waiting(shop))[name] == "perhaps_balance"
     await asyncio.gather(*[pattern.answer_remembered(shop.live.context, shop.account) for _ in range(4)])
-    assert await moved(shop) == [40_00, 50_00, 60_00, 70_00]
+    assert (await waiting(shop))[name] == "no_money"
     assert await shop.live.fetch("select count(*) from line_answer where pattern_id is not null") == [(1,)]
+
+
+async def test_the_schema_knows_which_waiting_lines_count(shop: Shop) -> None:
+    (source,) = await shop.live.fetch("select pg_get_functiondef('find_pattern'::regproc)")
+    listed = re.search(r"other\.waits in \(([^)]*)\)", source[0])
+    assert listed is not None
+    counting = {name for name, traits in OUTCOMES.items() if traits.counts} - {"new", "known"}
+    assert set(re.findall(r"\w+", listed[1])) == counting
 
 
 async def test_the_schema_remembers_nothing_that_was_not_rehearsed_and_confirmed(shop: Shop) -> None:
@@ -250,9 +271,9 @@ async def test_the_schema_remembers_nothing_that_was_not_rehearsed_and_confirmed
     await pattern.forget_pattern(as_operator(shop.live.context), "loja", number)
     assert await ask(shop, None, ("10.00", BALANCE + " 1/1"))
     (name,) = [name for name, waits in (await waiting(shop)).items() if waits == "perhaps_balance"]
-    copied = "select institution_id, reason, direction, form, answer, proposal_id, since from answer_pattern"
+    copied = "select institution_id, reason, direction, form, proposal_id, since from answer_pattern"
     for statement in (
-        "insert into answer_pattern (institution_id, reason, direction, form, answer, proposal_id, since) " + copied,
+        "insert into answer_pattern (institution_id, reason, direction, form, proposal_id, since) " + copied,
         "delete from answer_pattern",
         "delete from line_answer",
         "update line_answer set answered_at = answered_at - interval '1 year'",
@@ -261,12 +282,12 @@ async def test_the_schema_remembers_nothing_that_was_not_rehearsed_and_confirmed
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await shop.live.execute_as_owner(statement)
-    # An answer that posts what no balance proves is never remembered, however often it is given.
-    with pytest.raises(asyncpg.CheckViolationError, match="a_pattern_posts_what_files_prove"):
+    # Lines that are money are never remembered, however often they are answered alike.
+    with pytest.raises(asyncpg.CheckViolationError, match="a_pattern_moves_nothing"):
         await shop.live.execute_as_owner(
             "set session_replication_role = replica; "
-            "insert into answer_pattern (institution_id, reason, direction, form, answer, proposal_id, since) "
-            + copied.replace("answer,", "'counts',")
+            "insert into answer_pattern (institution_id, reason, direction, form, proposal_id, since) "
+            + copied.replace("reason,", "'could_be_ours',")
         )
 
 

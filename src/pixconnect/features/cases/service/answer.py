@@ -127,7 +127,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:
             named = _add_alike(named, waiting)
-        plan = await plan_answers(connection, account, named, wanted.ours, waiting)
+        plan = await _plan(connection, account, named, wanted.ours, waiting)
         reserved = await line_store.list_reserved(connection, account.id, [one.item_id for one in plan.items["counts"]])
         lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
         said = dict[str, str | int](
@@ -150,13 +150,16 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
-        plan = await plan_answers(connection, account, named, ours, waiting)
-        await write_answers(writes, connection, account, plan)
+        plan = await _plan(connection, account, named, ours, waiting)
+        await _write(writes, connection, account, plan)
         await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
-    await settle_answered(writes, account, plan)
+    first_on = min(item.day for items in plan.items.values() for item in items)
+    # A concurrent process ends it as well.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(writes, account, first_on)
 
 
-async def write_answers(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:
+async def _write(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:
     to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
     if not await item_store.lock_alone(connection, account.id, to_join):
         raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
@@ -171,13 +174,6 @@ async def write_answers(writes: Writer, connection: Connection, account: Institu
     await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
 
 
-async def settle_answered(writes: Writer, account: InstitutionAccount, plan: Plan) -> None:
-    first_on = min(item.day for items in plan.items.values() for item in items)
-    # A concurrent process ends it as well.
-    with suppress(errors.ServiceUnavailable):
-        await settle_items(writes, account, first_on)
-
-
 def _check(case: Case, account: InstitutionAccount) -> str:
     if case.kind != "day" or case.ended_at is not None:
         raise errors.BadRequest("case: only the lines of a day whose case is open are answered")
@@ -186,7 +182,7 @@ def _check(case: Case, account: InstitutionAccount) -> str:
     return case.name
 
 
-async def plan_answers(
+async def _plan(
     connection: Connection,
     account: InstitutionAccount,
     named: Mapping[Answer, Iterable[str]],

@@ -1,36 +1,32 @@
-"""Answers that are remembered: lines of an account that look alike are answered as two operators always have.
+"""Answers that are remembered: lines that two operators always set aside are no question any more.
 
 ::
 
-    rehearsed     two operators answer about lines of one reason, direction and form; another answer begins anew
+    rehearsed     two operators set lines of one reason, direction and form aside; another answer begins anew
         │         three days at least, the last 90 days after the first
         ▼
-    remembered    by two operators: the worker answers, and the schema audits each line
+    remembered    by two operators: the worker sets such lines aside, and the schema audits each line
         │         another answer about such a line, or an answer that is taken back
         ▼
     revoked       or by one operator; the rehearsal begins anew
 
 The schema (``list_rehearsals``, ``find_pattern``) decides what was rehearsed and which lines a pattern covers, and refuses all
-others.
+others. A pattern never posts money: balances prove that a line is money, and not that it is no Pix of this service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Rehearsal
-from pixconnect.features.cases.service.answer import LINES_MAX, plan_answers, settle_answered, write_answers
+from pixconnect.features.cases.service.answer import LINES_MAX
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.joining import RecordedItem
-from pixconnect.features.institutions.rules.sum_line import is_sum
-from pixconnect.features.institutions.rules.unmatched import ANSWERS, Answer
 from pixconnect.features.institutions.service.account import found, name_account
-from pixconnect.features.institutions.service.day import judge_days
 from pixconnect.features.institutions.service.proposals import confirming, record_confirmed
+from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -41,15 +37,14 @@ from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from pixconnect.platform.pool import Connection
 
 REHEARSED_FOR: Final = timedelta(days=90)
 REHEARSED_DAYS_MIN: Final = 3
-_KEY: Final = ("reason", "direction", "form", "answer")
+_KEY: Final = ("reason", "direction", "form")
 
 
 async def list_patterns(context: Core, name: str) -> list[Rehearsal]:
-    """List the answers that an account's operators repeat, with those that are remembered.
+    """List the lines that an account's operators set aside again and again, with the patterns that are remembered.
 
     Raises:
         NotFound: The account does not exist.
@@ -59,10 +54,10 @@ async def list_patterns(context: Core, name: str) -> list[Rehearsal]:
 
 
 async def propose_memory(context: Operator, name: str, item_id: str) -> Proposal:
-    """Propose to remember the answer about a line; no line is answered by it before another operator confirms it.
+    """Propose to set lines like one aside without a question; nothing happens before another operator confirms it.
 
     Raises:
-        NotFound: The account does not exist, or no such line was answered.
+        NotFound: The account does not exist, or no such line was set aside.
         BadRequest: It is remembered already, or not rehearsed for long enough.
     """
     async with write_alone(context.pool) as connection:
@@ -73,7 +68,7 @@ async def propose_memory(context: Operator, name: str, item_id: str) -> Proposal
         rehearsal = errors.found(one, f"line: {item_id} is no line that `pixconnect case patterns {name}` prints")
         _check(rehearsal)
         said = dict[str, str | int]({name: getattr(rehearsal, name) for name in _KEY})
-        said |= dict(item_id=item_id, amount_max_cents=rehearsal.amount_max_cents, days_count=rehearsal.days_count)
+        said |= dict(item_id=item_id, days_count=rehearsal.days_count)
         proposal = make_proposal(context, "remember", said, institution_id=account.id)
         return await propose(context, connection, "case remember", name_account(name), proposal)
 
@@ -103,14 +98,14 @@ async def remember_answer(context: Operator, writes: Writer, proposal: Proposal)
 
 
 async def forget_pattern(context: Operator, name: str, pattern_id: int) -> None:
-    """Revoke a pattern at once: it answers nothing any more.
+    """Revoke a pattern at once: it sets nothing aside any more.
 
     Raises:
         NotFound: The account does not exist, or remembers no such pattern.
     """
     async with write_alone(context.pool) as connection:
         account = found(await account_store.find_named(connection, name), name)
-        # After it, no process is answering by the pattern.
+        # After it, no process is setting lines aside by the pattern.
         await item_store.lock_recording(connection, account.id)
         known = {one.pattern_id: one for one in await case_store.list_rehearsals(connection, account.id)}
         pattern = errors.found(known.get(pattern_id), f"pattern: {name} remembers none with the id {pattern_id}")
@@ -119,37 +114,17 @@ async def forget_pattern(context: Operator, name: str, pattern_id: int) -> None:
 
 
 async def answer_remembered(context: Writer, account: InstitutionAccount) -> None:
-    """Answer lines of finished days that remembered patterns cover, as a confirmed answer would.
-
-    One transaction; counting lines are settled after it, or by the worker. Lines whose answer is refused stay questions.
-    """
+    """Set aside the lines of finished days that remembered patterns cover; later rounds take what is beyond 100."""
     today = to_day(context.clock.now())
     if not await case_store.list_remembered(context.pool, account.id, today, 1):
         return
-    with suppress(errors.BadRequest):
-        async with write_alone(context.pool) as connection:
-            # As a confirmation does: a line is either judged and posted, or answered.
-            if not await day_store.lock_work(connection, account.id):
-                return
-            await item_store.lock_recording(connection, account.id)
-            named, items = await _find_named(context, connection, account)
-            if not any(named.values()):
-                return
-            plan = await plan_answers(connection, account, named, {}, items)
-            await write_answers(context, connection, account, plan)
-        await settle_answered(context, account, plan)
-
-
-async def _find_named(
-    context: Writer, connection: Connection, account: InstitutionAccount
-) -> tuple[dict[Answer, Sequence[str]], Mapping[str, RecordedItem]]:
-    now = context.clock.now()
-    waiting = await case_store.list_remembered(connection, account.id, to_day(now), LINES_MAX)
-    if waiting:
-        # A file may have been read since the days were judged.
-        await judge_days(connection, account, min(day for _, _, day in waiting), now)
-        waiting = await case_store.list_remembered(connection, account.id, to_day(now), LINES_MAX)
-    items = await item_store.find(connection, account.id, [name for name, _, _ in waiting])
-    # A sum may be of Pix that are not read yet.
-    known = [(name, said) for name, said, _ in waiting if said == "aside" or not is_sum(items[name])]
-    return {answer: [name for name, said in known if said == answer] for answer in ANSWERS}, items
+    async with write_alone(context.pool) as connection:
+        # As a confirmation does: a line is either judged and posted, or answered.
+        if not await day_store.lock_work(connection, account.id):
+            return
+        await item_store.lock_recording(connection, account.id)
+        waiting = dict(await case_store.list_remembered(connection, account.id, today, LINES_MAX))
+        await item_store.note_waiting(connection, account.id, dict.fromkeys(waiting, "no_money"))
+    # A concurrent process ends it as well.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(context, account, min(waiting.values(), default=today))

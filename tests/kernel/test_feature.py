@@ -135,7 +135,13 @@ def test_a_feature_of_another_distribution_comes_after_the_own_ones(other: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"), [(None, "No module named 'pixconnect_other'"), ("FEATURES = 1", "has no attribute 'FEATURE'")]
+    ("text", "fault"),
+    [
+        (None, "No module named 'pixconnect_other'"),
+        ("FEATURES = 1", "has no attribute 'FEATURE'"),
+        ("from pixconnect.kernel.feature import Feature\nFEATURE = Feature(of_later=())", "unexpected keyword"),
+        ("FEATURE = (", "was never closed"),
+    ],
 )
 def test_one_that_cannot_be_loaded_is_named(other: Path, text: str | None, fault: str) -> None:
     if text:
@@ -145,6 +151,12 @@ def test_one_that_cannot_be_loaded_is_named(other: Path, text: str | None, fault
     ) as found:
         list_features()
     assert failures.explain(found.value) == str(found.value)
+
+
+def test_a_place_without_its_distribution_is_named(other: Path) -> None:
+    other.write_text("[pixconnect.features]\nother = other:FEATURE\n")
+    with pytest.raises(FeatureError, match=r"^other:FEATURE is no place of a distribution"):
+        list_features()
 
 
 def test_of_a_distribution_that_is_installed_twice_the_first_counts(

@@ -163,6 +163,10 @@ def find_others() -> Mapping[str, str]:
         for row in filter(None, rows.splitlines()):
             name, _, place = row.partition("=")
             found[name.strip()] = place.strip()
+    if wrong := [place for place in found.values() if not place.startswith("pixconnect_")]:
+        raise FeatureError(
+            f"{wrong[0]} is no place of a distribution pixconnect-...: correct its entry point, or uninstall it"
+        )
     return dict(sorted(found.items()))
 
 
@@ -221,7 +225,8 @@ def _read_place(place: str) -> object:
     module, _, name = find_module(place).partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
+        # A distribution of another release may fail in any way.
         if module.startswith("pixconnect."):
             raise
         distribution = module.partition(".")[0].replace("_", "-")

@@ -7,7 +7,7 @@ report of the rail. A later report of the institution changes no state: the case
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Final
 
 from msgspec import Struct, structs
@@ -48,7 +48,7 @@ from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables.order import WaitingOrder
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.pool import Connection
 
 SILENT_MAX: Final = 1000
@@ -218,7 +218,7 @@ async def _check_time(context: Operator, connection: Connection, order: SilentOr
     # An operator's machine may be hours ahead.
     now = await service_now_to_write(context.clock, connection)
     if now < order.over_at:
-        until = order.over_at.astimezone(UTC).isoformat(timespec="seconds")
+        until = format_local(order.over_at)
         raise errors.BadRequest(f"case: the order may still be called, or take effect, until {until}")
     if unread := await _find_unread(connection, order, now):
         raise errors.BadRequest(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect.doors.cli import operating, output
+from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
@@ -101,6 +101,7 @@ def delete(*, client_id: ClientId, json: Json = False) -> None:
     When it returns, its tokens are refused on every process. To block it for a while, `disable` it.
     """
     _show_changed(operating.run(access_usecases.delete_client, client_id), as_json=json)
+    terminal.notice(f"client {client_id} is deleted")
 
 
 @app.command(name="revoke-tokens")

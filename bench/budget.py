@@ -45,10 +45,10 @@ from pixconnect.features.webhooks.service.endpoint import create_endpoint
 from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.handover import move_due
 from pixconnect.kernel.rules.rail import Report, SettledReport
 from pixconnect.platform import pool as pools
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import POSTGRES_NEWEST
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns

@@ -3,10 +3,9 @@
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.features.proof.service.verify import chain_audit, chain_entries
+from pixconnect.features.proof.service.verify import RULES, chain_audit, chain_entries
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange
-from pixconnect.features.proof.tables.rules import RULES
 from pixconnect.features.webhooks.service.feed import give_positions
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.pool import Connection

@@ -23,9 +23,9 @@ from pixconnect.features.identity.service.console_session import NewSession, Ope
 from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.rules.access import SCOPES, IssuedClient, Visitor
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.privileges import CONSOLE_ROLE

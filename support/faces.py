@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.identity.service.access import TokenVerifier
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules

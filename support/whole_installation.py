@@ -22,8 +22,8 @@ from msgspec import Struct
 from pixconnect.assembly import base
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.features.identity.service import access as access_usecases
+from pixconnect.features.proof.service.verify import RULES
 from pixconnect.features.proof.tables.reports import ITEMS
-from pixconnect.features.proof.tables.rules import RULES
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.access import SCOPES

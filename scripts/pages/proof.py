@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pixconnect.features.proof.rules import Rule, Subject
-from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.service.verify import RULES
 from support.damage import read_catalogue
 
 _TITLES: Mapping[Subject, str] = {

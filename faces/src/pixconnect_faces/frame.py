@@ -16,7 +16,6 @@ from typing import Final, cast
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.doors.api.access import authenticate
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import (
@@ -32,7 +31,7 @@ from pixconnect.doors.api.operation import (
     Request,
     Services,
 )
-from pixconnect.doors.api.routing import NONE
+from pixconnect.doors.api.routing import NONE, authenticate
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.identity.service.token_issuer import TokenIssuer, TokenRequest
 from pixconnect.features.institutions.profiles.profile import (

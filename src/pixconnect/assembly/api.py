@@ -26,20 +26,19 @@ from pixconnect.doors.api.extension import Answering, ApiExtension, ApiExtension
 from pixconnect.doors.api.operation import Services, choose_access_log
 from pixconnect.doors.api.rates import make_request_rates
 from pixconnect.doors.api.site import BUILT, Site
+from pixconnect.features.identity.service.access import TokenVerifier
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
 from pixconnect.features.webhooks.service.feed import FeedWaits
 from pixconnect.kernel.baseline import SERVICE_SCHEMA
-from pixconnect.kernel.feature import gather
+from pixconnect.kernel.feature import FeatureParts, gather
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.qr_image import QrPictures
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.certificates import read_ends
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns

@@ -21,12 +21,11 @@ from msgspec import structs
 
 from pixconnect.assembly.operations import choose_refusal_form, list_routes
 from pixconnect.doors.api import envelope
-from pixconnect.doors.api.access import authenticate, read_address, read_sender
 from pixconnect.doors.api.envelope import Headers, Listing
 from pixconnect.doors.api.operation import NOBODY, AnyOperation, Later, Request, RequestLines, Services, read_at_standby
 from pixconnect.doors.api.prepared import PreparedOperation, prepare, read_headers, receive_body
 from pixconnect.doors.api.rates import OCTETS_EACH, PublicRates
-from pixconnect.doors.api.routing import Router
+from pixconnect.doors.api.routing import Router, authenticate, read_address, read_sender
 from pixconnect.doors.api.sending import refusal_headers, send_response, write_answer
 from pixconnect.kernel.flows.holder import read_as_former
 from pixconnect.kernel.rules.access import Caller, authorize, check_certificate

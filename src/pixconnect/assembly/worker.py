@@ -39,7 +39,7 @@ from pixconnect.features.webhooks.worker.delivery import DeliveryParts, Delivery
 from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.features.webhooks.worker.feed import Sequencer
-from pixconnect.kernel.feature import gather
+from pixconnect.kernel.feature import FeatureParts, gather
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming as incoming_usecases
 from pixconnect.kernel.flows import partition as partition_usecases
@@ -47,7 +47,6 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.http import listening as descriptors

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, TypeVar, cast
 
 Row = TypeVar("Row")
+Part = TypeVar("Part")
 Kind = TypeVar("Kind", bound="Ranked")
 Places = tuple[str, ...]
 """Sequences of rows, each as ``module:NAME`` below ``pixconnect``, or as ``pixconnect_<name>.module:NAME``."""
@@ -34,6 +35,23 @@ class Ranked:
 
     rank: ClassVar[int]
     """Its place among the classes of its kind; no two have the same."""
+
+
+class FeatureParts:
+    """Features' objects of a process, by type: a frame passes them on without naming any."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Mapping[type, object] | None = None) -> None:
+        self._parts = dict(parts or {})
+
+    def __getitem__(self, kind: type[Part]) -> Part:
+        """The part of this type; ``KeyError`` if the process has none."""
+        return cast("Part", self._parts[kind])
+
+    def __or__(self, others: Mapping[type, object]) -> FeatureParts:
+        """The same with some parts replaced or added."""
+        return FeatureParts(self._parts | dict(others))
 
 
 class Scope(NamedTuple):

@@ -27,8 +27,8 @@ from pixconnect.doors.console.visit import Assets, ConsoleParts
 from pixconnect.features.identity.service.console_session import SignIn, find_session
 from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, watch_health
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.platform.adapters.qr_image import render_qr_png
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.http import listening

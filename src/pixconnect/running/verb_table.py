@@ -1,7 +1,7 @@
 """The command line: a verb's module is imported when the verb is used, so that none waits for another's imports."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -22,7 +22,7 @@ _PARTS = (
     ("migrate", "running.migrate:migrate", "Bring the database's tables up to date."),
     ("systemd", "running.systemd:app", "The service under systemd."),
     ("doctor", "running.doctor:doctor", "Check this machine and the service, and print the remedies."),
-    ("completion", "running.completion:completion", "Print the completion script of verbs and options for your shell."),
+    ("completion", "running.verb_table:completion", "Print the completion script of verbs and options for your shell."),
 )
 _FOR_ONE_HOLDER = (
     (
@@ -126,6 +126,18 @@ def introduce() -> None:
     """Print an introduction and the first steps."""
     for line in _INTRODUCTION:
         terminal.print_line(line)
+
+
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print a shell's completion of these words.
+
+    For bash write it to `~/.local/share/bash-completion/completions/pixconnect`, for zsh to a file `_pixconnect` in a folder of
+    `$fpath`, for fish to `~/.config/fish/completions/pixconnect.fish`.
+
+    Args:
+        shell: Which.
+    """
+    terminal.print_line(app.generate_completion(prog_name="pixconnect", shell=shell))
 
 
 def _write_help_plainly(words: Sequence[str]) -> None:

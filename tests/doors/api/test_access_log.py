@@ -15,8 +15,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.assembly.application import make_application
-from pixconnect.doors.api.access import read_address, read_sender
 from pixconnect.doors.api.operation import Reply, RequestLines, Services
+from pixconnect.doors.api.routing import read_address, read_sender
 from pixconnect.doors.api.site import Site
 from pixconnect.features.pix_api.api.frame import Paginacao
 from pixconnect.features.pix_api.api.payment import ParametrosConsultaPix, PixConsultados

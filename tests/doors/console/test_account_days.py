@@ -15,9 +15,9 @@ from pixconnect.features.console_pages import figures
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.rules.access import SCOPES, Visitor
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.feature_parts import FeatureParts
 from support.account_shop import open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator

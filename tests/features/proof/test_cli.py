@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from pixconnect.doors.cli.failures import ExitStatus
-from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.service.verify import RULES
 from support.command_line import CommandLine
 from support.postgres import Addresses
 from support.service import open_holder, open_service

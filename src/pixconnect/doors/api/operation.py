@@ -20,6 +20,7 @@ from pixconnect.doors.api.decoding import BODY_MAX, BodyForm
 from pixconnect.doors.api.envelope import Headers, Listing, Refused
 from pixconnect.doors.api.rates import RequestRates
 from pixconnect.doors.api.site import Site
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Caller, ScopeName
@@ -29,7 +30,6 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.base.clock import Clock, RatePolicy
 from pixconnect.platform.base.errors import PixConnectError
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog, AccessLogWanted, LogLevel

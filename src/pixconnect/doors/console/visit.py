@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.doors.console import filters, wanted
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.language import LANGUAGES, Language, choose_language
-from pixconnect.kernel.feature import list_files
+from pixconnect.kernel.feature import FeatureParts, list_files
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, Operator
@@ -30,7 +30,6 @@ from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Network, client_address
 from pixconnect.platform.base.clock import SAO_PAULO
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 
 _FOLDER: Final = Path(__file__).parent / "assets"

@@ -19,9 +19,9 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.leases import Connect, Member, Poller, SlotLeases, TimedMember, until_beat
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Measured, MetricFamily, Read, Value

@@ -22,7 +22,7 @@ FEATURE: Final = Feature(
             "Accounts at institutions, over which live mode moves money.",
         ),
     ),
-    chores=("features.monitoring.service.account_alarm:CHORES",),
+    chores=("features.monitoring.service.health:CHORES",),
     events=(
         Event(
             "transfer.in.completed",

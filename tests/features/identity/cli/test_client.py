@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pixconnect.features.identity.cli import client
-from pixconnect.features.identity.service.token import FRESH_FOR_S
+from pixconnect.features.identity.service.access import FRESH_FOR_S
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.kernel.rules.access import SCOPES
 from pixconnect.platform.adapters.system import SystemClock

@@ -26,10 +26,10 @@ from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.webhook import Callbacks, RegisteredWebhooks
 from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.worker import AccountReaders
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows import audit
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.overload import Admission
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.http.server import Server

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixconnect.features.institutions.service.statement_account import read_statement_file
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatementFile, clean_text
-from pixconnect.features.institutions.statement_files.statement_format import read_statement_file
 from support.cnab import CnabLine, CnabLot, make_cnab
 from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx
 

@@ -7,8 +7,8 @@ from datetime import date, datetime
 import pytest
 from msgspec import structs
 
+from pixconnect.features.institutions.service.statement_account import read_statement_file
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
-from pixconnect.features.institutions.statement_files.statement_format import read_statement_file
 from support.bank_simulator import at_hour
 from support.cnab import CnabLot, make_cnab
 from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx, make_ofx_line

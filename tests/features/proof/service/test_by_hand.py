@@ -8,8 +8,8 @@ import pytest
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.proof.service.rule_group import judge_accounts
+from pixconnect.features.proof.service.verify import RULES
 from pixconnect.features.proof.tables import look
-from pixconnect.features.proof.tables.rules import RULES
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.transfer import KeyTransferRequest
 from support.account_shop import Shop, make_owner

@@ -6,8 +6,7 @@ import asyncpg
 import pytest
 
 from pixconnect.features.proof.rules import Extent
-from pixconnect.features.proof.service.verify import ProofRequest, Verification, verify
-from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.service.verify import RULES, ProofRequest, Verification, verify
 from pixconnect.kernel.rules.access import Caller
 from support.postgres import Addresses
 from support.service import Service

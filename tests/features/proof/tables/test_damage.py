@@ -10,10 +10,9 @@ import pytest
 
 from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.service.rule_group import judge_accounts
-from pixconnect.features.proof.service.verify import ProofRequest, verify
+from pixconnect.features.proof.service.verify import RULES, ProofRequest, verify
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import CHAIN
-from pixconnect.features.proof.tables.rules import RULES
 from support.all_books import AllBooks, open_all_books
 from support.books import EVERYBODY
 from support.damage import NEVER_RIGHT, Catalogue, plant, read_catalogue, sort_found, without_numbers

@@ -8,8 +8,7 @@ from typing import cast
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.service.verify import ProofRequest, verify
-from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.service.verify import RULES, ProofRequest, verify
 from pixconnect.features.proof.tables.shape import find_changed
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.config import PostgresVersion

@@ -12,9 +12,9 @@ from pixconnect.doors.api.operation import Services
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.features.webhooks.api import feed as feed_api
 from pixconnect.features.webhooks.service.feed import HOLDER_MAX, FeedCursor, FeedWaits, give_positions
+from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.rail import Abilities
-from pixconnect.platform.base.feature_parts import FeatureParts
 from pixconnect.platform.flow.turns import Turns
 from pixconnect.platform.logging import AccessLog
 from pixconnect.platform.pool import connect

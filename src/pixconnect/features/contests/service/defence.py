@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from pixconnect.doors.worker.parts import poll_slots
 from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.rules.block import Contests, ListedContest, is_repetition, report_contest
 from pixconnect.features.contests.rules.infraction import Infraction
@@ -22,7 +23,7 @@ from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.service.infraction import announce
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.features.contests.tables.infraction import INFRACTIONS
+from pixconnect.features.contests.tables.infraction import INFRACTIONS, IS_ANY_DUE
 from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.features.institutions.rules.institution import OpenAccount
 from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem, is_due
@@ -299,3 +300,6 @@ async def _find_returned(
         for refund in theirs
         if (link := links.get((refund.id, refund.holder_id))) is None or (known and link.infraction_id == known.id)
     ]
+
+
+MEMBERS: Final = (poll_slots("defences", do_due, IS_ANY_DUE),)

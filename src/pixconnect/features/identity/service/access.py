@@ -1,28 +1,62 @@
-"""Operators' actions on clients. ``token_issuer.py`` issues their tokens.
+"""Operators' actions on clients, and the verification of clients' tokens on every request. ``token_issuer.py`` issues them.
 
 Every function that makes or changes a client raises ``NotFound`` if the holder or client does not exist.
+
+A verified token is cached with its caller until it expires. The cache may be used only while the last successful reading of
+``access_revision`` is under a second old. So every process refuses a disabled client, an ended token and a revoked key within a
+second, and admits no caller while the database is unreachable.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import LiteralString
 
+from msgspec import UNSET, Struct
+
+from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.kernel.flows import audit
-from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules import access as access_rules
-from pixconnect.kernel.rules.access import SCOPES, Client, IssuedClient
+from pixconnect.kernel.rules.access import AUDIENCE, IN_FORCE_AFTER_S, SCOPES, Caller, Client, IssuedClient
 from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.platform import jose
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.entropy import Entropy, SecretBox
-from pixconnect.platform.pool import Connection
+from pixconnect.platform.base.entropy import Entropy, SealBroken, SecretBox
+from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.pool import Connection, Pool
+from pixconnect.platform.shared_look import SharedLook
 
 _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43
 """Characters, of 62 letters and digits: 256 bits."""
 _NAME_LENGTH_MAX = 255
+
+CACHED_TOKENS_MAX = 8192
+"""About 1 KiB each; the least recently used are dropped."""
+TOKEN_LENGTH_MAX = 4096
+FRESH_FOR_S = IN_FORCE_AFTER_S
+"""How long a successful reading of the revision counts, from its beginning."""
+LOOK_INTERVAL_S = 0.3
+"""How often a task reads while requests come in, so that hardly any request has to."""
+LOOK_TIMEOUT_S = 0.9
+"""Below ``FRESH_FOR_S``: a shared reading must still be fresh for the last of its callers."""
+
+SCHEME = b"Bearer "
+_UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
+
+
+class VerifiedToken(Struct, frozen=True, kw_only=True):
+    caller: Caller
+    kid: str
+    issued_at_s: int
+    """Unix time, as the token says."""
+    expires_at_s: int
 
 
 async def create_client(
@@ -155,3 +189,166 @@ def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Se
     # With the client_id, so that equal secrets have different hashes.
     text = f"{client_id}:{client_secret}"
     return secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")
+
+
+class TokenVerifier:
+    def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
+        # Not the requests' pool: callers that read much must not block the verification of others.
+        self._pool = pool
+        self._issuer = context.policy.auth_url
+        self._keyring = keyring
+        self._real_now = context.clock.real_now
+        self._monotonic_s = context.clock.monotonic_s
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
+        self._unix_minus_monotonic_s = 0.0
+        self._was_asked = False
+        self._is_used = asyncio.Event()
+        self._shared_look = SharedLook(self._look_once, "look at revoked tokens")
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """Return the caller of an earlier verified header, without waiting; ``None`` if only ``verify`` can decide."""
+        token = self._cached.get(authorization)
+        if token is None:
+            return None
+        self._was_asked = True
+        now_s = self._monotonic_s()
+        # The wall clock is read at each reading, at most a second ago: here it would double the cost.
+        if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= token.expires_at_s:
+            return None
+        self._cached.move_to_end(authorization)
+        return token.caller
+
+    def recall_party(self, authorization: bytes) -> int | None:
+        """Return the header's party at its last verification, for fair shares only: it authorizes nothing."""
+        token = self._cached.get(authorization)
+        return None if token is None else token.caller.holder_id
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        """Identify the caller by the header's value, which is ``None`` without a header.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: It cannot be verified at the moment.
+        """
+        if authorization is None:
+            raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
+        known = self._cached.get(authorization)
+        if known is not None and self._real_now().timestamp() < known.expires_at_s:
+            await self._look_if_stale()
+            caller = self.recall(authorization)
+            if caller is not None:
+                return caller
+        kid, claims = await self._read_claims(authorization)
+        if self._real_now().timestamp() >= claims.exp:
+            self._cached.pop(authorization, None)
+            raise errors.Unauthorized("Authorization: token expired")
+        caller = Caller(
+            client_id=claims.sub,
+            holder_id=int(claims.holder_id),
+            scopes=frozenset(claims.scope.split()),
+            certificate=None if claims.cnf is UNSET else claims.cnf.thumbprint,
+            token_id=claims.jti,
+        )
+        await self._look_if_stale()
+        cached = self._cached
+        revision = await self._check_active(caller, claims.iat)
+        # The key may have been revoked during the query.
+        if self._keyring.token_verification_key(kid) is None:
+            raise errors.Unauthorized(_UNKNOWN_KEY)
+        # If the client was read at another revision than the known one, the next reading might not drop this token.
+        if revision == self._revision and cached is self._cached:
+            token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
+            self._was_asked = True
+            self._cached.keep(authorization, token)
+        return caller
+
+    def forget_all(self) -> None:
+        """Drop all cached callers: the database is another one."""
+        # A new cache, so that late answers to earlier queries do not get into it.
+        self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
+        self._revision, self._fresh_until_s = None, float("-inf")
+
+    async def keep_fresh(self, look_every_s: float = LOOK_INTERVAL_S) -> None:
+        """Read repeatedly while requests come in; run this as a task and cancel it at the end."""
+        while True:
+            await asyncio.sleep(look_every_s)
+            if self._was_asked:
+                self._was_asked = False
+                await self._shared_look.look()
+            elif self._monotonic_s() >= self._fresh_until_s:
+                # The next caller finds the reading too old and reads itself, which ends the wait.
+                self._is_used.clear()
+                await self._is_used.wait()
+
+    async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
+        token = authorization[len(SCHEME) :]
+        # A scheme is compared without regard to case (RFC 9110, 11.1).
+        is_bearer = authorization[: len(SCHEME)].lower() == SCHEME.lower()
+        if not is_bearer or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
+            raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
+        try:
+            kid = jose.read_token_kid(token)
+            key = self._keyring.token_verification_key(kid)
+            # Another process may have made the key since we last read them.
+            if key is None:
+                await self._keyring.look_for_new(self._pool)
+                key = self._keyring.token_verification_key(kid)
+            if key is None:
+                raise errors.Unauthorized(_UNKNOWN_KEY)
+            claims = jose.verify_token(token, key)
+        except jose.TokenInvalid as error:
+            raise errors.Unauthorized(f"Authorization: the token is invalid: {error}") from None
+        if claims.iss != self._issuer or claims.aud != AUDIENCE:
+            raise errors.Unauthorized("Authorization: the token is of another issuer or for another audience")
+        return kid, claims
+
+    async def _check_active(self, caller: Caller, issued_at_s: int) -> int:
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                clients = await access_store.read_client_states(self._pool, [caller.client_id])
+        except DATABASE_FAILED:
+            raise errors.ServiceUnavailable("the database gives no answer") from None
+        if not clients.is_good(caller, issued_at_s):
+            raise errors.Unauthorized(
+                "Authorization: the token was revoked"
+                if caller.client_id in clients.tokens_from_s
+                else "Authorization: the token's client or holder is disabled"
+            )
+        return clients.revision
+
+    async def _look_if_stale(self) -> None:
+        if self._monotonic_s() < self._fresh_until_s:
+            return
+        if not await self._shared_look.look():
+            raise errors.ServiceUnavailable("the database gives no answer")
+
+    async def _look_once(self) -> bool:
+        # Before the query is sent: a revocation during it must still be seen within a second.
+        began_at_s = self._monotonic_s()
+        self._is_used.set()
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                revision = await access_store.read_revision(self._pool)
+                if revision != self._revision:
+                    await self._drop_revoked()
+        except (errors.ServiceUnavailable, *DATABASE_FAILED):
+            return False
+        self._fresh_until_s = began_at_s + FRESH_FOR_S
+        self._unix_minus_monotonic_s = self._real_now().timestamp() - self._monotonic_s()
+        return True
+
+    async def _drop_revoked(self) -> None:
+        client_ids = {token.caller.client_id for token in self._cached.values()}
+        clients = await access_store.read_client_states(self._pool, sorted(client_ids))
+        # After the clients, so that the keys are at least as new as the noted revision. A key that cannot be opened can still
+        # verify; whether this process can sign is another question.
+        with suppress(SealBroken):
+            await self._keyring.reload(self._pool)
+        # Also the tokens cached during the query, perhaps from before the change: they are verified again.
+        for authorization, token in list(self._cached.items()):
+            is_good = clients.is_good(token.caller, token.issued_at_s)
+            if not is_good or self._keyring.token_verification_key(token.kid) is None:
+                del self._cached[authorization]
+        self._revision = clients.revision

@@ -33,7 +33,7 @@ from pixconnect.features.institutions.service.open_accounts import OpenInstituti
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
-from pixconnect.features.monitoring.service import account_alarm as alarm_usecases
+from pixconnect.features.monitoring.service import health as alarm_usecases
 from pixconnect.features.proof.service.comparison import BalanceThere, read_balance_at_institution
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.holder import KeyType

@@ -1,6 +1,8 @@
 """Finds an account's statements in a file, and whether an operator has confirmed that form of file.
 
 An operator's look at the first file of a form shows how it names the account. Until then nothing of it is recorded.
+
+A file's format is detected by its contents: file names prove little.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.statement_files import statement_file
+from pixconnect.features.institutions.statement_files.camt import read_camt
+from pixconnect.features.institutions.statement_files.cnab import is_cnab, read_cnab
+from pixconnect.features.institutions.statement_files.efi_file import read_efi_file
+from pixconnect.features.institutions.statement_files.ofx import read_ofx
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
 from pixconnect.features.institutions.statement_files.statement_file import (
     FileSource,
@@ -22,7 +29,6 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     StatementFile,
     choose_statements,
 )
-from pixconnect.features.institutions.statement_files.statement_format import read_statement_file
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.kernel.flows.context import Operator
@@ -33,6 +39,7 @@ from pixconnect.platform.pool import Connection
 DAYS_MAX: Final = 400
 """Maximum length of a statement."""
 YEARS: Final = range(2000, 3000)
+_START_LENGTH: Final = 4096
 
 
 class ChosenStatements(Struct, frozen=True, kw_only=True):
@@ -60,6 +67,30 @@ def parse_file(content: bytes) -> StatementFile:
             if day.year not in YEARS:
                 raise errors.BadRequest(f"file: {day} is outside of the years {YEARS[0]} to {YEARS[-1]}")
     return file
+
+
+def read_statement_file(content: bytes) -> StatementFile:
+    """Read an OFX, a camt.053, a CNAB 240 or Efi's conciliation file; ``InvalidStatement`` if it is no whole one."""
+    statement_file.check_content(content)
+    try:
+        return _read(content)
+    except OverflowError:
+        raise InvalidStatement(
+            "it has a day that no calendar can compute with, such as one of the year 1 or 9999"
+        ) from None
+
+
+def _read(content: bytes) -> StatementFile:
+    start = content[:_START_LENGTH].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"CA;"):
+        return read_efi_file(content)
+    if is_cnab(start):
+        return read_cnab(content)
+    if b"camt.053" in start:
+        return read_camt(content)
+    if b"OFX" in start.upper():
+        return read_ofx(content)
+    raise InvalidStatement("it is neither OFX, nor camt.053, nor a CNAB 240 statement, nor Efi's conciliation file")
 
 
 async def choose(

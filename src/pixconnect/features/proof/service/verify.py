@@ -12,14 +12,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import Chore
-from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead, Extent, Finding, Judgement, Rule
+from pixconnect.features.proof.rules import (
+    HEADS_TOLD,
+    ChainedEntry,
+    ChainHead,
+    Extent,
+    Finding,
+    Judgement,
+    Rule,
+    RulePart,
+    Subject,
+)
 from pixconnect.features.proof.service.rule_group import (
     BookReader,
     Look,
@@ -32,14 +42,35 @@ from pixconnect.features.proof.service.rule_group import (
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store
-from pixconnect.features.proof.tables.rules import RULES
+from pixconnect.features.proof.tables.charges import CHARGES, TOTALS
+from pixconnect.features.proof.tables.events import EVENTS
+from pixconnect.features.proof.tables.ledger import LEDGER, POSTINGS
+from pixconnect.features.proof.tables.orders import ORDERS, RETURNED
+from pixconnect.features.proof.tables.reports import RAIL, REPORTS
 from pixconnect.features.proof.tables.run import Run
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.pool import Connection
+
+_KERNEL: Final = (*LEDGER, *POSTINGS, *ORDERS, *RETURNED, *CHARGES, *TOTALS, *EVENTS, *REPORTS, *RAIL)
+_PARTS: Final = gather("rule_parts", RulePart)
+
+
+def _with_parts(rule: Rule) -> Rule:
+    if "{parts}" not in rule.broken:
+        return rule
+    added = "".join(f" union all {part.selects}" for part in _PARTS if part.rule == rule.name)
+    return structs.replace(rule, broken=rule.broken.replace("{parts}", added))
+
+
+# The tables first, and then other servers, which take longer.
+RULES: Final = tuple(
+    sorted(map(_with_parts, (*_KERNEL, *gather("rules", Rule))), key=lambda rule: get_args(Subject).index(rule.of))
+)
 
 FINDINGS_MAX: Final = 100_000
 CHAINED_MAX: Final = 5_000

@@ -11,9 +11,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from pixconnect.features.identity.service import access, signing_key, token
+from pixconnect.features.identity.service import access, signing_key
+from pixconnect.features.identity.service.access import TokenVerifier
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.identity.service.token import TokenVerifier
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.context import Context
@@ -193,7 +193,8 @@ async def test_a_client_with_a_certificate_gets_and_uses_tokens_with_that_alone(
         assert (caller.certificate, each.verifier.recall(bound)) == (CERTIFICATE, caller)
         # As one that was signed while the certificate was registered, or bound to another.
         issued_at = int(clock.real_now().timestamp()) + 5
-        for changes in ({}, {"cnf": {"x5t#S256": OTHER_CERTIFICATE}}, {"cnf": {"jkt": CERTIFICATE}}, {"cnf": None}):
+        bindings: list[dict[str, Any]] = [{}, {"cnf": {"x5t#S256": OTHER_CERTIFICATE}}, {"cnf": {"jkt": CERTIFICATE}}]
+        for changes in (*bindings, {"cnf": None}):
             with pytest.raises(errors.Unauthorized):
                 await each.verifier.verify(forge(each, issued, iat=issued_at, exp=issued_at + 300, **changes))
     await access.set_certificate(as_operator(process.context), client_id, None)
@@ -248,18 +249,18 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
 ) -> None:
     header = await make_header(process, issued)
     stolen = process.keyring.token_key().kid
-    original = token.access_store.read_client_states
+    original = access.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
         """Its signature is verified, then its key is revoked and everyone is notified, and only then its client is read."""
-        monkeypatch.setattr(token.access_store, "read_client_states", original)
+        monkeypatch.setattr(access.access_store, "read_client_states", original)
         await signing_key.revoke(as_operator(process.context), stolen)
         clock.advance(seconds=1.0)
         await process.verifier._shared_look.look()
         return await original(*arguments)
 
     await process.verifier._shared_look.look()
-    monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
+    monkeypatch.setattr(access.access_store, "read_client_states", overtaken)
     with pytest.raises(errors.Unauthorized, match="unknown key"):
         await process.verifier.verify(header)
     assert process.verifier.recall(header) is None
@@ -283,18 +284,18 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
     header = await make_header(process, issued)
     other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     await process.verifier.verify(await make_header(process, other))
-    original = token.access_store.read_client_states
+    original = access.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
         """The answer is read, then the client is revoked and everyone looks, and only then does it arrive."""
         clients = await original(*arguments)
-        monkeypatch.setattr(token.access_store, "read_client_states", original)
+        monkeypatch.setattr(access.access_store, "read_client_states", original)
         await access.disable_client(as_operator(process.context), issued.client.client_id)
         clock.advance(seconds=1.0)
         await process.verifier.verify(await make_header(process, other))
         return clients
 
-    monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
+    monkeypatch.setattr(access.access_store, "read_client_states", overtaken)
     await process.verifier.verify(header)
     assert process.verifier.recall(header) is None
     with pytest.raises(errors.Unauthorized):
@@ -456,5 +457,5 @@ async def test_who_is_calling_is_found_out_although_everybody_reads(
         for _ in range(process.context.pool.get_max_size()):
             await readers.enter_async_context(process.context.pool.acquire())
         assert (await verifier.verify(header)).client_id == issued.client.client_id
-        clock.advance(seconds=token.FRESH_FOR_S)
+        clock.advance(seconds=access.FRESH_FOR_S)
         assert (await verifier.verify(header)).client_id == issued.client.client_id

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, find_suspect_credits, go_on, receive
 from pixconnect.kernel.flows.credit_source import Credited, find_source
 from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.network_id import may_be_named_later
+from pixconnect.kernel.flows.refund import fail_at_once, settle_at_once
 from pixconnect.kernel.flows.settlement import is_surely_not_ours
 from pixconnect.kernel.rules import identifiers, kept_report, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
@@ -31,7 +31,6 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS, RefusedCredit
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
@@ -364,14 +363,5 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> R
     code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
     # A settled payment that cannot be refused belongs to the holder, up to the amount that was sent.
     if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
-        refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
-        work.announce_refund(refund)
-        work.put(REFUNDS, refund)
-        return refund
-    report = given_back.report
-    refund = refund_rules.settle_refund(refund, work.now, report.settled_at or report.reported_at)
-    work.post(original.holder_id, "settlement", "available", refund.amount_cents, refund.cause)
-    work.announce_refund(refund)
-    work.put(REFUNDS, refund)
-    count_returned(work, original, refund.amount_cents)
-    return refund
+        return fail_at_once(work, refund, code)
+    return settle_at_once(work, refund, original, given_back.report.settled_at or given_back.report.reported_at)

@@ -9,8 +9,8 @@ other. It has no requester, so the rules for requesters (a holder that may not w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import structs
@@ -188,27 +188,49 @@ def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: 
     received = refund_rules.open_other_side(new, refund, sent)
     work.announce_refund(received)
     if not work.balances[sent.holder_id].may_deposit:
-        return _fail_by_book(work, refund, received)
-    amount_cents = refund.amount_cents
-    sides = [refund_rules.settle_refund(side, work.now) for side in (refund, received)]
-    work.post(refund.holder_id, "available", "settlement", amount_cents, sides[0].cause)
-    work.post(sent.holder_id, "settlement", "available", amount_cents, sides[1].cause)
-    for side in sides:
-        work.announce_refund(side)
-        work.put(REFUNDS, side)
-    for transfer in (original, sent):
-        count_returned(work, transfer, amount_cents)
-    return sides[0]
+        # As over the rail: the refund fails for both.
+        failed = fail_at_once(work, refund, reject_code.ACCOUNT_BLOCKED)
+        fail_at_once(work, received, reject_code.ACCOUNT_BLOCKED)
+        return failed
+    settled = settle_at_once(work, refund, original)
+    settle_at_once(work, received, sent)
+    return settled
 
 
-def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
-    # As over the rail: the refund fails for both, and no money moves.
-    code = reject_code.ACCOUNT_BLOCKED
-    sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
-    for side in sides:
-        work.announce_refund(side)
-        work.put(REFUNDS, side)
-    return sides[0]
+def settle_at_once(
+    work: UnitOfWork,
+    opened: Refund,
+    original: Transfer,
+    network_at: datetime | None = None,
+    post: Callable[[Refund], None] | None = None,
+) -> Refund:
+    """Record a refund that settles without an order: its entries, event and row, and its part of the original.
+
+    Args:
+        opened: New, and announced.
+        original: Its transfer, locked.
+        network_at: When it settled, if a rail reports it.
+        post: Posts its entries; by default one, from or to the available balance.
+    """
+    refund = refund_rules.settle_refund(opened, work.now, network_at)
+    if post is not None:
+        post(refund)
+    elif refund.flow == "OUT":
+        work.post(refund.holder_id, "available", "settlement", refund.amount_cents, refund.cause)
+    else:
+        work.post(refund.holder_id, "settlement", "available", refund.amount_cents, refund.cause)
+    work.announce_refund(refund)
+    work.put(REFUNDS, refund)
+    count_returned(work, original, refund.amount_cents)
+    return refund
+
+
+def fail_at_once(work: UnitOfWork, opened: Refund, code: str) -> Refund:
+    """Record a new refund as refused; no money moves."""
+    refund = refund_rules.fail_refund(opened, code, reject_code.explain(code), work.now)
+    work.announce_refund(refund)
+    work.put(REFUNDS, refund)
+    return refund
 
 
 async def _check_family(context: Context, caller: Caller, former_id: int) -> None:
@@ -227,9 +249,13 @@ async def _check_may_withdraw(context: Context, caller: Caller) -> None:
 
 def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
     """Return all of a payment just credited, with its refusal code; the caller writes the transfer."""
-    refund = refund_rules.open_automatic_refund(
-        received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
+    request = RefundRequest(
+        end_to_end_id=received.end_to_end_id,
+        amount_cents=received.amount_cents,
+        reason="BE08",
+        description=reject_code.explain(code)[: refund_rules.DESCRIPTION_LENGTH_MAX],
     )
+    new = refund_rules.plan_automatic_refund(received, request, planned.refund_id, planned.return_id)
+    refund = refund_rules.open_refund(new, received, work.now)
     work.announce_refund(refund)
-    # No caller waits for an answer, and the money is not the holder's, so it is not given up after a minute.
-    return hold_refund(work, refund, received, refund_rules.find_window(received.settled_at or work.now))
+    return hold_refund(work, refund, received, new.handover_timeout)

@@ -206,22 +206,11 @@ def _plan_refund(
         refund_id=refund_id,
         received_id=0,
         return_id=return_id,
-        # No caller waits for an answer, so it is not given up after a minute.
+        # No caller waits for an answer, and the money is not the holder's, so it is not given up after a minute.
         handover_timeout=find_window(original.settled_at or original.created_at),
         may_exist=True,
         account_id=original.institution_id,
     )
-
-
-def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
-    """Open the refund of a payment that we would have refused with ``code``, if the rail permitted refusals."""
-    request = RefundRequest(
-        end_to_end_id=original.end_to_end_id,
-        amount_cents=original.amount_cents,
-        reason="BE08",
-        description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
-    )
-    return open_refund(plan_automatic_refund(original, request, refund_id, return_id), original, now)
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:

@@ -12,6 +12,7 @@ same one. A report that overtakes its Pix, or the end of a suspect one, comes ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct, structs
@@ -26,10 +27,10 @@ from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, I
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import find_source
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
 from pixconnect.kernel.rules.event import EventName
@@ -39,7 +40,6 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
@@ -307,10 +307,7 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     )
     opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
     work.announce_refund(opened)
-    refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
-    work.claim(HeldBlocks).take_returned(refund, told.report.name)
-    work.announce_refund(refund)
-    work.put(REFUNDS, refund)
+    post = partial(work.claim(HeldBlocks).take_returned, contest_name=told.report.name)
+    refund = settle_at_once(work, opened, original, part.settled_at, post)
     locked.made.append(refund)
-    count_returned(work, original, refund.amount_cents)
     return refund

@@ -34,9 +34,9 @@ from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.kept_report import Misfit, find_change
@@ -46,7 +46,6 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
@@ -359,9 +358,4 @@ def _record(work: UnitOfWork, returned: ListedReturn, original: Transfer) -> Ref
         report, original, refund_id=returned.refund_id, return_id=returned.return_id, now=work.now
     )
     work.announce_refund(opened)
-    refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
-    work.claim(HeldBlocks).take_returned(refund)
-    work.announce_refund(refund)
-    work.put(REFUNDS, refund)
-    count_returned(work, original, refund.amount_cents)
-    return refund
+    return settle_at_once(work, opened, original, report.settled_at, work.claim(HeldBlocks).take_returned)

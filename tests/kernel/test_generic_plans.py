@@ -5,6 +5,7 @@ dear, so that one is left only where no index can answer.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -19,16 +20,20 @@ Node = dict[str, Any]
 SCANS: Final = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
 SMALL: Final = (
     "clock", "access_revision", "installation", "signing_key", "institution_account", "institution_allowance", "database_loss",
-    "event_feed_state", "event_partition", "partition_pass", "worker", "slot_lease", "console_operator", "pg_",
+    "event_feed_state", "event_partition", "partition_pass", "worker", "slot_lease", "console_operator", "adjustment", "pg_",
 )  # fmt: skip
-"""How the names of tables begin that have a row for each account or process, or for what happens to a machine."""
+"""How the names of tables begin that have a row for each account, process, act of operators, or accident of a machine."""
+
+VARIABLE: Final = re.compile(r"""[\w")]\.\w|\$\d""")
+"""A condition without a parameter or another table's column is true of as many rows as the table has."""
 
 
 def list_repeated(node: Node, *, is_repeated: bool = False) -> Iterator[str]:
     """The tables that the plan reads whole, once for each row of another or into a set. The clock has one row."""
     kind = node["Node Type"]
     where = node.get("Relation Name") or node.get("Index Name", "")
-    if is_repeated and kind in SCANS and "Index Cond" not in node and not where.startswith(SMALL):
+    is_chosen = VARIABLE.search(node.get("Index Cond", "")) is not None
+    if is_repeated and kind in SCANS and not is_chosen and not where.startswith(SMALL):
         yield f"{kind} on {where}"
     for number, child in enumerate(node.get("Plans", ())):
         is_loop = kind == "Nested Loop" and node["Plans"][0].get("Alias") != "clock"

@@ -173,7 +173,8 @@ _MARK: Final[LiteralString] = f"""
     )
     select (select count(*) from held) = cardinality($1) as is_held, marked.name as marked_name, {TRANSFER.select}
     from (select) as one left join marked on true
-    left join transfer on transfer.end_to_end_id = marked.name and transfer.direction = 'OUT'
+    -- Beside the name the direction would tempt the plan of a small table to read all outgoing transfers.
+    left join lateral (select * from transfer where end_to_end_id = marked.name offset 0) as transfer on direction = 'OUT'
 """
 
 

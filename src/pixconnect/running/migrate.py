@@ -19,7 +19,7 @@ from pixconnect.doors.cli import failures, live_mode, terminal
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.features.identity.service.secret_key import refuse_other_key
-from pixconnect.kernel.baseline import SERVICE_SCHEMA
+from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
@@ -28,8 +28,14 @@ from pixconnect.platform import migrations as schema_history
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.migrations import Migration, Steps
-from pixconnect.running.template import SCHEMAS
+from pixconnect.platform.migrations import Migration, Steps, read_steps
+
+SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
+    (SERVICE_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
+    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
+    ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
+)
+"""Each schema with its reader of steps, and its role."""
 
 POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""

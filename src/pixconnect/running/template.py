@@ -2,35 +2,23 @@
 
 ``make environment`` makes it beside the installed program. Without it, and for every other installation, a first start makes
 its tables by ``initdb`` and the baseline.
+
+A first start looks for it before everything else, so only the making imports what reads SQL and speaks to a server.
 """
 
 import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-import asyncpg
-
-from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
-from pixconnect.platform import migrations, privileges
 from pixconnect.platform.config import POSTGRES_NEWEST, PostgresVersion
 from pixconnect.platform.local import cluster_template
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.platform.local.home import closed_mode
 from pixconnect.platform.local.postgres_placement import INITDB_OPTIONS, PostgresUnavailableError
-from pixconnect.platform.migrations import Steps, read_steps
-
-SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
-    (SERVICE_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
-    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
-    ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
-)
-"""Each schema with its reader of steps, and its role."""
 
 _FOLDER: Final = Path(sys.prefix) / "share" / "pixconnect"
 _TIDY: Final = """
@@ -47,9 +35,9 @@ def find(version: PostgresVersion) -> Path | None:
 
 
 def _place(version: PostgresVersion) -> Path:
-    steps = [step for _, read, _ in SCHEMAS for step in (read().baseline, *read().migrations)]
-    parts = [version, *INITDB_OPTIONS, _TIDY, *(step.checksum for step in steps)]
-    return _FOLDER / f"tables-{sha256(' '.join(parts).encode()).hexdigest()[:16]}"
+    files = sorted(Path(__file__).parents[1].rglob("*.sql"))
+    parts = [" ".join([version, *INITDB_OPTIONS, _TIDY]).encode(), *(file.read_bytes() for file in files)]
+    return _FOLDER / f"tables-{sha256(b'|'.join(parts)).hexdigest()[:16]}"
 
 
 def main() -> None:
@@ -65,6 +53,11 @@ def main() -> None:
 
 
 async def _make(home: Path) -> Path:
+    import asyncpg  # noqa: PLC0415 - see above
+
+    from pixconnect.platform import migrations, privileges  # noqa: PLC0415 - see above
+    from pixconnect.running.migrate import SCHEMAS, SERVICE_SCHEMA  # noqa: PLC0415 - see above
+
     # What is not durable is so once the template is complete.
     postgres = EmbeddedPostgres(home, durable=False)
     await postgres.start()

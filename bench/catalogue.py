@@ -101,7 +101,6 @@ def options_of(name: str, given: Mapping[str, Any], *, is_quick: bool) -> dict[s
 
 
 def command_of(name: str, options: Mapping[str, Any]) -> str:
-    """The command that repeats the measurement."""
     words = ["bench/run.py", "--only", name]
     for option, value in options.items():
         values = value if isinstance(value, list | tuple) else [value]

@@ -34,7 +34,6 @@ def spread_ms(seconds: Sequence[float]) -> Row:
 
 
 def describe(row: Row) -> str:
-    """A row's figures in one line."""
     return ", ".join(f"{name} {_show(value)}" for name, value in row.items())
 
 
@@ -54,7 +53,6 @@ def keep(row: Row, command: str) -> None:
 
 
 def describe_machine() -> str:
-    """The environment of a figure: cores, memory, system and Python."""
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{os.cpu_count()} cores ({_processor()}), {gib:.0f} GiB, {platform.system()} {platform.release()}, "

@@ -32,7 +32,6 @@ WARM_S = 2.0
 
 
 def main() -> None:
-    """Run the lives, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--life", choices=LIVES, default="transfer")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each of the two parts")

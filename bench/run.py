@@ -24,7 +24,6 @@ from bench.pages import REFERENCE, write_figures
 
 
 def main() -> None:
-    """Run the chosen measures."""
     given = _parse()
     # If a time limit ends this process, the measured service must end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before everything was measured"))

@@ -257,7 +257,6 @@ def find_violations(root: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print each violation; 1 if there is one."""
     violations = find_violations(ROOT)
     for violation in violations:
         print(violation)

@@ -68,7 +68,6 @@ def describe(kind: str) -> str:
 
 
 def is_made(kind: str) -> bool:
-    """Whether all locked packages are installed."""
     return read_stamp(kind) == describe(kind) and PYTHON.exists()
 
 
@@ -239,12 +238,10 @@ def show_line(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print one step."""
     print(f"pixconnect: {text}", flush=True)
 
 
 def fail(text: str) -> None:
-    """End the program with one line."""
     sys.exit(f"pixconnect: {text}")
 
 

@@ -78,9 +78,6 @@ class HolderVerifier(StubVerifier):
     def __init__(self, callers: Mapping[str, Caller]) -> None:
         self._callers = {b"Bearer " + token.encode(): caller for token, caller in callers.items()}
 
-    def recall_party(self, authorization: bytes) -> int | None:
-        return None
-
     def recall(self, authorization: bytes) -> Caller | None:
         return self._callers.get(authorization)
 

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from pixconnect.platform.base.clock import SAO_PAULO
+from support.statement_files import OFX_HEADER
 
 FIRST_ON: Final = date(2026, 7, 1)
 """The day of the opening balance."""
@@ -233,17 +234,7 @@ def _write_ofx(bank: Bank, file: _File) -> bytes:
     closing = f"<LEDGERBAL><BALAMT>{_reais(file.closing_cents)}<DTASOF>{file.as_of:%Y%m%d}</LEDGERBAL>\n"
     before = f"<NAME>OPENING<DESC>SALDO INICIAL<BALTYPE>DOLLAR<VALUE>{_reais(file.opening_cents)}<DTASOF>{first}"
     opening = f"<BALLIST><BAL>{before}</BAL></BALLIST>\n"
-    return f"""OFXHEADER:100
-DATA:OFXSGML
-VERSION:102
-SECURITY:NONE
-ENCODING:USASCII
-CHARSET:1252
-COMPRESSION:NONE
-OLDFILEUID:NONE
-NEWFILEUID:NONE
-
-<OFX>
+    return f"""{OFX_HEADER}<OFX>
 <SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS><DTSERVER>{file.at:%Y%m%d%H%M%S}[-3:BRT]<LANGUAGE>POR</SONRS></SIGNONMSGSRSV1>
 <BANKMSGSRSV1><STMTTRNRS><TRNUID>1<STATUS><CODE>0<SEVERITY>INFO</STATUS><STMTRS><CURDEF>BRL
 <BANKACCTFROM><BANKID>0341<BRANCHID>0001<ACCTID>12345-6<ACCTTYPE>CHECKING</BANKACCTFROM>

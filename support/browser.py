@@ -64,8 +64,8 @@ async def check_every_look(page: Page, widths: Sequence[int], schemes: Sequence[
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, look
 
 
-async def check_accessibility(page: Page, within: str | None = None) -> None:
-    """Run axe-core on the page, or on the part of a selector, and fail with its findings."""
-    found = await Axe().run(page, context=within)
+async def check_accessibility(page: Page) -> None:
+    """Run axe-core on the page, and fail with its findings."""
+    found = await Axe().run(page)
     if found.violations_count:
         pytest.fail(f"{page.url}: {found.generate_report()}", pytrace=False)

@@ -34,9 +34,8 @@ class CollectedSpan(Struct, frozen=True, kw_only=True):
 class Collector(LoopbackServer):
     """Listens on loopback inside its block."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self) -> None:
         self.spans: list[CollectedSpan] = []
-        self._status = status
         super().__init__(self._take, "/v1/traces")
 
     def _take(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
@@ -46,7 +45,7 @@ class Collector(LoopbackServer):
         assert request.path == "/v1/traces"
         self.spans.extend(_read(ExportTraceServiceRequest.FromString(body)))
         answer = ExportTraceServiceResponse().SerializeToString()
-        return self._status, {"Content-Type": "application/x-protobuf"}, answer
+        return 200, {"Content-Type": "application/x-protobuf"}, answer
 
     def __enter__(self) -> Self:
         return self

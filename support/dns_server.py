@@ -64,10 +64,9 @@ class DnsServer(asyncio.DatagramProtocol):
 
 
 @asynccontextmanager
-async def open_dns_server(port: int = 0) -> AsyncIterator[DnsServer]:
-    transport, server = await asyncio.get_running_loop().create_datagram_endpoint(
-        DnsServer, local_addr=("127.0.0.1", port)
-    )
+async def open_dns_server() -> AsyncIterator[DnsServer]:
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(DnsServer, local_addr=("127.0.0.1", 0))
     try:
         yield server
     finally:

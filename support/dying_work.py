@@ -51,8 +51,7 @@ async def run(work: DayWork | Confirmation, folder: Path) -> int:
 
 
 async def _do(work: DayWork | Confirmation) -> None:
-    watch = killed_process.watch_days if isinstance(work, DayWork) else killed_process.watch_answers
-    watch(Path(work.points))
+    killed_process.watch_steps(Path(work.points), "work" if isinstance(work, DayWork) else "confirm")
     clock = MonthClock(work.now)
     async with open_service(work.database, clock=clock, is_sandbox=False, has_rail=False) as live:
         if isinstance(work, Confirmation):

@@ -234,7 +234,6 @@ async def _ask_calmly(
 
 
 def p99_ms(answered: Sequence[Answered]) -> float:
-    """The 99th percentile."""
     took_ms = sorted(each.took_ms for each in answered)
     return took_ms[min(len(took_ms) - 1, len(took_ms) * 99 // 100)]
 

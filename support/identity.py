@@ -69,7 +69,6 @@ def encode(octets: bytes) -> str:
 
 
 def split(compact: str) -> tuple[dict[str, Any], bytes, bytes]:
-    """Header, payload, signature."""
     head, payload, signature = compact.split(".")
     return json.loads(decode(head)), decode(payload), decode(signature)
 

@@ -18,7 +18,7 @@ import signal
 import sys
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import structs
 
@@ -276,16 +276,10 @@ def _change_policy(file: Path, part: str) -> None:
     base.make_policy = lambda settings: structs.replace(make_policy(settings), **periods)  # type: ignore[attr-defined]
 
 
-def watch_days(folder: Path) -> None:
-    """Be a worker that can be killed at each step of a day."""
-    for name, target in _STEPS_OF_A_DAY.items():
-        _wrap(folder, "work", name, target)
-
-
-def watch_answers(folder: Path) -> None:
-    """Confirm an answer in a process that can be killed at each step."""
-    for name, target in _STEPS_OF_AN_ANSWER.items():
-        _wrap(folder, "confirm", name, target)
+def watch_steps(folder: Path, part: Literal["work", "confirm"]) -> None:
+    """Let this process be killed at each step of a worker's day, or of the confirmation of an answer."""
+    for name, target in (_STEPS_OF_A_DAY if part == "work" else _STEPS_OF_AN_ANSWER).items():
+        _wrap(folder, part, name, target)
 
 
 def _reach_by_wires(part: str, wires: dict[str, str]) -> None:
@@ -298,8 +292,6 @@ def _reach_by_wires(part: str, wires: dict[str, str]) -> None:
 
 
 def _set_clock_off(by: timedelta) -> None:
-    """Shift the clock of this process."""
-
     class Off(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]

@@ -92,7 +92,8 @@ class MoneyModel(Struct):
         ours = {(thing.kind, thing.holder_id, thing.external_id): thing for thing in seen.things if thing.external_id}
         assert len(ours) == sum(thing.external_id is not None for thing in seen.things), "an external_id stands twice"
         unasked = {key for key in ours.keys() - self.asked.keys() if not is_automatic(ours[key])}
-        unasked -= {key for key in unasked if is_the_institutions(ours[key])}
+        # The institution returns by itself because of a contest.
+        unasked -= {key for key in unasked if key[0] == "refund" and key[2] == f"theirs:{ours[key].name}"}
         assert not unasked, f"nobody asked for {unasked}"
         for key, asked in self.asked.items():
             thing = ours.get(key)
@@ -159,11 +160,6 @@ class MoneyModel(Struct):
 def is_automatic(thing: Thing) -> bool:
     """Whether it refunds a payment that the service could neither accept nor refuse."""
     return thing.kind == "refund" and (thing.external_id or "").startswith("auto:")
-
-
-def is_the_institutions(thing: Thing) -> bool:
-    """Whether the institution returned it by itself because of a contest."""
-    return thing.kind == "refund" and thing.external_id == f"theirs:{thing.name}"
 
 
 def check_balance(seen: Seen, holder_id: int, balance: tuple[int, int, int]) -> None:

@@ -16,7 +16,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,9 @@ def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[li
         except subprocess.TimeoutExpired:
             complained.write(f"\nit took more than {TIMEOUT_S} s")
         finally:
-            _end_session(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         said.seek(0)
         complained.seek(0)
         parts = said.read().split(_MARK)
@@ -119,12 +121,6 @@ def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[li
     (folder / "said").unlink()
     (folder / "complained").unlink()
     return [part.strip() for part in parts[:-1]], complaints
-
-
-def _end_session(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _compare_text(where: str, wanted: str, printed: str) -> None:
@@ -147,14 +143,10 @@ def _compare(where: str, wanted: Any, found: Any) -> None:
             if name != "id":
                 _compare(f"{where}, {name}", value, found[name])
     elif isinstance(wanted, list):
-        _compare_lists(where, wanted, found)
+        assert len(found) == len(wanted), f"{where}: {len(found)} items"
+        for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            _compare(f"{where}[{number}]", one, other)
     elif isinstance(wanted, str) and "..." in wanted:
         _compare_text(where, wanted, str(found))
     else:
         assert found == wanted, f"{where}: {found!r} is not {wanted!r}"
-
-
-def _compare_lists(where: str, wanted: Sequence[Any], found: Sequence[Any]) -> None:
-    assert len(found) == len(wanted), f"{where}: {len(found)} items"
-    for number, (one, other) in enumerate(zip(wanted, found, strict=True)):
-        _compare(f"{where}[{number}]", one, other)

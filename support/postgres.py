@@ -288,7 +288,6 @@ def execute(url: str, statement: str) -> None:
 
 @asynccontextmanager
 async def as_owner(database: Addresses) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """A superuser's connection in the service's schema."""
     connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
     try:
         yield connection

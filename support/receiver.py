@@ -35,10 +35,6 @@ def _serve_wsgi(app: object) -> None:
     server.serve_forever()
 
 
-def run_flask(code: Path) -> None:
-    _serve_wsgi(_load(code).app)
-
-
 def run_starlette(code: Path) -> None:
     import uvicorn  # noqa: PLC0415 - each program imports its own framework alone
 
@@ -69,7 +65,9 @@ def run_django(code: Path) -> None:
     _serve_wsgi(WSGIHandler())
 
 
-RUNNERS: dict[str, Callable[[Path], None]] = {"flask": run_flask, "starlette": run_starlette, "django": run_django}
+RUNNERS: dict[str, Callable[[Path], None]] = {
+    "flask": lambda code: _serve_wsgi(_load(code).app), "starlette": run_starlette, "django": run_django,
+}  # fmt: skip
 
 if __name__ == "__main__":
     RUNNERS[sys.argv[1]](Path(sys.argv[2]))

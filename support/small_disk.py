@@ -19,7 +19,8 @@ def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
     """A running server, and the loop for its coroutines."""
     with ExitStack() as ended:
         folder, log_folder = ended.enter_context(new_home()), ended.enter_context(new_home())
-        if can_mount(folder):
+        words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder]
+        if subprocess.run(words, capture_output=True, check=False).returncode == 0:  # otherwise it is not permitted
             ended.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
             folder.chmod(0o711)
         runner = ended.enter_context(asyncio.Runner())
@@ -34,12 +35,6 @@ def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
         log.symlink_to(log_folder / "wal")
         runner.run(server.start())
         yield server, runner
-
-
-def can_mount(folder: Path) -> bool:
-    """Mount a small disk in the folder, if permitted."""
-    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 def is_on_small_disk(server: EmbeddedPostgres) -> bool:

@@ -131,7 +131,11 @@ async def open_pair(*, waits: bool = True) -> AsyncIterator[tuple[EmbeddedPostgr
             addresses = Addresses(owner_url=primary.owner_url, service_url=primary.login_url)
             await make_template(addresses.owner_url)
             addresses = await make_copy(addresses, "together")
-            await _give_name(primary)
+            connection = await asyncpg.connect(primary.owner_url)
+            await connection.execute(f"alter system set cluster_name = '{CLUSTER}'")
+            await connection.close()
+            await primary.stop(timeout_s=5)
+            await primary.start()
             standby = Standby(primary, addresses, folder)
             await asyncio.to_thread(standby.copy)
             standby.start()
@@ -145,14 +149,6 @@ async def open_pair(*, waits: bool = True) -> AsyncIterator[tuple[EmbeddedPostgr
         finally:
             await primary.stop(timeout_s=1)
             shutil.rmtree(folder / "data", ignore_errors=True)
-
-
-async def _give_name(primary: EmbeddedPostgres) -> None:
-    connection = await asyncpg.connect(primary.owner_url)
-    await connection.execute(f"alter system set cluster_name = '{CLUSTER}'")
-    await connection.close()
-    await primary.stop(timeout_s=5)
-    await primary.start()
 
 
 async def _demand(primary: EmbeddedPostgres) -> None:

@@ -65,17 +65,13 @@ async def make_history(service: Service, caller: Caller) -> History:
     await settlement.end_orders(context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
     service.clock.advance(minutes=1)
     returned = "D" + OUTSIDE_ISPB + "202607011503" + context.entropy.token(11)
-    await incoming.receive_return(context, make_return(service, returned, sent.end_to_end_id))
+    await incoming.receive_return(context, ReturnReport(
+        report_id="r2", return_id=returned, original_end_to_end_id=sent.end_to_end_id, amount_cents=1_000, reason="MD06",
+        description=None, reported_at=service.clock.now(),
+    ))  # fmt: skip
     service.clock.advance(minutes=1)
     await ledger.deposit(context, caller.holder_id, 55)
     return History(received=report.end_to_end_id, sent=sent.end_to_end_id, refunded=refund.return_id, returned=returned)
-
-
-def make_return(service: Service, return_id: str, end_to_end_id: str) -> ReturnReport:
-    return ReturnReport(
-        report_id="r2", return_id=return_id, original_end_to_end_id=end_to_end_id, amount_cents=1_000, reason="MD06",
-        description=None, reported_at=service.clock.now(),
-    )  # fmt: skip
 
 
 async def read_all(service: Service, statement: Statement) -> list[StatementLine]:

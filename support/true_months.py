@@ -167,18 +167,15 @@ class Story(Struct, frozen=True, kw_only=True):
     def find_faults(self, at: datetime, books: Books) -> dict[Check, str]:
         """What is wrong with the books at the instant of a step."""
         is_end = self.is_complete and at >= self.deliveries[-1].read_at
+        made = Counter(one.effect for one in self.month.movements if one.was_made(at))
+        asked = Counter(one.about for one in books.questions)
         found: dict[Check, Sequence[object]] = {
-            "holds only what the bank made": sorted(self.find_phantoms(at, books).elements()),
+            "holds only what the bank made": sorted((books.booked + self._list_learned(at) - made).elements()),
             "closes days truly": self.find_false(at, books),
-            "asks once about a day": self.find_repeated(books),
+            "asks once about a day": [day for day, count in asked.items() if count > 1],
             "equals the bank after the answers": sorted(self.find_left(at, books).elements()) if is_end else (),
         }
         return {check: f"{at:%d %H:%M}: {faults}" for check, faults in found.items() if faults}
-
-    def find_phantoms(self, at: datetime, books: Books) -> Counter[Effect]:
-        """Movements in the books, the service's Pix included, that the bank had not made by an instant."""
-        made = Counter(one.effect for one in self.month.movements if one.was_made(at))
-        return books.booked + self._list_learned(at) - made
 
     def find_false(self, at: datetime, books: Books) -> list[date]:
         """Closed days with a balance that the bank never had at their end."""
@@ -189,10 +186,6 @@ class Story(Struct, frozen=True, kw_only=True):
             for day, cents in books.proven.items()
             if not any(self.month.read_balance(day, max(one, at_hour(day, 24))) == cents for one in instants)
         ]
-
-    def find_repeated(self, books: Books) -> list[date]:
-        """Days about which the reader asks more than one question."""
-        return [day for day, count in Counter(one.about for one in books.questions).items() if count > 1]
 
     def find_left(self, at: datetime, books: Books) -> Counter[Effect]:
         """Differences that remain after true answers to all questions: missing, and too much."""
@@ -312,13 +305,10 @@ def _months(draw: st.DrawFn, kind: Kind, days_count: int) -> Month:
     return Month(
         last_on=last_on,
         movements=[
-            structs.replace(one, serial=serial, name=_make_name(one, serial)) for serial, one in enumerate(movements, 1)
+            structs.replace(one, serial=serial, name=one.name and f"E99999004{one.day:%Y%m%d}1500{serial:011}")
+            for serial, one in enumerate(movements, 1)
         ],
     )
-
-
-def _make_name(movement: Movement, serial: int) -> str:
-    return f"E99999004{movement.day:%Y%m%d}1500{serial:011}" if movement.name else ""
 
 
 @st.composite
@@ -333,7 +323,8 @@ def _movements(draw: st.DrawFn, kind: Kind, days_count: int) -> list[Movement]:
         cents += 0 if kind.shares_amounts else 7
         days_late = draw(st.sampled_from([0, 0, 0, 1, 3])) if is_in else 0
         is_learned = is_in or (kind.knows_orders and draw(st.booleans()))
-        day_booked = _roll(day) if kind.rolls_weekends else day
+        is_rolled = kind.rolls_weekends and day.weekday() >= 5
+        day_booked = day + timedelta(days=7 - day.weekday()) if is_rolled else day  # the Monday after a weekend
         return [
             Movement(
                 serial=0,
@@ -368,11 +359,6 @@ def _correct(draw: st.DrawFn, movement: Movement) -> list[Movement]:
             return [structs.replace(movement, struck_at=corrected_at), second]
 
 
-def _roll(day: date) -> date:
-    """The Monday after a day of a weekend."""
-    return day + timedelta(days=max(0, 7 - day.weekday()) % 7 if day.weekday() >= 5 else 0)
-
-
 def _sweep(movements: Sequence[Movement], last_on: date) -> Iterator[Movement]:
     """Everything above 0 goes out at 23:30 and comes back at 0:30, with a cent of interest."""
     month, yields_count = Month(last_on=last_on, movements=movements), 0
@@ -391,11 +377,11 @@ def _sweep(movements: Sequence[Movement], last_on: date) -> Iterator[Movement]:
             yield structs.replace(back, cents=1, text="RENDIMENTO APLIC AUTOMATICA")
 
 
-def choose_story(strategy: st.SearchStrategy[Story], examples_count: int = 30) -> Story:
+def choose_story(strategy: st.SearchStrategy[Story]) -> Story:
     """The longest of some stories, always the same."""
     found: list[Story] = []
 
-    @settings(max_examples=examples_count, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=30, derandomize=True, database=None, phases=[Phase.generate])
     @given(strategy)
     def collect(story: Story) -> None:
         found.append(story)

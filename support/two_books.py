@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,6 @@ from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount
-from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.day import ShownDay
@@ -48,7 +47,7 @@ from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.settlement import Fence, end_orders
+from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
@@ -73,12 +72,6 @@ CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon or was not answered is requested again after a day."""
 _LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
-
-
-async def settle_lines(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """As a worker does at its own interval."""
-    del fence, told
-    await settle_waiting(context, opened.account, is_deep=False)
 
 
 _WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges)
@@ -262,7 +255,7 @@ class Here(Struct, kw_only=True):
         await asyncio.gather(*map(do_one, range(len(tasks))))
         # Only one task at a time settles an account's lines. The worker tries again after a pause; here there is one round.
         with suppress(*_AWAY):
-            await settle_lines(context, opened, no_fence, frozenset())
+            await settle_waiting(context, opened.account, is_deep=False)
 
     def at(self, opened: OpenAccount) -> Context:
         if self.rail is None:

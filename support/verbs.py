@@ -75,6 +75,6 @@ _server = _Server()
 
 
 def run_forked(
-    words: Sequence[str], environment: Mapping[str, str], *, folder: Path = ROOT, timeout_s: float = 300
+    words: Sequence[str], environment: Mapping[str, str], *, timeout_s: float = 300
 ) -> "subprocess.CompletedProcess[str]":
-    return _server.run(Wanted(words, environment, str(folder)), timeout_s)
+    return _server.run(Wanted(words, environment, str(ROOT)), timeout_s)

@@ -180,15 +180,13 @@ async def open_webhook_service(
     database: postgres.Addresses,
     *,
     clock: Any = None,
-    lookup: Lookup | None = None,
-    account_number: str = "1001",
     **limits: float,
 ) -> AsyncIterator[WebhookService]:
     """A service with one holder and real receivers on loopback."""
     # Patient: a slow machine makes no attempt fail, and none is repeated.
     patient = {"connect_s": 60.0, "exchange_s": 60.0} | limits
     async with (
-        open_http(lookup, **patient) as http,
+        open_http(None, None, **patient) as http,
         open_service(
             database,
             clock=clock or SystemClock(),
@@ -197,7 +195,7 @@ async def open_webhook_service(
         ) as service,
     ):
         await identity.start_keyring(service.context)
-        holder = await identity.make_holder(service.context, account_number)
+        holder = await identity.make_holder(service.context)
         caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
         yield WebhookService(**structs.asdict(service), caller=caller)
 

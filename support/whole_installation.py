@@ -45,6 +45,11 @@ from support.waiting import PATIENCE_S, wait_until
 ADVANCED_WHILE_WAITING_S = 15
 ADVANCED_WHILE_WAITING_MAX_S = 3600
 LOOKS_OF_SMALL_STEPS = 60
+# Nothing announces expiring charges and lots, and a restarted worker may not have looked yet.
+_IS_ANYTHING_DUE = """
+select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
+    or exists (select from pixconnect.lot_request)
+"""
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
 Answered = TypeVar("Answered")
@@ -118,7 +123,6 @@ class WholeInstallation:
     def ask(
         self, account: Account, method: str, path: str, body: object = None, *, timeout_s: float = 60
     ) -> Answer | None:
-        """Make one request; None without an answer."""
         try:
             if account.holder_id not in self._tokens:
                 self._tokens[account.holder_id] = self.log_in(account)
@@ -193,7 +197,7 @@ class WholeInstallation:
         advance_s = ADVANCED_WHILE_WAITING_S
         while True:
             # Requested before the books are read, because their expiry can happen in between.
-            is_anything_due = self._is_anything_due()
+            is_anything_due = self.fetchval(_IS_ANYTHING_DUE)
             seen = self.see(accounts)
             if seen.is_at_rest and not is_anything_due and not self._list_missing():
                 return seen
@@ -219,14 +223,6 @@ class WholeInstallation:
                 "update pixconnect.kept_report set closed_at = now(), closed_by = 'tests', close_reason = 'agreed upon'"
                 " where reason = 'cannot_be_returned' and closed_at is null",
             )
-
-    def _is_anything_due(self) -> bool:
-        # Nothing announces expiring charges and lots, and a restarted worker may not have looked yet.
-        due = """
-            select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
-                or exists (select from pixconnect.lot_request)
-        """
-        return self.fetchval(due)
 
     def advance_clock(self, account: Account, seconds: int) -> None:
         began_s = time.monotonic()

@@ -76,11 +76,9 @@ class Installation:
 
     @property
     def base_url(self) -> str:
-        """The address of the API."""
         return self.sandbox["base_url"]
 
     def demonstration(self) -> Account:
-        """The demonstration's holder."""
         log_in = partial(self._log_in, self.sandbox["client_id"], self.sandbox["client_secret"])
         return Account(int(self.sandbox["holder_id"]), log_in)
 

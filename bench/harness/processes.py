@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figures import Row
-from support.installation import standing_still
+from support.installation import descendants, standing_still
 
 _KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", " forks ": "forks", "postgres": "postgres"}
 
@@ -79,18 +79,6 @@ def resident_mib(pid: int, part: str = "Pss") -> dict[str, float]:
         kib = next(int(line.split()[1]) for line in shares.splitlines() if line.startswith(f"{part}:"))
         kind = "supervisor" if child == pid else kind_of(child)
         found[kind] = found.get(kind, 0) + kib / 1024
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """All descendants of this process."""
-    found: list[int] = []
-    try:
-        children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    except OSError:  # it has ended meanwhile
-        return found
-    for child in (int(child) for of_thread in children for child in of_thread):
-        found += [child, *descendants(child)]
     return found
 
 

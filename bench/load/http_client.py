@@ -39,7 +39,6 @@ class HttpClient:
         return answer["data"]
 
     def close(self) -> None:
-        """Close the kept connections."""
         for connection in self._idle:
             connection.transport.close()
 
@@ -57,7 +56,6 @@ class _Connection(asyncio.Protocol):
         self._read = b""
 
     async def exchange(self, request: bytes) -> bytes:
-        """The body of the answer."""
         self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return await self._answer

@@ -86,7 +86,6 @@ class OpenLoop:
         return taken
 
     def close(self) -> None:
-        """Close all connections."""
         for connection in list(self._all):
             connection.transport.close()
 
@@ -100,11 +99,9 @@ class OpenLoop:
             self._answers.failed_count += 1
 
     def keep(self, connection: _Connection) -> None:
-        """A connection that is free."""
         self._idle.append(connection)
 
     def forget(self, connection: _Connection) -> None:
-        """A connection that is no more."""
         self._all.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)

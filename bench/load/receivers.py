@@ -31,11 +31,9 @@ class HttpReceiver(asyncio.Protocol):
         self._read = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A sender has connected."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Data of one or several requests, or of a part of one."""
         self._read += data
         while (end := self._read.find(b"\r\n\r\n")) >= 0:
             length_at = self._read.find(b"Content-Length: ", 0, end) + 16
@@ -47,7 +45,6 @@ class HttpReceiver(asyncio.Protocol):
 
 
 def answer(transport: asyncio.Transport) -> None:
-    """Say that all is well."""
     if not transport.is_closing():
         transport.write(_OK)
 
@@ -68,7 +65,6 @@ class Receivers:
         self._pipe = pipe
 
     def count(self) -> int:
-        """The number of recorded requests."""
         self._pipe.send("count")
         return self._pipe.recv()
 

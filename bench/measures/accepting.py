@@ -123,7 +123,6 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
 
 
 def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int]) -> Iterator[Row]:
-    """Transfers of one holder."""
     with installed() as service:
         account, alternating = service.demonstration(), Rounds(service, seconds, rounds)
         for count in connections:
@@ -134,7 +133,6 @@ def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int
 
 
 def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:
-    """Transfers to a key."""
     with installed() as service:
         yield Rounds(service, seconds, rounds).measure(
             "transfer_key_64", TRANSFER_BY_KEY, KEY_BODY, [service.demonstration()], 64
@@ -142,7 +140,6 @@ def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:
 
 
 def measure_spread_transfers(seconds: float, rounds: int, holders: int) -> Iterator[Row]:
-    """Transfers of many holders."""
     with installed() as service:
         accounts = service.onboard(holders)
         yield Rounds(service, seconds, rounds).measure("transfer_spread", TRANSFER, TRANSFER_BODY, accounts, 256)

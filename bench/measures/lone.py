@@ -35,7 +35,6 @@ SETTLED_S = 3.0
 
 
 def measure_lone_transfers(seconds: float, rates: Sequence[int]) -> Iterator[Row]:
-    """Transfers, at each of these rates."""
     with installed() as service:
         for row in uvloop.run(_transfers(service, seconds, rates)):
             yield {**row, "sandbox_latency_ms": Settings().sandbox_latency_ms}
@@ -69,7 +68,6 @@ async def _transfers(service: Installation, seconds: float, rates: Sequence[int]
 
 
 def measure_lone_events(seconds: float, rates: Sequence[int]) -> Iterator[Row]:
-    """Events, at each of these rates."""
     with receiving() as receivers, installed(is_proved=False) as service:
         yield from asyncio.run(_events(service, receivers, seconds, rates))
 

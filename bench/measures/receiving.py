@@ -62,7 +62,10 @@ def measure_receiving(pix: int, seconds: float, kinds: Sequence[str]) -> Iterato
 
 
 async def _receive(pair: Pair, kind: str, count: int) -> Row:
-    await _date_back(pair)
+    connection = await pair.bank.connect()
+    await connection.execute("set session_replication_role = replica")
+    await connection.execute(_DATE_BACK)
+    await connection.close()
     begin = datetime.now(UTC) - _SPAN - timedelta(minutes=1)
     await fill(pair.bank, 1, count, after=begin, step=_SPAN / count)
     await asyncio.to_thread(pair.open_account, kind)
@@ -88,13 +91,6 @@ async def _receive(pair: Pair, kind: str, count: int) -> Row:
     in_all_us = each_us["new"] + LISTED_TIMES * each_us["known"]
     in_all_us += each_us.get("line_new", 0) + LINE_READ_TIMES * each_us.get("line_known", 0)
     return {**costs, "in_a_day_us_each": in_all_us, "core_part": A_DAY * in_all_us / 1e6 / 86400}
-
-
-async def _date_back(pair: Pair) -> None:
-    connection = await pair.bank.connect()
-    await connection.execute("set session_replication_role = replica")
-    await connection.execute(_DATE_BACK)
-    await connection.close()
 
 
 async def _read_once(pair: Pair, pace: str, count: int) -> Row:

@@ -87,14 +87,6 @@ from pg_stat_user_tables where autovacuum_count > 0 group by 1 order by 1
 """
 
 
-class _Pace(Struct, frozen=True, kw_only=True):
-    capacities_per_second: list[float]
-    """As measured, in order."""
-    per_second: float
-    """What is asked for."""
-    is_held_by_disk: bool
-
-
 class _Series(Struct):
     """The samples so far; every list is as long as the first."""
 
@@ -128,18 +120,18 @@ async def _soak(service: Installation, receivers: Receivers, seconds: float) -> 
     await asyncio.to_thread(service.add_endpoint, account, f"{receivers.urls[0]}/count", *TRANSFER_TOLD)
     load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [account])
     connection = await service.connect()
-    sampler = _Sampler(service, receivers, load, connection, await _count_wal_mb(connection))
+    wal_mb = await connection.fetchval("select (pg_current_wal_lsn() - '0/0') / 1e6::float")
+    sampler = _Sampler(service, receivers, load, connection, wal_mb)
     row: Row = {
         "seconds": seconds,
         "is_whole": False,
-        "capacity_per_second": statistics.median(pace.capacities_per_second),
-        **{name: getattr(pace, name) for name in _Pace.__struct_fields__},
+        **pace,
         "shared_buffers_mib": await connection.fetchval(
             "select setting::int / 128 from pg_settings where name = 'shared_buffers'"
         ),
         "vacuum": {each["name"]: each["setting"] for each in await connection.fetch(_VACUUM)},
     }
-    flood = asyncio.create_task(load.flood(pace.per_second, seconds))
+    flood = asyncio.create_task(load.flood(pace["per_second"], seconds))
     while sampler.lasted_s < seconds and _free_mb(service) > _DISK_MIN_MB:
         await sampler.sample(seconds / SAMPLES)
         await asyncio.to_thread(load.renew)
@@ -159,7 +151,7 @@ async def _soak(service: Installation, receivers: Receivers, seconds: float) -> 
     await connection.close()
 
 
-async def _find_pace(service: Installation, seconds: float) -> _Pace:
+async def _find_pace(service: Installation, seconds: float) -> Row:
     """The pace: a part of what it can serve, limited by the space on the disk."""
     ramp_s = min(_RAMP_MAX_S, seconds / SAMPLES)
     # Plans, caches and the first extents of each table are needed once only.
@@ -172,9 +164,12 @@ async def _find_pace(service: Installation, seconds: float) -> _Pace:
         lives_count += life["lives"]
     life_mb = (await _measure_database_mb(service) - before_mb) / lives_count
     wanted, borne = PART * statistics.median(capacities), (_free_mb(service) - _DISK_KEPT_MB) / life_mb / seconds
-    return _Pace(
-        capacities_per_second=capacities, per_second=max(1.0, min(wanted, borne)), is_held_by_disk=borne < wanted
-    )
+    return {
+        "capacity_per_second": statistics.median(capacities),
+        "capacities_per_second": capacities,
+        "per_second": max(1.0, min(wanted, borne)),
+        "is_held_by_disk": borne < wanted,
+    }
 
 
 class _Sampler:
@@ -208,7 +203,6 @@ class _Sampler:
         return self._told_count // len(TRANSFER_TOLD)
 
     async def sample(self, seconds: float) -> None:
-        """Observe for so long, and add the result."""
         began_s, lag_s = self._sampled_s, dict(orders=0.0, deliveries=0.0)
         # After a long wait for the backlog it takes one more look.
         until_s = max(self._started_s + (len(self._series.at_s) + 1) * seconds, time.monotonic() + seconds / LOOKS)
@@ -228,7 +222,6 @@ class _Sampler:
         self._series.add("memory_mib", memory | {"postgres_cache": shared["postgres"]})
 
     def said(self) -> Row:
-        """The fields of a row."""
         return {
             "lives": self.lives_count,
             "failed": self._failed_count,
@@ -274,10 +267,6 @@ async def _measure_database_mb(service: Installation) -> float:
     size_mb = await connection.fetchval("select pg_database_size(current_database()) / 1e6::float")
     await connection.close()
     return size_mb
-
-
-async def _count_wal_mb(connection: asyncpg.Connection[asyncpg.Record]) -> float:
-    return await connection.fetchval("select (pg_current_wal_lsn() - '0/0') / 1e6::float")
 
 
 def _free_mb(service: Installation) -> float:

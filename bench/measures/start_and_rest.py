@@ -24,7 +24,6 @@ def measure_start() -> Iterator[Row]:
 
 
 def measure_rest(seconds: float) -> Iterator[Row]:
-    """Memory and CPU."""
     with installed() as service:
         time.sleep(3)
         meter = CpuMeter(service.process.pid)

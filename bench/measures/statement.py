@@ -81,7 +81,6 @@ from line
 
 
 async def fill(owner_url: str, lines_count: int) -> None:
-    """Give one holder a history."""
     connection = await asyncpg.connect(owner_url)
     await privileges.make_roles(connection, with_sandbox=True)
     await schema_history.migrate(connection, "pixconnect", read_service_steps())

@@ -19,7 +19,6 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
-    """Log in repeatedly."""
     with installed(PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32") as service:
         credentials = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
         form = urlencode({"grant_type": "client_credentials", **credentials})
@@ -49,7 +48,6 @@ def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
 
 
 def _medians(rows: Sequence[Row]) -> Row:
-    """The median of each figure, also by process."""
     return {
         name: _medians([row[name] for row in rows])
         if isinstance(value, dict)

@@ -59,7 +59,6 @@ export interface Operation {
 
 
 def write_files() -> dict[Path, str]:
-    """Both files."""
     return {FOLDER / "types.ts": _write_types(), FOLDER / "operations.ts": _write_operations()}
 
 

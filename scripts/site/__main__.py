@@ -131,7 +131,7 @@ def make(config_file: Path, pages: Path, site: Path, navigation: list[Any]) -> N
 def mend_search(file: Path) -> None:
     """Make the search find English title words by their Portuguese words, with and without accents."""
     index = json.loads(file.read_text(encoding="utf-8"))
-    index["docs"] = [entry for entry in index["docs"] if not _BY_TITLE.match(entry["location"]) or _is_page(entry)]
+    index["docs"] = [one for one in index["docs"] if not _BY_TITLE.match(one["location"]) or "#" not in one["location"]]
     for entry in index["docs"]:
         if _BY_TITLE.match(entry["location"]):
             entry["text"] = ""
@@ -143,10 +143,6 @@ def mend_search(file: Path) -> None:
             entry["tags"] = [*found]
             entry["text"] += "".join(f" <p>{fold(word)}</p>" for word in found if fold(word) != word)
     file.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
-
-
-def _is_page(entry: dict[str, Any]) -> bool:
-    return "#" not in entry["location"]
 
 
 def fold(text: str) -> str:

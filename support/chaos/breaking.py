@@ -110,12 +110,16 @@ class Breaker:
         self._wires.end()
 
     def _break(self, fault: Fault, tell: Callable[[str], None]) -> None:
-        act = {
+        wires = self._wires.by_name
+        act: Callable[[Fault], object] = {
             "kill": self._kill, "stop": self._stop, "die": self._die, "freeze": self._freeze, "cut": self._cut,
-            "half_open": self._be_half_open, "vanish": self._vanish, "away": self._be_away, "held": self._hold,
-            "commit": self._cut_commit, "slow": self._be_slow, "read_only": self._be_read_only,
+            "half_open": self._be_half_open, "vanish": lambda fault: wires[fault.target].vanish(),
+            "away": self._be_away, "held": self._hold,
+            "commit": lambda fault: wires["database"].cuts.append(cast("Cut", fault.target)),
+            "slow": self._be_slow, "read_only": self._be_read_only,
             "disk_full": self._fill_disk, "disk_slow": self._slow_disk, "memory": self._lack_memory,
-            "clock": self._move_clock, "rail": self._break_rail, "deaf": self._be_deaf,
+            "clock": lambda fault: self._ask("POST", "/sandbox/v1/clock", {"advance_s": int(fault.target)}),
+            "rail": self._break_rail, "deaf": self._be_deaf,
         }[fault.kind]  # fmt: skip
         tell(fault.says())
         try:
@@ -129,9 +133,6 @@ class Breaker:
             if fault.lasts_s:
                 tell(f"{fault.says()}: over")
 
-    def _last(self, fault: Fault) -> None:
-        time.sleep(fault.lasts_s)
-
     def _kill(self, fault: Fault) -> None:
         if fault.target == "second":
             self._replace_second()
@@ -143,7 +144,7 @@ class Breaker:
         pid = self._pid_of("backend" if fault.target == "database" else fault.target)
         self._stopped.add(pid)
         os.kill(pid, signal.SIGSTOP)
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
         self._stopped.discard(pid)
@@ -162,7 +163,7 @@ class Breaker:
                 raise LookupError("nobody came there")
             time.sleep(0.02)
         pids = set(self._standing_still()) - self._stopped
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -177,37 +178,31 @@ class Breaker:
     def _be_half_open(self, fault: Fault) -> None:
         wire = self._wires.by_name[fault.target]
         wire.is_still = True
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         self._cut(fault)
         wire.is_still = False
-
-    def _vanish(self, fault: Fault) -> None:
-        self._wires.by_name[fault.target].vanish()
 
     def _be_away(self, fault: Fault) -> None:
         wire = self._wires.by_name[fault.target]
         wire.is_away = True
         self._cut(fault)
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         wire.is_away = False
 
     def _hold(self, fault: Fault) -> None:
         """Deliver the next submission after its sender has given up waiting."""
         self._wires.by_name["rail"].held.append((_ORDERS, fault.lasts_s))
 
-    def _cut_commit(self, fault: Fault) -> None:
-        self._wires.by_name["database"].cuts.append(cast("Cut", fault.target))
-
     def _be_slow(self, fault: Fault) -> None:
         wire = self._wires.by_name[fault.target]
         wire.delay_s = _SLOW_S
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         wire.delay_s = 0.0
 
     def _be_read_only(self, fault: Fault) -> None:
         """Make new transactions read-only, as on a server that has become a standby."""
         self._execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         self._insist("alter system reset default_transaction_read_only", "select pg_reload_conf()")
 
     def _insist(self, *statements: str) -> None:
@@ -230,7 +225,7 @@ class Breaker:
         for pid in writers:
             self._stopped.add(pid)
             os.kill(pid, signal.SIGSTOP)
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         for pid in writers:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -239,14 +234,14 @@ class Breaker:
 
     def _be_deaf(self, fault: Fault) -> None:
         self._service.listener.is_deaf = True
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         self._service.listener.is_deaf = False
 
     def _fill_disk(self, fault: Fault) -> None:
         if self._disk is None:
             raise LookupError("its home is no file system of its own")
         self._fill(is_full=True)
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         self._fill(is_full=False)
 
     def _fill(self, *, is_full: bool) -> None:
@@ -266,12 +261,9 @@ class Breaker:
         before = resource.prlimit(pid, resource.RLIMIT_AS)
         has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
         resource.prlimit(pid, resource.RLIMIT_AS, (has + 65536, before[1]))
-        self._last(fault)
+        time.sleep(fault.lasts_s)
         with suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_AS, before)
-
-    def _move_clock(self, fault: Fault) -> None:
-        self._ask("POST", "/sandbox/v1/clock", {"advance_s": int(fault.target)})
 
     def _break_rail(self, fault: Fault) -> None:
         operation, _, effect = fault.target.partition(" ")
@@ -310,7 +302,8 @@ class Breaker:
     def _wire(self, institution: tuple[str, int] | None) -> Wires:
         """Install the wires, and restart every process so that it uses them."""
         running = self._service.installation
-        settings = _environment_of(running.children("work")[0])
+        lines = Path(f"/proc/{running.children('work')[0]}/environ").read_text().split("\0")
+        settings = dict(line.split("=", 1) for line in lines if "=" in line)
         folder = parse_qs(urlsplit(settings["PIXCONNECT_DATABASE_URL"]).query)["host"][0]
         socket = f"{folder}/.s.PGSQL.5432"
         if institution is None:
@@ -352,11 +345,6 @@ class Breaker:
         running = json.loads((self._service.installation.home / "running.json").read_text())
         for statement in statements:
             postgres.execute(running["owner_database_url"], statement)
-
-
-def _environment_of(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def _is_stopped(pid: int) -> bool:

@@ -233,7 +233,7 @@ def _bounds_of(history: History) -> dict[int, _Bounds]:
         bounds = found[holder_id] = _Bounds(entries=entries[holder_id])
         numbers = dict[tuple[str, int], int]()
         for entry in bounds.entries:
-            kind, thing_id = _cause_of(entry)
+            kind, thing_id = entry.cause_kind, entry.cause_id
             numbers[kind, thing_id] = entry.number
             thing = things.get((kind, thing_id))
             is_paid = thing is not None and thing.direction == "IN" and not thing.is_book
@@ -257,10 +257,6 @@ def _bounds_of(history: History) -> dict[int, _Bounds]:
             )
         bounds.known.sort()
     return found
-
-
-def _cause_of(entry: Entry) -> tuple[str, int]:
-    return entry.cause_kind, entry.cause_id
 
 
 def _judge_order(bounds: _Bounds) -> list[str]:

@@ -14,16 +14,6 @@ from support.ha.machine import Machine
 
 Kind = Literal["killed", "lost", "stopped", "cut off", "demoted", "switched over", "replica lost", "etcd lost"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-SAYS: Final[dict[Kind, str]] = {
-    "killed": "every process of the primary's PostgreSQL is killed (kill -9)",
-    "lost": "everything on the primary's machine is killed: PostgreSQL, Patroni and etcd; it is started again later",
-    "stopped": "everything there stands still (SIGSTOP), and goes on later, when another is primary",
-    "cut off": "its cable is pulled out: no packet passes, without a notice; it is put in again later",
-    "demoted": "its Patroni gets SIGTERM, as before work on the machine, and is started again later",
-    "switched over": "`patronictl switchover`",
-    "replica lost": "everything on a standby's machine is killed, and started again later",
-    "etcd lost": "all three etcd are killed, and started again later",
-}
 _ASKED_MAX: Final = 20
 _USED_S: Final = 3.0
 """How long another machine is primary before the former primary returns."""

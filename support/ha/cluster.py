@@ -194,11 +194,9 @@ def _read_secrets(home: Path) -> Mapping[str, str]:
 
 
 @contextmanager
-def open_cluster(
-    network: Network, cores: Sequence[str | None] = (None, None, None), home: Path | None = None
-) -> Iterator[Cluster]:
-    """Run a healthy cluster. Without a given folder it uses a temporary one."""
-    folder = Path(tempfile.mkdtemp(prefix="pixconnect-ha-")) if home is None else home
+def open_cluster(network: Network, cores: Sequence[str | None] = (None, None, None)) -> Iterator[Cluster]:
+    """Run a healthy cluster in a temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="pixconnect-ha-"))
     folder.chmod(0o755)
     cluster = Cluster(folder, network, open_programs(), cores)
     try:
@@ -207,8 +205,7 @@ def open_cluster(
         yield cluster
     finally:
         cluster.kill()
-        if home is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pin(names: Sequence[str]) -> list[str | None]:

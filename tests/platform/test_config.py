@@ -94,13 +94,6 @@ def test_no_setting_is_taken_for_a_misspelt_one() -> None:
     assert line.endswith("did you mean PIXCONNECT_EVENT_RETENTION_DAYS?")
 
 
-@pytest.mark.parametrize("beginning", environment._REMOVED)
-def test_a_setting_that_was_removed_has_no_name_of_one_that_is_read(beginning: str) -> None:
-    assert not [name for name in NAMES if f"PIXCONNECT_{name.upper()}".startswith(beginning)]
-    (line,) = environment.misspelt_variables({beginning: "1"})
-    assert line.startswith(f"{beginning}: is no longer read: ")
-
-
 @pytest.mark.parametrize("name", config.SECRETS)
 def test_every_secret_may_stand_in_a_file(name: str, file: Path) -> None:
     settings = environment.read_settings({f"PIXCONNECT_{name.upper()}_FILE": str(file)})

@@ -73,37 +73,6 @@ def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "instead"),
-    [
-        (
-            "cell list",
-            "cell: this verb was removed: an installation has one database",
-            "PIXCONNECT_HOME=FOLDER pixconnect run",
-        ),
-        (
-            "operator endpoint redeliver 5",
-            "redeliver: this verb was removed: ",
-            "`pixconnect operator endpoint replay ID",
-        ),
-    ],
-)
-def test_a_verb_that_was_removed_is_refused_with_what_to_do_instead(words: str, said: str, instead: str) -> None:
-    done = subprocess.run([*PIXCONNECT, *words.split()], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"pixconnect: {said}")
-    assert instead in done.stderr
-
-
-def test_a_setting_that_was_removed_is_complained_of_with_what_to_do_instead(tmp_path: Path) -> None:
-    environment = {"PIXCONNECT_CELL_LOOK_S": "1", "PIXCONNECT_HOME": str(tmp_path)}
-    done = subprocess.run([*PIXCONNECT, "migrate"], capture_output=True, text=True, check=False, env=environment)
-    complaint, *_ = done.stderr.splitlines()
-    assert complaint.startswith(
-        "pixconnect: PIXCONNECT_CELL_LOOK_S: is no longer read: an installation has one database"
-    )
-
-
 def test_a_setting_that_cannot_be_is_named_in_one_line() -> None:
     done = subprocess.run([*PIXCONNECT, "run"], capture_output=True, text=True, check=False, env={"PORT": "99999"})
     assert done.returncode == 1

@@ -20,30 +20,6 @@ from pixconnect.platform.config import KINDS, NAMES, SECRETS, Settings, Settings
 from pixconnect.platform.database_config import DATABASE_URLS, is_readable_address
 
 _PREFIX = "PIXCONNECT_"
-_FIXED = "its value is fixed now; unset it"
-_REMOVED = {
-    "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
-    "PIXCONNECT_CHARGE_LIFETIME_S": "a charge can be paid for a day unless it says otherwise; unset it",
-    "PIXCONNECT_COUNTERPARTY_RETENTION_DAYS": _FIXED,
-    "PIXCONNECT_GROUP_SIZE_MAX": _FIXED,
-    "PIXCONNECT_HANDOVER_TIMEOUT_S": _FIXED,
-    "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
-    "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
-    "PIXCONNECT_LOOKUP_TOKENS_MAX": "the arrangement's rules say how many look-ups a holder has; unset it",
-    "PIXCONNECT_MESSAGE_RETENTION_DAYS": _FIXED,
-    "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,
-    "PIXCONNECT_READ_AGE_MAX_S": "nothing older than 10 seconds is read at the standby; unset it",
-    "PIXCONNECT_SANDBOX_PORT": "`pixconnect sandbox` listens on the port of PIXCONNECT_RAIL_URL; set that, and unset this",
-    "PIXCONNECT_SANDBOX_TWO_STEPS_MS": "a fault rule `two_steps:<ms>` does it; unset it",
-    "PIXCONNECT_SIGNING_KEY_PUBLISHED_DAYS": _FIXED,
-    "PIXCONNECT_SIGNING_KEY_ROTATION_DAYS": _FIXED,
-    "PIXCONNECT_TOKEN_FAILURES_MAX": _FIXED,
-    "PIXCONNECT_TOKEN_LIFETIME_S": _FIXED,
-    "PIXCONNECT_TRACES_SAMPLED_COUNT": "every request without a traceparent is traced; unset it, and sample in the collector",
-    "PIXCONNECT_WEBHOOK_IN_FLIGHT_": _FIXED,
-    "PIXCONNECT_WEBHOOK_PENDING_MAX": _FIXED,
-}
-"""Replacements of variables with these prefixes, which earlier versions read."""
 # Kubernetes sets these for a service that is called pixconnect.
 _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
 
@@ -98,10 +74,6 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
     lines: list[str] = []
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) or variable in names or _IS_ORCHESTRATORS.search(variable):
-            continue
-        removed = next((advice for name, advice in _REMOVED.items() if variable.startswith(name)), None)
-        if removed is not None:
-            lines.append(f"{variable}: is no longer read: {removed}")
             continue
         import difflib  # noqa: PLC0415  few starts need it
 

@@ -65,17 +65,6 @@ def explain(error: CycloptsError) -> str:
             return str(error)
 
 
-_REMOVED: Final = {
-    "pixconnect cell": (
-        "an installation has one database; for holders in another one, make another installation with its "
-        "own host name: `PIXCONNECT_HOME=FOLDER pixconnect run`"
-    ),
-    "pixconnect operator endpoint redeliver": "for the events of an interval use `pixconnect operator endpoint replay ID "
-    "--since TIME`",
-}
-"""Verbs of earlier versions, and their replacements."""
-
-
 def _find_near(word: str, words: Sequence[str]) -> list[str]:
     """Return the probable word; empty if only the family of a name is right, and its last part is another word."""
     family, _, last = word.rpartition(".")
@@ -85,8 +74,6 @@ def _find_near(word: str, words: Sequence[str]) -> list[str]:
 
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
-    if (advice := _REMOVED.get(f"{group} {word}")) is not None:
-        return f"{word}: this verb was removed: {advice}"
     near = difflib.get_close_matches(word, verbs, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{word}: there is no such verb; {meant}`{group} --help` lists all"

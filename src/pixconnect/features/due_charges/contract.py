@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
+import re
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api.contract.charge import Charge, ChargePayer, QrCodeQuery, answer_charge
@@ -67,7 +68,7 @@ class ChargeDatedDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Less than the amount, or than 100 %."""
 
 
-class ChargeDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChargeDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Taken off when it is paid early."""
 
     kind: DiscountKind
@@ -123,30 +124,12 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
 
 
 def _read_terms(body: CreateDueChargeRequest) -> charge_contents.DueTerms:
-    # As stored: the API's record is never equal to the stored one, with which a replay is compared.
-    fine, interest, rebate, discount = body.fine, body.interest, body.rebate, body.discount
-    return charge_contents.DueTerms(
-        due_on=_read_day("due_on", body.due_on),
-        valid_days=body.valid_days,
-        fine=fine and charge_contents.Fine(kind=fine.kind, value=fine.value),
-        interest=interest and charge_contents.Interest(kind=interest.kind, value=interest.value),
-        rebate=rebate and charge_contents.Rebate(kind=rebate.kind, value=rebate.value),
-        discount=discount
-        and charge_contents.Discount(
-            kind=discount.kind,
-            value=discount.value,
-            dated=tuple(
-                charge_contents.DatedDiscount(until=_read_day("discount.dated.until", each.until), value=each.value)
-                for each in discount.dated or ()
-            ),
-        ),
-    )
-
-
-def _read_day(field: str, text: str) -> date:
     try:
-        return date.fromisoformat(text)
-    except ValueError:
+        # As stored: the API's record is never equal to the stored one, with which a replay is compared.
+        return msgspec.convert(msgspec.to_builtins(body), charge_contents.DueTerms)
+    except msgspec.ValidationError as error:
+        # Its record was read already, so only a day can be wrong: its place is "$.due_on" or "$.discount.dated[0].until".
+        field = re.sub(r"\[\d+\]", "", str(error).rpartition("$.")[2].strip("`"))
         raise errors.BadRequest(f"{field}: there is no such date") from None
 
 

@@ -49,6 +49,9 @@ LOOKED_AT_MAX: Final = 5_000
 STALLED_S: Final = 60
 """If an event waits longer than this for its position, the sequencer does not work."""
 _ID_MAX: Final = 2**53 - 1
+_NO_LONGER_KEPT: Final = (
+    "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -148,9 +151,7 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
 
 def _check_cursor(cursor: FeedCursor, rows: Rows, end: FeedCursor) -> None:
     if cursor.position < rows.first_position:
-        raise errors.CursorExpired(
-            "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
-        )
+        raise errors.CursorExpired(_NO_LONGER_KEPT)
     if cursor > end:
         raise errors.CursorExpired(
             "cursor: leads beyond the last event, so the database was set back; begin again without a cursor"
@@ -191,9 +192,7 @@ async def _read_events(
             else len(found) == len(event_ids)
         )
         if not is_whole:
-            raise errors.CursorExpired(
-                "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
-            )
+            raise errors.CursorExpired(_NO_LONGER_KEPT)
     return found
 
 

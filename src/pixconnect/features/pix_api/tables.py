@@ -178,12 +178,11 @@ _KNOWN_UNTIL: Final[LiteralString] = """
 """
 
 
-def _redated_in(oldest: LiteralString, newest: LiteralString) -> LiteralString:
-    """Return how many more there are in a span than by our instants."""
-    return f"""
-        (select count(*) {_REDATED} and network_settled_at between {oldest} and {newest})
-        - (select count(*) {_REDATED} and settled_at between {oldest} and {newest})
-    """
+# How many more there are in a span than by our instants.
+_REDATED_IN: Final[LiteralString] = f"""
+    (select count(*) {_REDATED} and network_settled_at between $2 and $3)
+    - (select count(*) {_REDATED} and settled_at between $2 and $3)
+"""
 
 
 def _part(where: LiteralString, listed_at: LiteralString) -> LiteralString:
@@ -217,10 +216,10 @@ _LIST: Final = Source(
         {_NEWEST_FIRST} offset $4 limit $5
     """,
     page_after="",
-    count=f"select (select count(*) {_RECEIVED} and settled_at between $2 and $3) + {_redated_in('$2', '$3')}",
+    count=f"select (select count(*) {_RECEIVED} and settled_at between $2 and $3) + {_REDATED_IN}",
     total=listing_store.total_statement(
         f"""
-            select coalesce(sum(count), 0) + {_redated_in("$2", "$3")} from received_hour
+            select coalesce(sum(count), 0) + {_REDATED_IN} from received_hour
             where holder_id = $1 and hour between $4 and $5 and hour < {_KNOWN_UNTIL}
         """,
         f"select count(*) {_RECEIVED} and settled_at between edge.oldest and edge.newest",

@@ -265,7 +265,6 @@ class Members:
 
     def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
         is_required, described = self._record[name]
-        # Cached, as ``_describe``, for each of ten members of a body.
         if not isinstance(described, kind):
             raise _misread(name)
         value = self._members.get(name)
@@ -283,13 +282,6 @@ def list_members(record: type[Struct]) -> Mapping[str, tuple[bool, inspect.Type]
     """List for each member whether it is required, and its permitted values."""
     fields = cast("inspect.StructType", inspect.type_info(record)).fields
     return {field.encode_name: (field.required, _strip(field.type)) for field in fields}
-
-
-def _describe(record: Mapping[str, tuple[bool, inspect.Type]], name: str, kind: type[TypeT]) -> TypeT:
-    _, described = record[name]
-    if not isinstance(described, kind):
-        raise _misread(name)
-    return described
 
 
 def _misread(name: str) -> errors.InvariantBroken:
@@ -373,7 +365,10 @@ class Parameters:
         return self.refuse(name, _TAX_IDS[name][1])
 
     def _describe(self, name: str, kind: type[TypeT]) -> TypeT:
-        return _describe(self._record or {}, name, kind)
+        _, described = (self._record or {})[name]
+        if not isinstance(described, kind):
+            raise _misread(name)
+        return described
 
 
 def parse_day(text: str) -> date | None:

@@ -47,9 +47,8 @@ CONTENTS = ChargeTerms(
     key=KEY,
     amount_cents=1234,
     lifetime_s=0,
-    payer_name="Maria",
-    payer_tax_id="52998224725",
-    payer_address=PayerAddress(street="Rua A, 1", city="Recife", state="PE", postal_code="50000000"),
+    payer=charge_contents.Payer(name="Maria", tax_id="52998224725"),
+    address=PayerAddress(street="Rua A, 1", city="Recife", state="PE", postal_code="50000000"),
     due=ALL,
 )
 

@@ -17,13 +17,14 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
 )
 from pixconnect.kernel.flows.settlement import end_orders
+from pixconnect.kernel.rules.charge_contents import Line, Payer
 from pixconnect.kernel.rules.rail import Settled
 from support.faces import KEY, Bank, Control
 
 TXID = "openedatanother00000000000001"
 TERMS = ChargeTerms(
-    txid=TXID, key=KEY, amount_cents=1234, lifetime_s=3600, payer_name="Maria", payer_tax_id="52998224725",
-    text_for_payer="Obrigado", additional=(("pedido", "7"),),
+    txid=TXID, key=KEY, amount_cents=1234, lifetime_s=3600, payer=Payer(name="Maria", tax_id="52998224725"),
+    question="Obrigado", lines=(Line(name="pedido", value="7"),),
 )  # fmt: skip
 
 

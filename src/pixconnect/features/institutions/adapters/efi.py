@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -31,7 +31,7 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
@@ -41,9 +41,7 @@ from pixconnect.kernel.rules.tax_id import is_cpf
 
 _SENT_NAME: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _ACCOUNT_TYPES: Final = dict(CHECKING="cacc", SAVINGS="svgs")
-_SENT_WORDS: Final = dict[str, Literal["under_way", "settled", "refused"]](
-    EM_PROCESSAMENTO="under_way", REALIZADO="settled", NAO_REALIZADO="refused"
-)
+_SENT_WORDS: Final = dict[str, SentStatus](EM_PROCESSAMENTO="under_way", REALIZADO="settled", NAO_REALIZADO="refused")
 
 
 def write_payee(pix: OutgoingPix) -> dict[str, object] | None:
@@ -66,9 +64,7 @@ def _write_owner(payee: Party) -> dict[str, str]:
 
 def decode_sent(members: Mapping[str, object]) -> SentPix:
     """Read a sent Pix, from the answer to its PUT or from a query; ``Malformed`` if any of it is unreliable."""
-    status = _SENT_WORDS.get(wire.take_text(members, "status", 40))
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
+    status = wire.take_status(members, _SENT_WORDS)
     instants = wire.take_members(members, "horario")
     payee = as_members(members.get("favorecido")) or {}
     owner = wire.find_first(payee, "identificacao", "contaBanco")

@@ -6,6 +6,7 @@ the list's own member is inferred from its other lists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -33,7 +34,7 @@ CONTESTS: Final = "/v2/gn/infracoes"
 # The maximum length of a list is undocumented.
 _LIST: Final = PagedList(route="account", path=CONTESTS, member="infracoes", page_size=100, window=timedelta(days=30))
 _WORDS_MAX: Final = 2000
-_NAME_MAX: Final = 64
+_NAME: Final = re.compile("[A-Za-z0-9_-]{1,64}")
 _STATUSES: Final = dict[str, ContestWord](
     ABERTA="open", EM_DEFESA="answered", ACEITA="accepted", REJEITADA="rejected", CANCELADA_EFI="rejected"
 )
@@ -103,10 +104,6 @@ class EfiContests:
 
 def decode_contest(members: Mapping[str, object]) -> ListedContest:
     """Read a contest; ``Malformed`` if any of it is unreliable."""
-    status = _STATUSES.get(wire.take_text(members, "status", 40))
-    # An unknown word might mean that money is gone.
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
     amount_cents = wire.take_number_of_reais(members, "valor")
     if not 1 <= amount_cents <= AMOUNT_MAX_CENTS:
         raise wire.Malformed("valor is no amount that a Pix can have")
@@ -117,7 +114,7 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         name=_take_name(members),
         end_to_end_id=wire.take_end_to_end_id(members, "endToEndId"),
         amount_cents=amount_cents,
-        status=status,
+        status=wire.take_status(members, _STATUSES),
         reason="operational_flaw" if "OPERA" in reason.upper() else "fraud",
         situation=_SITUATIONS.get((wire.find_free_text(members, "tipoSituacao", 200) or "").upper(), "other"),
         words=wire.find_free_text(members, "comentario", _WORDS_MAX),
@@ -137,8 +134,6 @@ def _take_name(members: Mapping[str, object]) -> str:
     value = members.get("idInfracao")
     # Number or text: undocumented.
     text = str(value) if type(value) is int and value >= 0 else value
-    if not isinstance(text, str) or not 1 <= len(text) <= _NAME_MAX or not text.isascii() or not text.isprintable():
-        raise wire.Malformed("idInfracao is no name")
-    if not all(each.isalnum() or each in "-_" for each in text):
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
         raise wire.Malformed("idInfracao is no name")
     return text

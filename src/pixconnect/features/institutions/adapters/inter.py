@@ -37,7 +37,7 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.clock import to_day
@@ -49,17 +49,9 @@ _REASON_MAX: Final = 500
 _ACCOUNT_TYPES: Final = dict(
     CHECKING="CONTA_CORRENTE", SAVINGS="CONTA_POUPANCA", SALARY="CONTA_SALARIO", TRANSACTIONAL="CONTA_PAGAMENTO"
 )
-_Status = Literal["under_way", "settled", "refused"]
-_ENDED: Final = dict[str, _Status](
-    PAGO="settled",
-    PIX_PAGO="settled",
-    REPROVADO="refused",
-    EXPIRADO="refused",
-    CANCELADO="refused",
-    FALHA="refused",
-    CANCELADO_SEM_SALDO="refused",
-    NAO_DEBITADO="refused",
-    AGENDAMENTO_CANCELADO="refused",
+_ENDED: Final = dict[str, SentStatus](PAGO="settled", PIX_PAGO="settled") | dict[str, SentStatus].fromkeys(
+    ["REPROVADO", "EXPIRADO", "CANCELADO", "FALHA", "CANCELADO_SEM_SALDO", "NAO_DEBITADO", "AGENDAMENTO_CANCELADO"],
+    "refused",
 )
 """With any other word the Pix may still be paid: it may wait for a person's approval."""
 
@@ -109,7 +101,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
     if take_code(told) != code:
         raise wire.Malformed("codigoSolicitacao is that of another Pix")
     word = wire.take_text(told, "status", 60)
-    status: _Status = _ENDED.get(word, "under_way")
+    status: SentStatus = _ENDED.get(word, "under_way")
     has_name = status == "settled" or told.get("endToEnd") not in (None, "")
     return SentPix(
         name=name,

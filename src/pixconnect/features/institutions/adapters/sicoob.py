@@ -35,7 +35,7 @@ from pixconnect.features.institutions.rules.institution import (
     UnknownOutcome,
 )
 from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
@@ -45,8 +45,7 @@ _WORD: Final = re.compile(r"[A-Z0-9]{4}")
 _KEY_MAX: Final = 77
 _NAME_MAX: Final = 200
 _REASON_MAX: Final = 500
-_Status = Literal["under_way", "settled", "refused"]
-_ENDED: Final = dict[str, _Status](FINALIZADO="settled", REJEITADO="refused")
+_ENDED: Final = dict[str, SentStatus](FINALIZADO="settled", REJEITADO="refused")
 """With any other word, the payment may still be made."""
 NOT_DONE: Final = "NAO_REALIZADO"
 """Named and not confirmed, or ended without effect (undocumented), so it ends nothing."""
@@ -88,7 +87,7 @@ def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> Sent
     word = _fold(wire.find_text(members, "estado", 60) or "")
     if word == NOT_DONE:
         return None
-    status: _Status = _ENDED.get(word, "under_way")
+    status: SentStatus = _ENDED.get(word, "under_way")
     # A number here; elsewhere written with a point or a comma.
     amount = members.get("valor")
     amount = amount.replace(",", ".") if isinstance(amount, str) else amount

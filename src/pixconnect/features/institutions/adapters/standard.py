@@ -299,17 +299,12 @@ class StandardInstitution(ConnectedInstitution):
     ) -> CertainRefusal | UnknownOutcome:
         # Errors must redact this token too.
         reason = (calls or self._calls).describe(content)
+        violated = content.violated
         for known in refusals:
-            if (content.status, content.name) != (known.status, known.name):
-                continue
-            violated = content.violated
-            if not known.properties:
+            is_about = not known.properties or (bool(violated) and all(map(known.is_about, violated)))
+            if (content.status, content.name) == (known.status, known.name) and is_about:
                 member = violated[0] if violated else None
                 return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
-            if violated and all(known.is_about(name) for name in violated):
-                return CertainRefusal(
-                    code=content.name, reason=reason, member=violated[0], reject_code=known.reject_code
-                )
         return UnknownOutcome(reason=reason)
 
     async def _find_webhook(self, key: str) -> Webhook | None:

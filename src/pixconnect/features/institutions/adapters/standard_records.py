@@ -53,16 +53,17 @@ def write_calendar(terms: DueTerms) -> dict[str, object]:
     return dict(dataDeVencimento=terms.due_on.isoformat(), validadeAposVencimento=terms.valid_days)
 
 
-def write_value(terms: DueTerms, amount_cents: int) -> dict[str, object]:
+def write_value(terms: DueTerms | None, amount_cents: int) -> dict[str, object]:
     value = dict[str, object](original=format_reais(amount_cents))
+    if terms is None:
+        return value
     if terms.fine is not None:
         value["multa"] = _write_part(DEDUCTION_KINDS, terms.fine.kind, terms.fine.value)
     if terms.interest is not None:
         value["juros"] = _write_part(INTEREST_KINDS, terms.interest.kind, terms.interest.value)
     if terms.rebate is not None:
         value["abatimento"] = _write_part(DEDUCTION_KINDS, terms.rebate.kind, terms.rebate.value)
-    discount = terms.discount
-    if discount is not None:
+    if (discount := terms.discount) is not None:
         written = value["desconto"] = _write_part(DISCOUNT_KINDS, discount.kind, discount.value)
         if discount.dated:
             written["descontoDataFixa"] = [
@@ -188,33 +189,26 @@ _REFUNDS_MAX: Final = 1000
 def write_charge(terms: ChargeTerms) -> dict[str, object]:
     body = dict[str, object](
         calendario=write_calendar(terms.due) if terms.due else dict(expiracao=terms.lifetime_s),
-        valor=write_value(terms.due, terms.amount_cents)
-        if terms.due
-        else dict(original=format_reais(terms.amount_cents)),
+        valor=write_value(terms.due, terms.amount_cents),
         chave=terms.key,
     )
-    if terms.payer_name and terms.payer_tax_id:
-        kind = "cpf" if is_cpf(terms.payer_tax_id) else "cnpj"
-        debtor = {kind: terms.payer_tax_id, "nome": terms.payer_name}
-        if (address := terms.payer_address) is not None:
+    if (payer := terms.payer) is not None:
+        debtor = {"cpf" if is_cpf(payer.tax_id) else "cnpj": payer.tax_id, "nome": payer.name}
+        if (address := terms.address) is not None:
             named = dict(email=address.email, logradouro=address.street, cidade=address.city, uf=address.state)
             named["cep"] = address.postal_code
             debtor |= {name: text for name, text in named.items() if text is not None}
         body["devedor"] = debtor
-    if terms.text_for_payer:
-        body["solicitacaoPagador"] = terms.text_for_payer
-    if terms.additional:
-        body["infoAdicionais"] = [{"nome": name, "valor": value} for name, value in terms.additional]
+    if terms.question:
+        body["solicitacaoPagador"] = terms.question
+    if terms.lines:
+        body["infoAdicionais"] = [{"nome": line.name, "valor": line.value} for line in terms.lines]
     return body
 
 
 def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
     """Read a charge's present state at the institution; ``Malformed`` if any of it is unreliable."""
     calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
-    status = _CHARGES.get(wire.take_text(members, "status", 40))
-    # An unknown word might mean that the charge is paid, so it is not guessed.
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
     located = as_members(members.get("loc")) or {}
     location = wire.find_text(members, "location", _URL_MAX) or wire.find_text(located, "location", _URL_MAX)
     due = decode_terms(calendar, amount)
@@ -222,21 +216,20 @@ def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
         txid=wire.take_text(members, "txid", 35, form=_TXID),
         key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
         amount_cents=wire.take_reais(amount, "original"),
-        status=status,
+        status=wire.take_status(members, _CHARGES),
         created_at=wire.take_instant(calendar, "criacao"),
         lifetime_s=0 if due is not None else wire.take_count(calendar, "expiracao", _LIFETIME_MAX_S),
         due=due,
         code=next((check_code(text) for name in _CODES if (text := wire.find_text(members, name, _URL_MAX * 2))), None),
         location=None if location is None else _find_location(location.removeprefix("https://")),
         revision=wire.take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
-        paid_by=[name for row in as_list(members.get("pix")) or () if (name := _find_name(row)) is not None],
+        # Only a help for the query: the list finds Pix without a valid name here.
+        paid_by=[
+            name
+            for row in as_list(members.get("pix")) or ()
+            if isinstance(name := (as_members(row) or {}).get("endToEndId"), str) and is_end_to_end_id(name)
+        ],
     )
-
-
-def _find_name(row: object) -> str | None:
-    # Only a help for the query: the list finds Pix without a valid name here.
-    name = (as_members(row) or {}).get("endToEndId")
-    return name if isinstance(name, str) and is_end_to_end_id(name) else None
 
 
 def _find_location(text: str) -> str | None:
@@ -298,10 +291,7 @@ def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
 
 
 def decode_refund(members: Mapping[str, object]) -> ListedRefund:
-    status = _REFUNDS.get(wire.take_text(members, "status", 40))
-    # No unknown word of a return either: if it counted as refused, it would be requested again.
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
+    status = wire.take_status(members, _REFUNDS)
     instants = as_members(members.get("horario")) or {}
     settled_at = wire.find_instant(instants, "liquidacao")
     return ListedRefund(

@@ -168,13 +168,11 @@ class AccountTokens(Tokens):
         return None if token.granted is None else token.granted & set(scopes)
 
     async def _find(self) -> Token:
-        token = self._usable()
-        if token is not None:
+        if (token := self._usable()) is not None:
             return token
         async with self._one_at_a_time:
             # An earlier caller in the queue has got one for all.
-            token = self._usable()
-            if token is not None:
+            if (token := self._usable()) is not None:
                 return token
             before = self._token
             try:

@@ -27,6 +27,7 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.outgoing_text import cut_text
 
 ReadT = TypeVar("ReadT")
+WordT = TypeVar("WordT")
 
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?")
@@ -100,6 +101,14 @@ def find_free_text(members: Mapping[str, object], name: str, length_max: int) ->
 def to_storable(text: str) -> str:
     """Drop characters that PostgreSQL rejects."""
     return "".join(each for each in text if each != "\x00" and not "\ud800" <= each <= "\udfff")
+
+
+def take_status(members: Mapping[str, object], words: Mapping[str, WordT]) -> WordT:
+    """Read a status; an unknown word is never guessed: it might be money, or a refusal that is none."""
+    status = words.get(take_text(members, "status", 40))
+    if status is None:
+        raise Malformed("status is a word that we do not know")
+    return status
 
 
 def take_reais(members: Mapping[str, object], name: str, *, is_balance: bool = False) -> int:

@@ -98,12 +98,12 @@ class WooviInstitution(ConnectedInstitution):
         body = dict[str, object](
             correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
         )
-        if terms.text_for_payer:
-            body["comment"] = terms.text_for_payer
-        if terms.payer_name and terms.payer_tax_id:
-            body["customer"] = {"name": terms.payer_name, "taxID": terms.payer_tax_id}
-        if terms.additional:
-            body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
+        if terms.question:
+            body["comment"] = terms.question
+        if terms.payer is not None:
+            body["customer"] = {"name": terms.payer.name, "taxID": terms.payer.tax_id}
+        if terms.lines:
+            body["additionalInfo"] = [{"key": line.name, "value": line.value} for line in terms.lines]
         change = Call(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.

@@ -31,21 +31,18 @@ def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCha
     """Read a charge; our txid is its maker's name for it."""
     created_at = wire.take_instant(members, "createdAt")
     lifetime_s = _read_lifetime(members, created_at)
-    word = wire.take_text(members, "status", 40)
+    is_over = now >= created_at + timedelta(seconds=lifetime_s)
     # After its end a charge is only expired; the opener checks that. Before it, a person removed it.
-    words = dict[str, Literal["active", "paid", "removed_by_us"]](ACTIVE="active", COMPLETED="paid", EXPIRED="active")
-    status = words.get(word)
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
-    if word == "EXPIRED" and now < created_at + timedelta(seconds=lifetime_s):
-        status = "removed_by_us"
+    words = dict[str, Literal["active", "paid", "removed_by_us"]](
+        ACTIVE="active", COMPLETED="paid", EXPIRED="active" if is_over else "removed_by_us"
+    )
     code = wire.find_text(members, "brCode", _CODE_MAX)
     return OpenedCharge(
         txid=wire.take_text(members, "correlationID", _NAME_MAX),
         network_txid=wire.find_any_txid(members, "transactionID") or wire.find_any_txid(members, "identifier"),
         key=wire.find_text(members, "pixKey", KEY_LENGTH_MAX),
         amount_cents=wire.take_cents(members, "value"),
-        status=status,
+        status=wire.take_status(members, words),
         created_at=created_at,
         lifetime_s=lifetime_s,
         code=None if code is None else check_code(code),
@@ -118,9 +115,7 @@ def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownP
 
 
 def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
-    status = _REFUNDS.get(wire.take_text(members, "status", 40))
-    if status is None:
-        raise wire.Malformed("status is a word that we do not know")
+    status = wire.take_status(members, _REFUNDS)
     at = wire.find_instant(members, "time")
     return ListedRefund(
         id=wire.take_text(members, "correlationID", _NAME_MAX),

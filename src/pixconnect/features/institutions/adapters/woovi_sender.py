@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import structs
 
@@ -24,7 +24,13 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     UnknownOutcome,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, is_same_payee, name_payee
+from pixconnect.features.institutions.rules.rail_memory import (
+    OutgoingPix,
+    SentPix,
+    SentStatus,
+    is_same_payee,
+    name_payee,
+)
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, KeyType, Party
 from pixconnect.kernel.rules.tax_id import is_cpf
@@ -36,8 +42,7 @@ _CODE_LENGTH: Final = 4
 _ISPB_LENGTH: Final = 8
 _ACCOUNT_TYPES: Final = dict(CHECKING="CACC", SAVINGS="SVGS", SALARY="SLRY", TRANSACTIONAL="TRAN")
 _KEY_TYPES: Final = dict[str, KeyType](CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="PHONE", RANDOM="EVP", EVP="EVP")
-_Status = Literal["under_way", "settled", "refused"]
-_ENDED: Final = dict[str, _Status](CONFIRMED="settled", FAILED="refused", REJECTED="refused", DENIED="refused")
+_ENDED: Final = dict[str, SentStatus](CONFIRMED="settled", FAILED="refused", REJECTED="refused", DENIED="refused")
 """With any other word the payment may still be made: a CREATED one by an approver."""
 _REJECT_CODES: Final = dict(
     ACCOUNT_NOT_FOUND="AC03", PIX_KEY_INFO_NOT_FOUND="AC03", INVALID_PIX_KEY="CH16", ACCOUNT_TRANSACTION_BLOCKED_BY_MED="AC06"
@@ -83,7 +88,7 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         raise wire.Malformed("correlationID is that of another payment")
     moved = as_members(members.get("transaction")) or {}
     word = wire.take_text(told, "status", 60)
-    status: _Status = _ENDED.get(word, "under_way") if is_question else "under_way"
+    status: SentStatus = _ENDED.get(word, "under_way") if is_question else "under_way"
     return SentPix(
         name=name,
         # It exists: if it is missing later, a person removed it.

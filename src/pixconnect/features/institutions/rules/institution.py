@@ -20,7 +20,7 @@ from pixconnect.features.due_charges.rules.terms import are_same
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.features.institutions.rules.sweep import MalformedItem
-from pixconnect.kernel.rules.charge_contents import DayAmount, DueTerms, PayerAddress
+from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 
 
@@ -41,15 +41,12 @@ class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
 class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Reliable traits of the institution; they never change while a process runs."""
 
-    issues_codes: Literal["we", "institution", "nobody"] = "institution"
-    """Where a charge's QR code comes from: we build it from its location, the institution's answer has it, or there is none."""
     list_lag: timedelta = timedelta(minutes=1)
     """How late a payment may appear in the list of received Pix."""
     lifetime_min_s: int = 1
     lifetime_max_s: int = 2_147_483_647
     opens_due: bool = False
     """Charges with a due date, as the central bank's API has them (``cobv``)."""
-    refunds: bool = True
     repeats_refunds: bool = False
     """It documents that a second request under the same name returns no more money, regardless of its answer."""
     sends: Sequence[InitiationType] = ()
@@ -119,19 +116,10 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     refunds: Sequence[ListedRefund] = ()
 
 
-class ChargeTerms(Struct, frozen=True, kw_only=True):
+class ChargeTerms(ChargeContents, frozen=True, kw_only=True):
+    """What is to be charged, under our name for it."""
+
     txid: str
-    key: str
-    amount_cents: int
-    lifetime_s: int
-    """0 if a due date sets the end."""
-    due: DueTerms | None = None
-    payer_name: str | None = None
-    payer_tax_id: str | None = None
-    payer_address: PayerAddress | None = None
-    text_for_payer: str | None = None
-    additional: Sequence[tuple[str, str]] = ()
-    """Names and values shown to the payer."""
 
 
 class OpenedCharge(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
@@ -150,19 +150,7 @@ def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
 
 
 def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
-    payer = contents.payer
-    return ChargeTerms(
-        txid=txid,
-        key=contents.key,
-        amount_cents=contents.amount_cents,
-        lifetime_s=contents.lifetime_s,
-        due=contents.due,
-        payer_address=contents.address,
-        payer_name=None if payer is None else payer.name,
-        payer_tax_id=None if payer is None else payer.tax_id,
-        text_for_payer=contents.question,
-        additional=[(line.name, line.value) for line in contents.lines],
-    )
+    return ChargeTerms(txid=txid, **structs.asdict(contents))
 
 
 def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> CertainRefusal | None:
@@ -179,7 +167,7 @@ def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> C
 
 
 def strip_rights(caller: Caller) -> Caller:
-    return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
+    return structs.replace(caller, scopes=frozenset[str](), certificate=None)
 
 
 encode_caller = msgspec.json.Encoder().encode

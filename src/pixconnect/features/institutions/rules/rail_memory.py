@@ -32,6 +32,7 @@ from pixconnect.kernel.rules.rail import WaitsFor
 Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
 Outcome = Literal["answered", "refused", "never", "decided"]
+SentStatus = Literal["under_way", "settled", "refused"]
 _NAME_LENGTH: Final = 32
 """The central bank's API takes up to 35 letters and digits."""
 
@@ -68,7 +69,7 @@ class SentPix(Struct, frozen=True, kw_only=True):
     """The network's, once reported."""
     amount_cents: int | None
     """``None`` for one that no longer exists."""
-    status: Literal["under_way", "settled", "refused"]
+    status: SentStatus
     settled_at: datetime | None
     payee: str | None = None
     """As ``name_payee``, if reported in full."""

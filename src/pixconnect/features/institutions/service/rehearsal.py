@@ -174,7 +174,7 @@ async def _read_absent(institution: Institution, plan: RehearsalTerms) -> Walked
 async def _open(institution: Institution, plan: RehearsalTerms) -> Walked:
     answer = await institution.open_charge(plan.terms)
     yield _judge_charge("open charge", answer, "active", plan.terms.lifetime_s)
-    if isinstance(answer, OpenedCharge) and institution.traits.issues_codes == "institution":
+    if isinstance(answer, OpenedCharge):
         yield _judge("code of the charge", "there is none", is_good=answer.code is not None)
 
 
@@ -233,7 +233,7 @@ async def _list(institution: Institution, plan: RehearsalTerms) -> Walked:
 
 async def _return(institution: Institution, plan: RehearsalTerms, received: Sequence[ReceivedPix]) -> Walked:
     pix = next((each for each in received if _left_cents(each) >= _RETURNED_CENTS), None)
-    if not plan.returns or not institution.traits.refunds:
+    if not plan.returns:
         yield _not_tried("refund", "`institution allow --refunds` allows none")
         return
     if pix is None:

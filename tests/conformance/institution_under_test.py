@@ -76,13 +76,13 @@ class Steps(Struct):
             holder_id=1,
             original_end_to_end_id=None,
             amount_cents=order.amount_cents,
-            name_there=rail_memory.name_refund_at_institution(_NAMING_KEY, 1, 1, name),
+            name_there=rail_memory.name_at_institution(_NAMING_KEY, 1, "refund", 1, name),
             state="minted",
             created_at=clock.real_now(),
         )
         if isinstance(order, Order):
             payee = rail_memory.name_payee(order.credit_party, is_by_key=True)
-            there = rail_memory.name_order_at_institution(_NAMING_KEY, 1, 1, name)
+            there = rail_memory.name_at_institution(_NAMING_KEY, 1, "order", 1, name)
             state: rail_memory.State = "new" if self.names_first else "minted"
             self.of[name] = structs.replace(step, kind="order", payee=payee, name_there=there, state=state)
         else:

@@ -114,7 +114,7 @@ async def test_what_has_not_settled_is_anothers_or_may_not_be_seen_has_none(serv
 
 
 async def test_at_an_institution_it_names_the_institution_and_only_what_the_network_knows(shop: Shop) -> None:
-    pix = await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True), txid="a" * 25)
+    pix = await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**"), txid="a" * 25)
     await shop.allow()
     refund = await shop.give_back(pix)
     (row,) = await shop.live.fetch("select id from transfer")

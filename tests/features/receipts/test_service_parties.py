@@ -25,7 +25,7 @@ def certainties(party: KnownParty) -> dict[str, str]:
 
 
 async def test_each_member_of_a_payer_is_known_masked_or_unknown(shop: Shop) -> None:
-    await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True))
+    await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**"))
     (row,) = await shop.live.fetch("select id, end_to_end_id from transfer")
     found = await read(shop.context, shop.house, row["id"])
     payer = certainties(found.payer)

@@ -15,7 +15,7 @@ from msgspec import structs
 from pixconnect.features.institutions.accounts import INSTITUTIONS, explain_pause, find_named_charge, is_lost
 from pixconnect.features.institutions.rules.account import ABILITIES
 from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
+from pixconnect.features.institutions.rules.rail_memory import name_at_institution
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
 from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
@@ -203,7 +203,7 @@ class InstitutionAccounts(Accounts):
         keys = await return_store.read_keys(connection, sorted({account_id for _, account_id in over}))
         first_ids = await holder_store.find_first(connection, {new.holder_id for new, _ in over})
         names = {
-            name_refund_at_institution(keys[account_id], account_id, first_ids[new.holder_id], new.external_id): new
+            name_at_institution(keys[account_id], account_id, "refund", first_ids[new.holder_id], new.external_id): new
             for new, account_id in over
         }
         found = await return_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
@@ -212,7 +212,7 @@ class InstitutionAccounts(Accounts):
     async def find_forgotten_by_external_id(self, context: Context, caller: Caller, external_id: str) -> Refund | None:
         first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
         for account_id, naming_key in (await return_store.read_keys_of_holders(context.pool, family)).items():
-            name = name_refund_at_institution(naming_key, account_id, first_id, external_id)
+            name = name_at_institution(naming_key, account_id, "refund", first_id, external_id)
             made = (await return_store.find_made(context.pool, [name], family)).get(name)
             if made is not None:
                 return structs.replace(made, external_id=external_id)

@@ -144,6 +144,8 @@ class Table(Columns[Record]):
         self._from: LiteralString = f"select {self.select} from {name}"
         self._returning: LiteralString = f"returning {self.select}"
         self._insert: LiteralString = f"insert into {name} ({self.names}) values ({self.parameters})"
+        changed = ", ".join([f"{column} = excluded.{column}" for column in types if column not in key])
+        self._put: LiteralString = f"{self._insert} on conflict ({', '.join(key)}) do update set {changed}"
         self.read = _constructor(record, {*types, *joined}, read or {})
 
     def read_found(self, row: asyncpg.Record | None) -> Record | None:
@@ -156,8 +158,14 @@ class Table(Columns[Record]):
     async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
         return [self.read(row) for row in await connection.fetch(f"{self._from} {which}", *arguments)]
 
-    async def insert(self, connection: Connection | Pool, record: Record) -> None:
-        await connection.execute(self._insert, *self.values(record))
+    async def insert(self, connection: Connection | Pool, record: Record, otherwise: LiteralString = "") -> None:
+        """Insert a row; ``otherwise`` is the statement from ``on conflict`` on."""
+        statement: LiteralString = f"{self._insert} {otherwise}" if otherwise else self._insert
+        await connection.execute(statement, *self.values(record))
+
+    async def put(self, connection: Connection | Pool, record: Record) -> None:
+        """Insert a row, or replace the one of its key."""
+        await connection.execute(self._put, *self.values(record))
 
     async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
         """Update one row and return its record; ``how`` is the statement from ``set`` on."""

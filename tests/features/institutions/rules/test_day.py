@@ -7,23 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.features.institutions.rules.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.day import (
+    DayBalances,
+    DayCases,
+    DaySums,
+    ItemGroup,
+    JudgedDay,
+    judge_days,
+    sum_groups,
+)
 
 DAY = date(2026, 11, 2)
 NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 
-def an_item(cents: int, kind: str = "pix", item_id: str = "N1") -> InstitutionItem:
+def a_group(cents: int, kind: str = "pix", *, is_return: bool = False) -> ItemGroup:
     direction: Any = "IN" if cents > 0 else "OUT"
-    fields: Any = dict(kind=kind)
-    return InstitutionItem(
-        item_id=item_id, day=DAY, settled_at=None, direction=direction, amount_cents=abs(cents), **fields
+    return ItemGroup(
+        day=DAY, direction=direction, kind=kind, is_return=is_return, amount_cents=abs(cents), items_count=1
     )
 
 
 def sums_of(cents: int) -> DaySums:
-    return sum_items([an_item(cents)], ()) if cents else sum_items((), ())
+    return sum_groups([a_group(cents)] if cents else [])
 
 
 def judge(
@@ -119,11 +125,11 @@ def test_a_late_item_opens_the_day_again() -> None:
 
 
 def test_what_a_day_moved_has_four_parts() -> None:
-    items = [
-        an_item(1000, item_id="1"), an_item(-50, "fee", "2"), an_item(20, "fee", "3"), an_item(-300, "refund", "4"),
-        an_item(-70, "other", "5"), an_item(-200, "pix", "6"), an_item(40, "wire", "7"), an_item(5, "refund", "8"),
+    groups = [
+        a_group(1000), a_group(-50, "fee"), a_group(20, "fee"), a_group(-300, "refund"),
+        a_group(-70, "other", is_return=True), a_group(-200), a_group(40, "wire"), a_group(5, "refund"),
     ]  # fmt: skip
-    found = sum_items(items, {"5"})
+    found = sum_groups(groups)
     assert found == DaySums(
         gross_cents=1000, fees_cents=30, returns_cents=370, others_cents=-155, net_cents=445, items_count=8
     )
@@ -140,7 +146,6 @@ def test_what_a_day_moved_has_four_parts() -> None:
     )
 )
 def test_the_parts_of_a_day_are_the_whole(drawn: list[tuple[int, str, bool]]) -> None:
-    items = [an_item(cents, kind, str(number)) for number, (cents, kind, _) in enumerate(drawn)]
-    found = sum_items(items, {str(number) for number, (_, _, is_return) in enumerate(drawn) if is_return})
+    found = sum_groups([a_group(cents, kind, is_return=is_return) for cents, kind, is_return in drawn])
     assert found.gross_cents - found.fees_cents - found.returns_cents + found.others_cents == found.net_cents
     assert found.net_cents == sum(cents for cents, _, _ in drawn)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_order_at_institution
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_at_institution
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
@@ -44,7 +44,7 @@ async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentP
 async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
     """Orders that only the institution has: of the house, or of one of its family."""
     keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
-    name = name_order_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
+    name = name_at_institution(keys[shop.account.id], shop.account.id, "order", shop.house.holder_id, external_id)
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
     order = OutgoingPix(name=name, amount_cents=amount_cents, payer_key=None, payee=payee, is_by_key=True)
     sent = await shop.there.send(order)

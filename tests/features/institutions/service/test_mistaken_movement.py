@@ -18,7 +18,7 @@ from pixconnect.features.institutions.rules.institution import (
     ListedRefund,
     ReceivedPix,
 )
-from pixconnect.features.institutions.rules.rail_memory import SentReturn, name_refund_at_institution
+from pixconnect.features.institutions.rules.rail_memory import SentReturn, name_at_institution
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.returns import EVERY, follow_sent_returns
@@ -165,7 +165,7 @@ async def test_of_two_refunds_alike_one_is_the_item_and_each_item_is_counted_onc
 async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
     pix = await receive(shop)
     keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
-    name = name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, "r1")
+    name = name_at_institution(keys[shop.account.id], shop.account.id, "refund", shop.house.holder_id, "r1")
     # The database was restored to before it: only the institution has it, and its statement is read first.
     await shop.there.refund(pix.end_to_end_id, name, 300)
     listed = shop.there.refunds[pix.end_to_end_id, name]

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ListedRefund, ReceivedPix
-from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
+from pixconnect.features.institutions.rules.rail_memory import name_at_institution
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.refund import record_returns
@@ -412,7 +412,7 @@ def test_its_external_ids_are_kept_for_it(external_id: str, shop: Shop) -> None:
 async def name_ours(shop: Shop, external_id: str) -> str:
     """The institution's name of a request, computed from the account's key."""
     keys = await return_store.read_keys(shop.context.pool, [shop.account.id])
-    return name_refund_at_institution(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
+    return name_at_institution(keys[shop.account.id], shop.account.id, "refund", shop.house.holder_id, external_id)
 
 
 async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:

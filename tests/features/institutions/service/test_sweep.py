@@ -106,7 +106,7 @@ async def test_whose_a_payment_is(shop: Shop) -> None:
 
 async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> None:
     shop.pay(1)
-    await shop.receive(2, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
+    await shop.receive(2, payer=KnownPayer(name="Ana", tax_id="***982247**", ispb="12345678"))
     rows = await shop.live.fetch("select counterparty::jsonb as party from transfer order by amount_cents")
     assert '"tax_id": "00000000000"' in rows[0]["party"]
     assert '"name": "-"' in rows[0]["party"]
@@ -324,7 +324,7 @@ async def list_completions(shop: Shop) -> list[str]:
 
 
 async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -> None:
-    masked = KnownPayer(tax_id="***982247**", is_masked=True, ispb="12345678")
+    masked = KnownPayer(tax_id="***982247**", ispb="12345678")
     pix = shop.pay(700, payer=masked)
     for payer in (masked, KnownPayer()):
         shop.there.received[0] = structs.replace(pix, payer=payer)
@@ -369,13 +369,13 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
 @pytest.mark.parametrize(
     "other",
     [
-        KnownPayer(name="Ana", tax_id="***000000**", is_masked=True),
+        KnownPayer(name="Ana", tax_id="***000000**"),
         KnownPayer(name="Bia", tax_id="52998224725"),
         KnownPayer(ispb="87654321", branch="0001"),
     ],
 )
 async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing(shop: Shop, other: KnownPayer) -> None:
-    pix = await shop.receive(700, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
+    pix = await shop.receive(700, payer=KnownPayer(name="Ana", tax_id="***982247**", ispb="12345678"))
     before = await shop.live.fetch("select counterparty from transfer")
     shop.there.received[0] = structs.replace(pix, payer=other)
     for _ in range(2):

@@ -142,7 +142,7 @@ async def _reseal_accounts(context: Operator, broken: list[str]) -> int:
         for callback in await webhook_store.lock_all(connection):
             sealed = _again(context.secret_box, callback.secret_sealed, callback_seal(callback.institution_id), broken)
             if sealed is not None:
-                await webhook_store.write(connection, structs.replace(callback, secret_sealed=sealed))
+                await webhook_store.CALLBACK.put(connection, structs.replace(callback, secret_sealed=sealed))
     return count
 
 

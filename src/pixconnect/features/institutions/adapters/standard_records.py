@@ -311,11 +311,9 @@ def read_payer(members: Mapping[str, object]) -> KnownPayer:
     if told is None:
         return KnownPayer()
     account = as_members(told.get("contaBanco")) or {}
-    tax_id = wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18)
     ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(told, "codigoBanco", 8)
     return KnownPayer(
         name=wire.find_free_text(told, "nome", _NAME_MAX),
-        tax_id=tax_id,
-        is_masked="*" in (tax_id or ""),
+        tax_id=wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18),
         ispb=wire.check_ispb(ispb),
     )

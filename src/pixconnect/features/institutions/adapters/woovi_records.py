@@ -103,11 +103,9 @@ def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownP
     """Read the payer: the account's holder, or, if missing, the charge's registered customer."""
     holder = as_members(side.get("holder")) or named
     account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
-    tax_id = wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
     return KnownPayer(
         name=wire.find_free_text(holder, "name", _NAME_MAX),
-        tax_id=tax_id,
-        is_masked="*" in (tax_id or ""),
+        tax_id=wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18),
         ispb=wire.check_ispb(wire.find_free_text(psp, "id", 8)),
         branch=wire.find_free_text(account, "branch", 10),
         account_number=wire.find_free_text(account, "account", 30),

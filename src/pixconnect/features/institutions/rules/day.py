@@ -126,23 +126,6 @@ def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
     )
 
 
-def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
-    """Add up the items of one day; ``return_ids`` are those matched to our refunds."""
-    return sum_groups(
-        [
-            ItemGroup(
-                day=item.day,
-                direction=item.direction,
-                kind=item.kind,
-                is_return=item.item_id in return_ids,
-                amount_cents=item.amount_cents,
-                items_count=1,
-            )
-            for item in items
-        ]
-    )
-
-
 def is_over(day: date, now: datetime) -> bool:
     return to_day(now) > day
 
@@ -154,7 +137,7 @@ def judge_days(
     days = sorted(told, key=lambda balances: balances.day)
     forward = _carry(days, sums)
     proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
-    empty = sum_items((), ())
+    empty = sum_groups(())
     judged = [
         JudgedDay(
             day=balances.day,

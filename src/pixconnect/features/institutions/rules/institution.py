@@ -78,8 +78,7 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     tax_id: str | None = None
-    """As sent: in full, or with asterisks if ``is_masked``."""
-    is_masked: bool = False
+    """As sent: in full, or masked with asterisks."""
     ispb: str | None = None
     branch: str | None = None
     account_number: str | None = None

@@ -369,12 +369,8 @@ def find_claimed(
         for line in by_name[name]
         if line.key[0] != "movement"
         and (fits(item, line) or item.parts is not None)
-        and (item.day == line.day or not _is_its_pix(alike[line.key], line))
+        and (item.day == line.day or alike[line.key].kind not in PIX or alike[line.key].day != line.day)
     }
-
-
-def _is_its_pix(item: InstitutionItem, line: BookLine) -> bool:
-    return item.kind in PIX and item.day == line.day
 
 
 def are_near(item: InstitutionItem, line: BookLine) -> bool:

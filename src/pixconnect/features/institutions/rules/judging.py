@@ -131,11 +131,14 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     for number in doubtful:
         outcomes[number] = "perhaps_text" if outcomes[number] == "new" else outcomes[number]
     are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
+    known_ids, named = {item.item_id for item in evidence.known}, zip(lines, matches, outcomes, strict=True)
+    # New lines under the id of another recorded line.
+    taken = [line for line, match, one in named if one == "new" and match is None and line.item_id in known_ids]
     return Judgement(
         lines=(*_name_lines(lines, matches, outcomes, evidence), *others),
         replaced_from=min(replaced, default=None),
         same_ids_count=are_same.count(True),
-        other_ids_count=are_same.count(False) + len(reused) + _count_taken(lines, matches, outcomes, evidence.known),
+        other_ids_count=are_same.count(False) + len(reused) + len(taken),
     )
 
 
@@ -180,7 +183,12 @@ def _decide(
     balances = structs.replace(evidence, nets=nets)
 
     def choose(numbers: Sequence[int]) -> dict[int, bool]:
-        doubts = [_make_doubt(*judged[number]) for number in numbers]
+        doubts = [
+            Doubt(
+                day=item.day, signed_cents=item.signed_cents, alike=(_key(item), one), is_contrary=one == "contradicts"
+            )
+            for item, one in (judged[number] for number in numbers)
+        ]
         return {numbers[place]: counts for place, counts in decide(doubts, balances).items()}
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
@@ -191,11 +199,6 @@ def _decide(
         # A balance from its own file closes no gap: another line is missing.
         decided = choose([number for number in numbers if number not in never])
     return decided
-
-
-def _make_doubt(item: InstitutionItem, outcome: Outcome) -> Doubt:
-    is_contrary = outcome == "contradicts"
-    return Doubt(day=item.day, signed_cents=item.signed_cents, alike=(_key(item), outcome), is_contrary=is_contrary)
 
 
 def judge_listed(
@@ -227,21 +230,8 @@ def judge_listed(
 
 def _key(item: InstitutionItem) -> Hashable:
     """Return the common key of equal lines of one day."""
-    text = " ".join(item.text.split()).casefold()
-    return (
-        item.day,
-        item.direction,
-        item.amount_cents,
-        text,
-        (item.counterparty or "").casefold(),
-        item.return_id,
-        item.end_to_end_id,
-    )
-
-
-def _key_of_network(item: InstitutionItem) -> Hashable | None:
-    """Return the line's network name, which is its identity regardless of its day and text."""
-    return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
+    text, party = " ".join(item.text.split()).casefold(), (item.counterparty or "").casefold()
+    return item.day, item.direction, item.amount_cents, text, party, item.return_id, item.end_to_end_id
 
 
 def _match(
@@ -254,7 +244,8 @@ def _match(
     keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
         lambda item: (item.item_id, _key(item)),
         _key,
-        _key_of_network,
+        # Its network name is a line's identity, regardless of its day and text.
+        lambda item: (item.names, item.direction, item.amount_cents, item.kind) if item.names else None,
     )
     for key_of in keys if free else ():
         groups = defaultdict[Hashable, deque[RecordedItem]](deque)
@@ -282,17 +273,6 @@ def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:
 
 def _is_set_aside(item: RecordedItem) -> bool:
     return item.waits in SET_ASIDE
-
-
-def _count_taken(
-    lines: Sequence[InstitutionItem],
-    matches: Sequence[RecordedItem | None],
-    outcomes: Sequence[Outcome],
-    known: Iterable[RecordedItem],
-) -> int:
-    """Count how many new lines have the id of another recorded line."""
-    taken, judged = {item.item_id for item in known}, zip(lines, matches, outcomes, strict=True)
-    return sum(line.item_id in taken and match is None and outcome == "new" for line, match, outcome in judged)
 
 
 def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:

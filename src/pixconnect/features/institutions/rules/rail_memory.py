@@ -170,8 +170,8 @@ class RailMemory(Protocol):
         ...
 
 
-def name_refund_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """Return the name of a refund at the institution: the same for the same request, even after a loss of data here.
+def name_at_institution(naming_key: bytes, institution_id: int, kind: Kind, holder_id: int, external_id: str) -> str:
+    """Return the name of a request at the institution: the same for the same request, even after a loss of data here.
 
     Institutions keep these names, so this never changes.
 
@@ -182,23 +182,10 @@ def name_refund_at_institution(naming_key: bytes, institution_id: int, holder_id
         external_id: The request's, or else our ``return_id``.
 
     Example:
-        >>> name_refund_at_institution(b"key", 1, 2, "order-77")
-        'c1c3a889216bbd6a02c98b5ddad4e0d3'
+        >>> [name_at_institution(b"key", 1, kind, 2, "order-77") for kind in ("refund", "order")]
+        ['c1c3a889216bbd6a02c98b5ddad4e0d3', '34c6ee378432224104a8e8b0d45d767b']
     """
-    return _name_at_institution(naming_key, f"{institution_id}|refund|{holder_id}|{external_id}")
-
-
-def name_order_at_institution(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """Return the name of a sent order, as ``name_refund_at_institution``; it never changes either.
-
-    Example:
-        >>> name_order_at_institution(b"key", 1, 2, "order-77")
-        '34c6ee378432224104a8e8b0d45d767b'
-    """
-    return _name_at_institution(naming_key, f"{institution_id}|order|{holder_id}|{external_id}")
-
-
-def _name_at_institution(naming_key: bytes, text: str) -> str:
+    text = f"{institution_id}|{kind}|{holder_id}|{external_id}"
     return hmac.new(naming_key, text.encode(), hashlib.sha256).hexdigest()[:_NAME_LENGTH]
 
 

@@ -42,6 +42,8 @@ _PATTERNS: Final = (
     re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
 )
 """People's identifiers, anywhere."""
+_KEY: Final = re.compile(r"key\d+@pix\.example")
+"""As ``redact_key`` makes them."""
 _SEARCHED_MIN: Final = 8
 """Shorter ones are replaced only as a whole text: they could be a part of anything."""
 
@@ -166,7 +168,7 @@ class Redaction:
             if len(known) >= _SEARCHED_MIN:
                 text = text.replace(known, other)
         for pattern in _PATTERNS:
-            text = pattern.sub(lambda found: found[0] if _is_key(found[0]) else mask(found[0]), text)
+            text = pattern.sub(lambda found: found[0] if _KEY.fullmatch(found[0]) else mask(found[0]), text)
         return text
 
     def _read(self, content: bytes, *, is_refusal: bool = False) -> tuple[Literal["json", "none", "other"], object]:
@@ -174,8 +176,9 @@ class Redaction:
         if value is None:
             return "other" if content.strip() else "none", None
         redacted = self.redact(value)
-        named = _find_problem(value) if is_refusal else None
-        if named is not None:
+        named = _as_members(value).get("nome") if is_refusal else None
+        # A refusal's name contains no personal data.
+        if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named):
             redacted = {**cast("dict[str, object]", redacted), "nome": named}
         return "json", redacted
 
@@ -192,12 +195,6 @@ def _decode(content: bytes) -> object:
         return msgspec.json.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-def _find_problem(value: object) -> str | None:
-    """Find a refusal's name, which contains no personal data."""
-    named = cast("dict[str, object]", value).get("nome") if isinstance(value, dict) else None
-    return named if isinstance(named, str) and re.fullmatch("[A-Za-z_]+", named) else None
 
 
 def _list_names(value: object, name: str = "") -> Iterator[str]:
@@ -231,10 +228,6 @@ def mask(text: str) -> str:
         ('xxxxx 000.000-0', '***.000')
     """
     return "".join("0" if each.isdigit() else "x" if each.isalpha() else each for each in text)
-
-
-def _is_key(text: str) -> bool:
-    return re.fullmatch(r"key\d+@pix\.example", text) is not None
 
 
 _OPERATIONS: Final = (

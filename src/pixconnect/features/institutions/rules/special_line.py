@@ -119,7 +119,8 @@ def join_reversals(
     for cents, back in reversals.items():
         free = [order for order in failed[cents] if order.key in debited]
         alone = [order for order in failed[cents] if order.key not in debited]
-        debits = [item for item in items if _may_be_debit(item, cents)]
+        out = [item for item in items if item.direction == "OUT" and item.amount_cents == cents]
+        debits = [item for item in out if not item.names and item.kind not in NO_PIX]
         if len(alone) == len(debits) == 1 and are_near(debits[0], alone[0]) and debits[0].day <= back[-1].day:
             joins.append(ItemJoin(item_id=debits[0].item_id, key=alone[0].key, by="amount"))
             free.append(alone[0])
@@ -153,11 +154,6 @@ def may_give_back(
         return False
     days = (order.day + timedelta(days=number) for number in range((item.day - order.day).days + 1))
     return order.state == "open" or (order.key not in debited and any(day not in whole for day in days))
-
-
-def _may_be_debit(item: InstitutionItem, cents: int) -> bool:
-    is_nameless = item.direction == "OUT" and not item.names and item.kind not in NO_PIX
-    return is_nameless and item.amount_cents == cents
 
 
 def is_own_investment(item: InstitutionItem) -> bool:

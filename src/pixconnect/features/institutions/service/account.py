@@ -21,7 +21,6 @@ from pixconnect.features.institutions.rules.account import (
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
 from pixconnect.features.institutions.service.open_accounts import (
-    KnownAccount,
     OpenInstitution,
     explain_to_operator,
     list_ending,
@@ -120,8 +119,7 @@ async def add_account(
             )
         number = await account_store.next_id(connection)
         account = structs.replace(account, id=number, opened_at=opened_at, opening_cents=cents)
-        described = KnownAccount(account=account, client=said.receiving)
-        await refuse_same_account(connection, context.secret_box, described, read_file)
+        await refuse_same_account(connection, context.secret_box, account, said.receiving, read_file)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
         if not await account_store.insert(connection, account, sealed):
             raise errors.BadRequest(f"name: there is an account {name}")
@@ -206,8 +204,7 @@ async def rotate_account(
                 )
         changed = {field: getattr(said, field) for field in _CHANGING}
         after = structs.replace(before, revision=before.revision + 1, **changed)
-        described = KnownAccount(account=after, client=said.receiving)
-        await refuse_same_account(connection, context.secret_box, described, read_file)
+        await refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
         sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
         await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 import structlog
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
 from pixconnect.features.institutions.rules.account import (
@@ -38,7 +38,7 @@ from pixconnect.features.institutions.rules.institution import (
     SendAnswer,
     Sender,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
@@ -58,13 +58,6 @@ OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Credential).decode
 _log = structlog.get_logger(__name__)
-
-
-class KnownAccount(Struct, frozen=True, kw_only=True):
-    """An open account with its receiving credential: together they identify it."""
-
-    account: InstitutionAccount
-    client: Credential
 
 
 def seal_credentials(
@@ -136,29 +129,28 @@ def read_no_file(path: str) -> str:
     raise errors.BadRequest(f"{path}: cannot be read")
 
 
-def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> str | None:
+def _find_shared(
+    account: InstitutionAccount,
+    client: Credential,
+    other: InstitutionAccount,
+    others: Credential,
+    read_file: ReadFile,
+) -> str | None:
     """As ``find_shared_member``, for secrets stored anywhere.
 
     Raises:
         BadRequest: The comparison needs a file that cannot be read.
     """
-    shared = find_shared_member(one.account, one.client, other.account, other.client)
+    shared = find_shared_member(account, client, other, others)
     # A client_id identifies the client, regardless of its secret.
-    if (
-        shared
-        or one.client.client_id
-        or other.client.client_id
-        or not are_at_one_institution(one.account, other.account)
-    ):
+    if shared or client.client_id or others.client_id or not are_at_one_institution(account, other):
         return shared
     try:
-        clients = _with_secret(one.client, read_file), _with_secret(other.client, read_file)
+        client, others = _with_secret(client, read_file), _with_secret(others, read_file)
     except errors.BadRequest as error:
-        raise errors.BadRequest(
-            f"client_secret_file: it is unknown whether {one.account.name} and {other.account.name} are one "
-            f"account: {error.message}"
-        ) from None
-    return find_shared_member(one.account, clients[0], other.account, clients[1])
+        rule = f"it is unknown whether {account.name} and {other.name} are one account"
+        raise errors.BadRequest(f"client_secret_file: {rule}: {error.message}") from None
+    return find_shared_member(account, client, other, others)
 
 
 def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
@@ -167,18 +159,19 @@ def _with_secret(client: Credential, read_file: ReadFile) -> Credential:
     return structs.replace(client, client_secret=read_file(client.client_secret_file).strip(), client_secret_file="")
 
 
-async def refuse_same_account(connection: Connection, box: SecretBox, one: KnownAccount, read_file: ReadFile) -> None:
+async def refuse_same_account(
+    connection: Connection, box: SecretBox, account: InstitutionAccount, client: Credential, read_file: ReadFile
+) -> None:
     """Refuse an account that equals an open one here, by key, number or client.
 
     Two accounts here that are one at the institution would count its money twice.
     """
-    for account in await account_store.list_all(connection):
-        if account.state == "closed" or account.id == one.account.id:
+    for other in await account_store.list_all(connection):
+        if other.state == "closed" or other.id == account.id:
             continue
-        other = KnownAccount(account=account, client=await _read_known(connection, box, account))
-        shared = find_shared(one, other, read_file)
-        if shared is not None:
-            raise errors.BadRequest(f"{shared} is on the account {account.name}: a bank account is added once")
+        others = await _read_known(connection, box, other)
+        if (shared := _find_shared(account, client, other, others, read_file)) is not None:
+            raise errors.BadRequest(f"{shared} is on the account {other.name}: a bank account is added once")
 
 
 async def _read_known(connection: Connection, box: SecretBox, account: InstitutionAccount) -> Credential:
@@ -241,15 +234,11 @@ def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> li
     ]
 
 
-class NoSender:
+class NoSender(Sender):
     """For an account whose sending credential this process cannot open: no other sender replaces it."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
-
-    @property
-    def sent_returns(self) -> SentReturns | None:
-        return None
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         return NotSent(reason=self._reason)

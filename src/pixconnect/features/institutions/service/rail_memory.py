@@ -12,9 +12,8 @@ from pixconnect.features.institutions.rules.institution import OpenAccount
 from pixconnect.features.institutions.rules.rail_memory import (
     MemoryUnavailable,
     RailStep,
-    name_order_at_institution,
+    name_at_institution,
     name_payee,
-    name_refund_at_institution,
 )
 from pixconnect.features.institutions.tables import rail_step as step_store
 from pixconnect.features.institutions.tables.rail_step import OrderNaming
@@ -90,25 +89,20 @@ class StoredRailMemory:
         now = self._clock.real_now()
         # We choose its name, so it has one at once; if a first step returns another, it waits for that.
         named = "new" if self._names_first and order.kind == "order" else "minted"
-        name = name_order_at_institution if order.kind == "order" else name_refund_at_institution
+        account_id, holder_id, by_key = self._institution_id, order.named_holder_id, order.initiation_type != "MANUAL"
+        payee = None if order.counterparty is None else _decode_party(order.counterparty)
         return RailStep(
             order_name=order.order_name,
-            institution_id=self._institution_id,
+            institution_id=account_id,
             kind=order.kind,
             holder_id=order.holder_id,
             original_end_to_end_id=order.original_end_to_end_id,
             amount_cents=order.amount_cents,
-            payee=_name_payee(order),
-            name_there=name(order.naming_key, self._institution_id, order.named_holder_id, order.external_id),
+            payee=None if payee is None else name_payee(payee, is_by_key=by_key),
+            name_there=name_at_institution(order.naming_key, account_id, order.kind, holder_id, order.external_id),
             # Possibly lost calls are queried, and never repeated.
             state="calling" if order.outlived_loss else named,
             called_at=now if order.outlived_loss else None,
             created_at=now,
             only_asked=order.outlived_loss,
         )
-
-
-def _name_payee(order: OrderNaming) -> str | None:
-    if order.counterparty is None:
-        return None
-    return name_payee(_decode_party(order.counterparty), is_by_key=order.initiation_type != "MANUAL")

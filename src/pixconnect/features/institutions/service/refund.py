@@ -25,7 +25,7 @@ from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ListedRefund, ReceivedPix
 from pixconnect.features.institutions.rules.joining import ReversedMovement, make_movement_id
-from pixconnect.features.institutions.rules.rail_memory import name_refund_at_institution
+from pixconnect.features.institutions.rules.rail_memory import name_at_institution
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -330,9 +330,10 @@ def _is_ours(
 ) -> bool:
     """Whether it was requested here, though its call may not be recorded yet."""
     account_id = errors.require(original.institution_id, "it lies on an account")
+    key = naming_keys[account_id]
     return returned.report.asked_as in {
-        name_refund_at_institution(
-            naming_keys[account_id], account_id, first_ids[refund.holder_id], refund.external_id or refund.return_id
+        name_at_institution(
+            key, account_id, "refund", first_ids[refund.holder_id], refund.external_id or refund.return_id
         )
         for refund in refunds
         if refund.made_by == "service" and refund.flow == "OUT"

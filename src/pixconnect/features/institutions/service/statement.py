@@ -44,6 +44,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
+from pixconnect.features.institutions.tables.statement_file import FILE
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
@@ -183,7 +184,7 @@ async def _record_file(
         other_ids_count=sum(judgement.other_ids_count for _, judgement in parts),
         recorded_at=now,
     )
-    await reserved_store.insert_file(connection, read)
+    await FILE.insert(connection, read, "on conflict do nothing")
     return recorded
 
 

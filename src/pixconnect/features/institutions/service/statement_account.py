@@ -144,7 +144,8 @@ async def confirm(
         confirmed_at=context.clock.now(),
         confirmed_by=context.operator,
     )
-    await file_store.insert_source(connection, source)
+    # The first confirmation stands.
+    await file_store.SOURCE.insert(connection, source, "on conflict do nothing")
 
 
 def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:

@@ -260,9 +260,8 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
         for day, asked in wanted if is_confirmed else wanted[:1]:
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
-                await statement_file_store.write(
-                    context.pool, DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
-                )
+                requested = DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
+                await statement_file_store.write(context.pool, requested)
             elif asked.ended_at is None and is_confirmed:
                 content = await files.fetch_day_file(asked.name)
                 count += content is not None and await _read(context, account, asked, content)

@@ -147,7 +147,7 @@ async def set_webhooks(
             check_address(address, account)
             for key, url in kept.items():
                 one = KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
-                await webhook_store.keep(connection, one)
+                await webhook_store.KEPT.put(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
         # Called after the commit: if killed at any call, we know both the registered secret and the replaced address.
@@ -282,7 +282,7 @@ async def _make_secret(context: Operator, connection: Connection, account: Insti
         secret_sealed=context.secret_box.seal(secret.encode(), callback_seal(account.id)),
         made_at=context.clock.real_now(),
     )
-    await webhook_store.write(connection, callback)
+    await webhook_store.CALLBACK.put(connection, callback)
     return _address(context, account, secret)
 
 

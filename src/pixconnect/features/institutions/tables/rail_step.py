@@ -107,14 +107,9 @@ async def find_loss(pool: Pool, since: datetime) -> datetime | None:
     return await pool.fetchval(_FIND_LOSS, since)
 
 
-_INSERT: Final[LiteralString] = (
-    f"insert into rail_step ({STEP.names}) values ({STEP.parameters}) on conflict do nothing"
-)
-
-
 async def insert(connection: Connection | Pool, step: RailStep) -> None:
     """Insert a new row; an existing one stays."""
-    await connection.execute(_INSERT, *STEP.values(step))
+    await STEP.insert(connection, step, "on conflict do nothing")
 
 
 # One statement with the fence in it, which locks the account's slot before the row. A worker that resumes after losing its slot

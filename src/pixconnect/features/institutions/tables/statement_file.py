@@ -31,14 +31,6 @@ FILE: Final = Table(
     key=("institution_id", "digest"),
 )
 
-_INSERT_FILE: Final[LiteralString] = f"""
-    insert into institution_file ({FILE.names}) values ({FILE.parameters}) on conflict do nothing
-"""
-
-
-async def insert_file(connection: Connection, file: RecordedFile) -> None:
-    await connection.execute(_INSERT_FILE, *FILE.values(file))
-
 
 async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
     """List the last files that cover a day, newest first."""
@@ -75,20 +67,11 @@ SOURCE: Final = Table(
     },
 )
 
-_INSERT_SOURCE: Final[LiteralString] = f"""
-    insert into institution_source ({SOURCE.names}) values ({SOURCE.parameters}) on conflict do nothing
-"""
-
 
 async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
     """List the formats of files whose first file an operator has confirmed, oldest first."""
     which: LiteralString = "where institution_id = $1 order by confirmed_at, format, is_own"
     return await SOURCE.find_all(connection, which, institution_id)
-
-
-async def insert_source(connection: Connection, source: FileSource) -> None:
-    """Record that a form of file is confirmed; the first confirmation stands."""
-    await connection.execute(_INSERT_SOURCE, *SOURCE.values(source))
 
 
 _ARE_IDS_STABLE: Final[LiteralString] = """
@@ -192,15 +175,8 @@ async def find_unconfirmed(connection: Connection, institution_id: int) -> datet
     return await connection.fetchval(_FIND_UNCONFIRMED, institution_id)
 
 
-_WRITE: Final[LiteralString] = f"""
-    insert into institution_day_file ({ASKED.names}) values ({ASKED.parameters})
-    on conflict (institution_id, day) do update set
-        name = excluded.name, asked_at = excluded.asked_at, ended_at = excluded.ended_at, failure = excluded.failure
-"""
-
-
 async def write(pool: Pool, asked: DayFile) -> None:
-    await pool.execute(_WRITE, *ASKED.values(asked))
+    await ASKED.put(pool, asked)
 
 
 # Book transfers and reversed movements are on no institution's statement. A refund is where its original is.

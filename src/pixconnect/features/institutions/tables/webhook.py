@@ -54,31 +54,8 @@ async def lock_all(connection: Connection) -> list[CallbackSecret]:
     return await CALLBACK.find_all(connection, "order by institution_id for no key update")
 
 
-_WRITE: Final[LiteralString] = f"""
-    insert into institution_callback ({CALLBACK.names}) values ({CALLBACK.parameters})
-    on conflict (institution_id) do update set
-        digest = excluded.digest, secret_sealed = excluded.secret_sealed, made_at = excluded.made_at
-"""
-
-
-async def write(connection: Connection, callback: CallbackSecret) -> None:
-    """Store the secret of an account's callback, replacing the earlier one."""
-    await connection.execute(_WRITE, *CALLBACK.values(callback))
-
-
 async def list_kept_webhooks(connection: Connection | Pool, institution_id: int) -> list[KeptWebhook]:
     return await KEPT.find_all(connection, "where institution_id = $1", institution_id)
-
-
-_KEEP: Final[LiteralString] = f"""
-    insert into institution_webhook_before ({KEPT.names}) values ({KEPT.parameters})
-    on conflict (institution_id, key) do update set url = excluded.url, kept_at = excluded.kept_at
-"""
-
-
-async def keep(connection: Connection, kept: KeptWebhook) -> None:
-    """Save the present webhook of a key at the institution, in place of an earlier one."""
-    await connection.execute(_KEEP, *KEPT.values(kept))
 
 
 async def forget_kept(connection: Connection, institution_id: int) -> None:

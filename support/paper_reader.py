@@ -13,7 +13,15 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import joining, judging
-from pixconnect.features.institutions.rules.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
+from pixconnect.features.institutions.rules.day import (
+    DayBalances,
+    DayCases,
+    DaySums,
+    ItemGroup,
+    JudgedDay,
+    judge_days,
+    sum_groups,
+)
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
@@ -264,7 +272,7 @@ class PaperReader:
         for item in self._items.values():
             if _counts(item):
                 items[item.day].append(item)
-        sums: dict[date, DaySums] = {day: sum_items(of_day, ()) for day, of_day in items.items()}
+        sums: dict[date, DaySums] = {day: sum_groups(list(map(_group, of_day))) for day, of_day in items.items()}
         doubts = Counter(item.day for item in self._items.values() if item.waits in _DOUBTS)
         changed = Counter(item.day for item in self._items.values() if item.waits == "changed")
         cases = {day: DayCases(items_count=changed[day], doubts_count=doubts[day]) for day in {*changed, *doubts}}
@@ -281,3 +289,10 @@ def _choose(cents: int, before_cents: int | None, is_older: bool) -> int:
 
 def _counts(item: RecordedItem) -> bool:
     return item.waits is None or OUTCOMES[item.waits].counts
+
+
+def _group(item: RecordedItem) -> ItemGroup:
+    direction, cents = item.direction, item.amount_cents
+    return ItemGroup(
+        day=item.day, direction=direction, kind=item.kind, is_return=False, amount_cents=cents, items_count=1
+    )

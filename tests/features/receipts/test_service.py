@@ -12,13 +12,13 @@ from msgspec import structs
 from pypdf import PdfReader
 
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.institutions.rules.institution import KnownPayer
 from pixconnect.features.receipts import api as receipt_api
 from pixconnect.features.receipts.api import write_receipt_pdf
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind, ReceiptParty, lay_out_receipt
 from pixconnect.features.receipts.service import read_receipt
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller, Viewer
+from pixconnect.kernel.rules.holder import describe_party
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 from support.account_shop import Shop
@@ -114,7 +114,7 @@ async def test_what_has_not_settled_is_anothers_or_may_not_be_seen_has_none(serv
 
 
 async def test_at_an_institution_it_names_the_institution_and_only_what_the_network_knows(shop: Shop) -> None:
-    pix = await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**"), txid="a" * 25)
+    pix = await shop.receive(payer=describe_party(name="Ana", tax_id="***982247**"), txid="a" * 25)
     await shop.allow()
     refund = await shop.give_back(pix)
     (row,) = await shop.live.fetch("select id from transfer")

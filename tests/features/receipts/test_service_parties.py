@@ -5,11 +5,10 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
-from pixconnect.features.institutions.rules.institution import KnownPayer
 from pixconnect.features.receipts.service import KnownParty, TransferParties, read_parties, show_parties
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.holder import Party, describe_party
 from pixconnect.platform.base.errors import NotFound
 from support.account_shop import Shop
 from support.records import ISPB, outside_party
@@ -25,7 +24,7 @@ def certainties(party: KnownParty) -> dict[str, str]:
 
 
 async def test_each_member_of_a_payer_is_known_masked_or_unknown(shop: Shop) -> None:
-    await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**"))
+    await shop.receive(payer=describe_party(name="Ana", tax_id="***982247**"))
     (row,) = await shop.live.fetch("select id, end_to_end_id from transfer")
     found = await read(shop.context, shop.house, row["id"])
     payer = certainties(found.payer)
@@ -38,7 +37,7 @@ async def test_each_member_of_a_payer_is_known_masked_or_unknown(shop: Shop) -> 
 
 async def test_what_becomes_known_later_is_known(shop: Shop) -> None:
     pix = await shop.receive()
-    shop.there.received[0] = structs.replace(pix, payer=KnownPayer(name="Ana", ispb="12345678"))
+    shop.there.received[0] = structs.replace(pix, payer=describe_party(name="Ana", ispb="12345678"))
     await shop.read()
     (row,) = await shop.live.fetch("select id from transfer")
     found = await read(shop.context, shop.house, row["id"])

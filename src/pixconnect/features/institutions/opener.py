@@ -86,8 +86,7 @@ def open_institution(
     if name not in NAMES:
         raise errors.BadRequest(f"profile: there is no {name[:64]!r}; there are {', '.join(NAMES)}")
     profile = read_profile(name)
-    fault = find_address_fault(account, profile.account)
-    if fault is not None:
+    if (fault := find_address_fault(account, profile.account)) is not None:
         raise errors.BadRequest(fault)
     if profile.client_certificate == "required" and not credential.certificate:
         raise errors.BadRequest("certificate_file: this institution takes no connection without a client certificate")

@@ -34,7 +34,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.settlement import EndedOrder, EndRule
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, parse_pix_key
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, describe_party, parse_pix_key
 from pixconnect.kernel.rules.order import Ending, OpenOrder, name_of
 from pixconnect.kernel.rules.rail import NotTaken, Order, Rejected, Settled, SubmitAnswer
 from pixconnect.kernel.rules.refund import Refund
@@ -87,9 +87,8 @@ def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: 
 
 def settle_by(step: RailStep, heard: SentPix, now: datetime) -> Settled:
     """Make the settlement with its payee: from the institution's report, or from its first step."""
-    owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
-    named = {member: text for member, text in owner.items() if text}
-    paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
+    owner = describe_party(name=step.owner_name, tax_id=step.owner_tax_id)
+    paid = heard.paid or (None if owner == UNKNOWN_PARTY else owner)
     # Without a reported instant, it is that of our reading.
     return Settled(settled_at=heard.settled_at or now, network_id=heard.end_to_end_id, payee=paid)
 
@@ -193,8 +192,7 @@ class MistakenItems(EndRule):
         return None if account is None else await find_mistaken(context.pool, account.id, ordered, ending)
 
     async def begin(self, batch: Sequence[EndedOrder]) -> None:
-        mistaken = [found.key for ended in batch if (found := _mistaken_of(ended)) is not None]
-        if mistaken:
+        if mistaken := [found.key for ended in batch if (found := _mistaken_of(ended)) is not None]:
             self._moved = await movement_store.find_standing(self.work.connection, mistaken)
 
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:

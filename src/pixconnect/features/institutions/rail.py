@@ -301,8 +301,7 @@ class InstitutionRail(RecordingRail):
             step = doubt_step(calling, refusal.reason)
             if not await self._memory.take(calling, step):
                 return Unknown()
-            found = await self._read(step)
-            if found is not None:
+            if (found := await self._read(step)) is not None:
                 return await self._record_listed(step, found)
         refused = end_step(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
         return reject_by(refused) if await self._memory.take(step, refused) else Unknown()

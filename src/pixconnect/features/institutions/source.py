@@ -213,8 +213,7 @@ class InstitutionAccounts(Accounts):
         first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
         for account_id, naming_key in (await return_store.read_keys_of_holders(context.pool, family)).items():
             name = name_at_institution(naming_key, account_id, "refund", first_id, external_id)
-            made = (await return_store.find_made(context.pool, [name], family)).get(name)
-            if made is not None:
+            if (made := (await return_store.find_made(context.pool, [name], family)).get(name)) is not None:
                 return structs.replace(made, external_id=external_id)
         return None
 

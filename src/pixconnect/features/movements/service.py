@@ -243,8 +243,7 @@ async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
     taken: list[OrderItem] = []
     for one in batch:
         # Of two that look alike the first takes it, and the other one's item is still to come.
-        movement = standing.pop(one.mistaken.key, None)
-        if movement is not None:
+        if (movement := standing.pop(one.mistaken.key, None)) is not None:
             take_back(work, movement, one.name)
             taken.append(one)
     await work.write()

@@ -56,6 +56,11 @@ UNKNOWN_PARTY: Final = Party(
 """Placeholders for a party that an institution does not report: the contract's schemas require all of these."""
 
 
+def describe_party(**told: str | None) -> Party:
+    """Make a party of the members that are reported; those that are empty or missing are unknown."""
+    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
+
+
 class Holder(Struct, frozen=True, kw_only=True):
     id: int
     name: str

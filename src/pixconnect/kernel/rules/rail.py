@@ -238,7 +238,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     """Ours, or the ``network_id`` that the rail reported."""
     amount_cents: int
     reason: str
-    description: str | None
+    description: str | None = None
     reported_at: datetime
     settled_at: datetime | None = None
 
@@ -270,9 +270,9 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     direction: Literal["IN", "OUT"]
     amount_cents: int
     """Only an opening balance may be 0."""
-    end_to_end_id: str | None
+    end_to_end_id: str | None = None
     """The Pix that it is about, such as the one that a fee is taken of."""
-    description: str | None
+    description: str | None = None
     settled_at: datetime
 
 

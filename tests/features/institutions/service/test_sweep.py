@@ -7,7 +7,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
 from pixconnect.features.institutions.rules.account import Credential
-from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
+from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
@@ -22,6 +22,7 @@ from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
+from pixconnect.kernel.rules.holder import Party, describe_party
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
@@ -106,7 +107,7 @@ async def test_whose_a_payment_is(shop: Shop) -> None:
 
 async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> None:
     shop.pay(1)
-    await shop.receive(2, payer=KnownPayer(name="Ana", tax_id="***982247**", ispb="12345678"))
+    await shop.receive(2, payer=describe_party(name="Ana", tax_id="***982247**", ispb="12345678"))
     rows = await shop.live.fetch("select counterparty::jsonb as party from transfer order by amount_cents")
     assert '"tax_id": "00000000000"' in rows[0]["party"]
     assert '"name": "-"' in rows[0]["party"]
@@ -324,13 +325,13 @@ async def list_completions(shop: Shop) -> list[str]:
 
 
 async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -> None:
-    masked = KnownPayer(tax_id="***982247**", ispb="12345678")
+    masked = describe_party(tax_id="***982247**", ispb="12345678")
     pix = shop.pay(700, payer=masked)
-    for payer in (masked, KnownPayer()):
+    for payer in (masked, describe_party()):
         shop.there.received[0] = structs.replace(pix, payer=payer)
         await shop.read()
     assert await list_completions(shop) == []
-    whole = KnownPayer(name="Ana", tax_id="529.982.247-25", ispb="12345678")
+    whole = describe_party(name="Ana", tax_id="529.982.247-25", ispb="12345678")
     for payer in (whole, masked, structs.replace(whole, branch="1", account_number="77")):
         shop.there.received[0] = structs.replace(pix, payer=payer)
         await shop.read()
@@ -357,7 +358,7 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
         shop = await open_shop(service, FakeInstitution(service.clock))
         shop.live.clock.advance(minutes=1)
         pix = await shop.receive(700)
-        shop.there.received[0] = structs.replace(pix, payer=KnownPayer(name="Ana", tax_id="52998224725"))
+        shop.there.received[0] = structs.replace(pix, payer=describe_party(name="Ana", tax_id="52998224725"))
         wire.cuts = [cut]
         await shop.read()
         assert wire.cuts_count == 1
@@ -369,13 +370,13 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
 @pytest.mark.parametrize(
     "other",
     [
-        KnownPayer(name="Ana", tax_id="***000000**"),
-        KnownPayer(name="Bia", tax_id="52998224725"),
-        KnownPayer(ispb="87654321", branch="0001"),
+        describe_party(name="Ana", tax_id="***000000**"),
+        describe_party(name="Bia", tax_id="52998224725"),
+        describe_party(ispb="87654321", branch="0001"),
     ],
 )
-async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing(shop: Shop, other: KnownPayer) -> None:
-    pix = await shop.receive(700, payer=KnownPayer(name="Ana", tax_id="***982247**", ispb="12345678"))
+async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing(shop: Shop, other: Party) -> None:
+    pix = await shop.receive(700, payer=describe_party(name="Ana", tax_id="***982247**", ispb="12345678"))
     before = await shop.live.fetch("select counterparty from transfer")
     shop.there.received[0] = structs.replace(pix, payer=other)
     for _ in range(2):

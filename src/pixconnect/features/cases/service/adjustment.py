@@ -164,8 +164,7 @@ async def _refuse_waiting(
     """Refuse a new entry while a line of the day waits, since it may be the same money."""
     if wanted.undone_id is not None or wanted.kind == "written_off":
         return
-    waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
-    if waiting:
+    if waiting := await list_waiting(connection, account.id, date.fromisoformat(case.name)):
         raise errors.BadRequest(
             f"case: line {waiting[0].item_id} of {case.name} waits: record what it is before the rest is adjusted"
         )
@@ -333,7 +332,6 @@ def _as_return(item: RecordedItem, original: Transfer, context: Operator) -> Ret
         original_end_to_end_id=original.end_to_end_id,
         amount_cents=item.amount_cents,
         reason="MD06",
-        description=None,
         reported_at=at,
         settled_at=at,
     )

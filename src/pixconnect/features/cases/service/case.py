@@ -171,16 +171,13 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
 
 async def _look_at_files(connection: Connection, account: InstitutionAccount) -> None:
     since = await day_file_store.find_unconfirmed(connection, account.id)
-    said = (
-        f"no file of {account.name} is read before a person confirms the first: `institution statement {account.name}`"
-    )
-    found = (
-        ()
-        if since is None
-        else (
-            Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since),
-        )
-    )
+    found = list[Difference]()
+    if since is not None:
+        verb = f"`institution statement {account.name}`"
+        said = f"no file of {account.name} is read before a person confirms the first: {verb}"
+        found = [
+            Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)
+        ]
     await case_store.keep(connection, ("file",), account.id, _EVER, found)
 
 

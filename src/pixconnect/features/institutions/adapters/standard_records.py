@@ -16,7 +16,6 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_list, as_members
 from pixconnect.features.institutions.rules.institution import (
     ChargeTerms,
-    KnownPayer,
     ListedRefund,
     OpenedCharge,
     ReceivedPix,
@@ -33,7 +32,7 @@ from pixconnect.kernel.rules.charge_contents import (
     Interest,
     Rebate,
 )
-from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, Party, describe_party
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
 from pixconnect.kernel.rules.tax_id import is_cpf
@@ -305,14 +304,14 @@ def decode_refund(members: Mapping[str, object]) -> ListedRefund:
     )
 
 
-def read_payer(members: Mapping[str, object]) -> KnownPayer:
+def read_payer(members: Mapping[str, object]) -> Party:
     """Read the payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
     told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
     if told is None:
-        return KnownPayer()
+        return UNKNOWN_PARTY
     account = as_members(told.get("contaBanco")) or {}
     ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(told, "codigoBanco", 8)
-    return KnownPayer(
+    return describe_party(
         name=wire.find_free_text(told, "nome", _NAME_MAX),
         tax_id=wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18),
         ispb=wire.check_ispb(ispb),

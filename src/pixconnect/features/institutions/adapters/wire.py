@@ -15,12 +15,11 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import structs
 
 from pixconnect.features.institutions.adapters.message import as_list, as_members
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import identifiers
-from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyType, Party, parse_pix_key
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, KeyType, Party, describe_party, parse_pix_key
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
@@ -293,13 +292,12 @@ def find_listed_payee(
             # An unmasked tax id loses its punctuation.
             is_marked = member == "tax_id" and "*" not in text
             told[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
-    return structs.replace(UNKNOWN_PARTY, **told) if told else None
+    return describe_party(**told) if told else None
 
 
 def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:
     """Find the first of these members that is an object; empty if there is none."""
     for name in names:
-        found = as_members(members.get(name))
-        if found:
+        if found := as_members(members.get(name)):
             return found
     return {}

@@ -167,8 +167,7 @@ class WooviInstitution(ConnectedInstitution):
         items = await self._read_row(row, only_returned=False)
         if not items:
             return None
-        unreadable = [item for item in items if isinstance(item, MalformedItem)]
-        if unreadable:
+        if unreadable := [item for item in items if isinstance(item, MalformedItem)]:
             raise InstitutionUnavailable(unreadable[0].reason)
         (pix,) = (item for item in items if isinstance(item, ReceivedPix))
         if pix.end_to_end_id != end_to_end_id:

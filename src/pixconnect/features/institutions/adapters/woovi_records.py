@@ -10,8 +10,8 @@ from typing import Final, Literal
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_members
 from pixconnect.features.institutions.adapters.standard_records import check_code
-from pixconnect.features.institutions.rules.institution import KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
-from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX
+from pixconnect.features.institutions.rules.institution import ListedRefund, OpenedCharge, ReceivedPix
+from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, Party, describe_party
 
 _WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
 """Base64 in its document."""
@@ -99,11 +99,11 @@ def find_charge_name(row: object) -> str | None:
     return name if isinstance(name, str) and 0 < len(name) <= _NAME_MAX else None
 
 
-def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownPayer:
+def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> Party:
     """Read the payer: the account's holder, or, if missing, the charge's registered customer."""
     holder = as_members(side.get("holder")) or named
     account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
-    return KnownPayer(
+    return describe_party(
         name=wire.find_free_text(holder, "name", _NAME_MAX),
         tax_id=wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18),
         ispb=wire.check_ispb(wire.find_free_text(psp, "id", 8)),

@@ -258,13 +258,12 @@ def pause(
     """
     if bool(name) == all:
         raise CommandError("name one account, or all of them with --all")
-    failed = list[str]()
+    failed: Sequence[str] = ()
     if name:
         _set_state(name, "paused")
     else:
-        paused = operating.run(pause_all)
-        failed += paused.failed
-        for one in paused.names:
+        paused, failed = operating.run(pause_all)
+        for one in paused:
             terminal.print_line(f"{one} is paused")
     operating.wait_until_in_force()
     if failed:

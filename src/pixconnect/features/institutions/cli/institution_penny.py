@@ -20,11 +20,12 @@ from pixconnect.doors.cli.operating import run_with_settings
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import guess_key_type
 from pixconnect.features.institutions.cli.opening import AccountName, make_opener
+from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.service import inquiry as penny_usecases
 from pixconnect.features.institutions.service import rehearsal as rehearsal_usecases
-from pixconnect.features.institutions.service.inquiry import PennySent, PennyTerms
-from pixconnect.kernel.flows.context import Context, Operator
+from pixconnect.features.institutions.service.inquiry import PennySent
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.platform.config import Settings
 
@@ -42,9 +43,10 @@ def send_penny(
 
         opening = operators.open_operator_beside_service(settings, "pixconnect check")
         async with opening as (operator, context):
-            plan = await penny_usecases.read_penny_terms(context, name)
-            _ask(plan, key, is_agreed=is_agreed)
-            return await _send(context, operator, plan, key, kind, timeout_s)
+            account, fee_cents = await penny_usecases.read_penny_terms(context, name)
+            _ask(account, fee_cents, key, is_agreed=is_agreed)
+            sent = await penny_usecases.send_penny(context, operator, account, key, kind)
+            return await _follow(context, PennySent(transfer=sent), timeout_s)
 
     sent = run_with_settings(do)
     transfer, back = sent.transfer, next(iter(sent.came_back), None)
@@ -62,8 +64,7 @@ def send_penny(
         )
 
 
-def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
-    account, fee = plan.account, plan.fee_cents
+def _ask(account: InstitutionAccount, fee: int | None, key: str, *, is_agreed: bool) -> None:
     terminal.notice(
         f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
     )
@@ -81,10 +82,7 @@ def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
         raise CommandError("nothing was sent")
 
 
-async def _send(
-    context: Context, operator: Operator, plan: PennyTerms, key: str, kind: KeyType, timeout_s: float
-) -> PennySent:
-    sent = PennySent(transfer=await penny_usecases.send_penny(context, operator, plan.account, key, kind))
+async def _follow(context: Context, sent: PennySent, timeout_s: float) -> PennySent:
     until_s, told = time.monotonic() + timeout_s, ""
     while True:
         status = sent.transfer.status

@@ -124,7 +124,6 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     def find_paces(self, route: Route, *, is_homologation: bool) -> Sequence[Pace]:
         """Return the institution's own paces if any are known; all apply. Those that fewer routes share come first."""
         for known in ((self.homologation_paces if is_homologation else ()), self.paces):
-            own = [pace for pace in known if route in pace.routes]
-            if own:
+            if own := [pace for pace in known if route in pace.routes]:
                 return sorted(own, key=lambda pace: len(pace.routes))
         return [next(pace for pace in USUAL_PACES if route in pace.routes)]

@@ -210,8 +210,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
 
     def find_refusal(self, group: str, code: str) -> RefusalTraits | None:
         for name in (group, "general"):
-            found = self.errors[name].codes.get(code)
-            if found is not None:
+            if (found := self.errors[name].codes.get(code)) is not None:
                 return found
         return None
 

@@ -158,8 +158,7 @@ def find_shared_member(
         other: The other one, which is not closed.
         others: The other one's client.
     """
-    shared = set(account.keys) & set(other.keys)
-    if shared:
+    if shared := set(account.keys) & set(other.keys):
         return f"keys: {min(shared)}"
     if not are_at_one_institution(account, other):
         return None
@@ -220,8 +219,7 @@ def find_address_fault(account: AccountTerms, traits: AccountTraits) -> str | No
     if account.token_url:
         named.append(("token_url", account.token_url))
     for member, url in named:
-        fault = _find_fault(account, traits, url)
-        if fault is not None:
+        if (fault := _find_fault(account, traits, url)) is not None:
             return f"{member}: {fault}"
     if account.environment != "counterpart" and urlsplit(account.base_url).path not in ("", "/"):
         return "base_url: must be the bare host: the paths are those of the kind"

@@ -140,8 +140,7 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         receiving=_take_credential(said, said.receive, read_file),
         sending=None if said.send is None else _take_credential(said, said.send, read_file),
     )
-    fault = find_address_fault(description, read_profile(profile).account)
-    if fault is not None:
+    if (fault := find_address_fault(description, read_profile(profile).account)) is not None:
         raise errors.BadRequest(fault)
     return description
 

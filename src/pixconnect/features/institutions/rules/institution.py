@@ -21,6 +21,7 @@ from pixconnect.features.institutions.rules.account import AccountCertificate, I
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind
 
 
@@ -73,17 +74,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Each key has a webhook. Otherwise the account has any number, one of them ours."""
 
 
-class KnownPayer(Struct, frozen=True, kw_only=True):
-    """As far as reported; unreported members are ``None``."""
-
-    name: str | None = None
-    tax_id: str | None = None
-    """As sent: in full, or masked with asterisks."""
-    ispb: str | None = None
-    branch: str | None = None
-    account_number: str | None = None
-
-
 class ListedRefund(Struct, frozen=True, kw_only=True):
     """A return of a received Pix in the institution's list, whether or not we requested it."""
 
@@ -108,7 +98,8 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     amount_cents: int
     settled_at: datetime
     """The institution's ``horario``."""
-    payer: KnownPayer = KnownPayer()
+    payer: Party = UNKNOWN_PARTY
+    """As far as reported: in full, masked with asterisks, or unknown."""
     payer_message: str | None = None
     parts: DayAmount | None = None
     """Its parts, if the institution reports them."""

@@ -52,12 +52,6 @@ STILL_TRIES_MAX: Final = 5
 """Maximum of tries to find a moment without movement, to begin the books in it."""
 
 
-class PausedAccounts(Struct, frozen=True, kw_only=True):
-    names: Sequence[str]
-    failed: Sequence[str]
-    """Accounts that may still send money, each with the reason."""
-
-
 class ShownAccount(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
     balance_here_cents: int
@@ -167,8 +161,12 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
     return before
 
 
-async def pause_all(context: Operator) -> PausedAccounts:
-    """Pause outgoing money of all accounts; those closed for good stay as they are."""
+async def pause_all(context: Operator) -> tuple[Sequence[str], Sequence[str]]:
+    """Pause outgoing money of all accounts but those closed for good.
+
+    Returns:
+        The paused ones, and those that may still send money, each with the reason.
+    """
     names = [one.name for one in await account_store.list_all(context.pool) if one.state != "closed"]
     turns = asyncio.Semaphore(_PAUSED_AT_ONCE)
 
@@ -182,10 +180,8 @@ async def pause_all(context: Operator) -> PausedAccounts:
         return None
 
     failures = await asyncio.gather(*map(pause, names))
-    return PausedAccounts(
-        names=[name for name, failure in zip(names, failures, strict=True) if failure is None],
-        failed=[failure for failure in failures if failure is not None],
-    )
+    paused = [name for name, failure in zip(names, failures, strict=True) if failure is None]
+    return paused, list(filter(None, failures))
 
 
 async def rotate_account(
@@ -234,8 +230,7 @@ async def remove_account(context: Operator, name: str) -> InstitutionAccount:
 
 
 async def refuse_use(connection: Connection, account: InstitutionAccount, now: datetime) -> None:
-    use = await account_store.find_use(connection, account.id, now)
-    if use is not None:
+    if (use := await account_store.find_use(connection, account.id, now)) is not None:
         raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
 
 
@@ -264,8 +259,7 @@ async def put_on_account(
             f"{field}: the CPF, or the first eight characters of the CNPJ, are not those of the account's owner: only the "
             "owner's own money may lie on an account"
         )
-    past = await holder_store.find_past(connection, holder_id)
-    if past is not None:
+    if (past := await holder_store.find_past(connection, holder_id)) is not None:
         way = f"`pixconnect holder succeed --holder-id {holder_id} --institution {account.name}` opens one there that goes on"
         raise errors.BadRequest(f"holder_id: holder {holder_id} stays where it is: {past}. {way}")
     await holder_store.set_institution(connection, holder_id, account.id)

@@ -76,10 +76,8 @@ async def change_at_institution(
         OutcomeUnknown: The institution has not answered in time; the same request gets the outcome once it is known.
     """
     opened = await require_account(context, _account_of(charge))
-    if contents is not None:
-        fault = find_known_refusal(opened.institution.traits, contents)
-        if fault is not None:
-            raise RefusedByInstitution(fault)
+    if contents is not None and (fault := find_known_refusal(opened.institution.traits, contents)) is not None:
+        raise RefusedByInstitution(fault)
     now = context.clock.real_now()
     wanted = structs.replace(
         want_change(charge, contents=contents, removal=removal, caller=caller),
@@ -136,8 +134,7 @@ async def begin_change(
         ServiceUnavailable: Another change is pending.
     """
     locked, _ = await charge_store.lock(connection, [(charge.id, charge.holder_id)])
-    under_way = await call_store.find_under_way(connection, charge.id, charge.holder_id)
-    if under_way is not None:
+    if (under_way := await call_store.find_under_way(connection, charge.id, charge.holder_id)) is not None:
         if under_way.wants_the_same(wanted):
             return under_way, False
         if under_way.kind != "withdraw":

@@ -115,8 +115,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
     if made is not None:
         return await await_end(context, OPENING_CALLS, made)
     opened = await require_account(context, institution_id)
-    fault = find_known_refusal(opened.institution.traits, new.contents)
-    if fault is not None:
+    if (fault := find_known_refusal(opened.institution.traits, new.contents)) is not None:
         raise RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:

@@ -140,12 +140,6 @@ async def list_waiting(connection: Connection, institution_id: int, day: date | 
     return [item for item in items if day in (None, item.day)]
 
 
-async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
-    """Find the first day that is not closed, or an earlier changed one."""
-    since = to_day(context.clock.now()) - LOOKED_BACK
-    return (await day_store.find_open(context.pool, account.id, since, touched_on)).judged_from
-
-
 async def judge_anew(
     connection: Connection, account: InstitutionAccount, since: date, now: datetime
 ) -> list[tuple[RecordedDay, JudgedDay]]:
@@ -244,13 +238,8 @@ async def _judge_span(
 
 
 async def _read_balances(connection: Connection, account: InstitutionAccount, day: RecordedDay) -> DayBalances:
-    told = DayBalances(
-        day=day.day, opening_cents=day.opening_cents, closing_cents=day.closing_cents, read_at=day.read_at
-    )
     if day.opening_cents is not None or day.day != to_day(account.opened_at):
-        return told
+        return day
     # The books begin with a balance too, unless it is unclear whether that includes a line without an hour.
     before_cents = await item_store.sum_before_opening(connection, account.id, day.day)
-    if before_cents is None:
-        return told
-    return structs.replace(told, opening_cents=account.opening_cents - before_cents)
+    return day if before_cents is None else structs.replace(day, opening_cents=account.opening_cents - before_cents)

@@ -70,12 +70,6 @@ PENNY_CENTS: Final = 1
 _LISTED_MAX: Final = 100
 
 
-class PennyTerms(Struct, frozen=True, kw_only=True):
-    account: InstitutionAccount
-    fee_cents: int | None
-    """The last known fee for a transfer from the account; ``None`` if none was read."""
-
-
 class PennySent(Struct, frozen=True, kw_only=True):
     transfer: Transfer
     came_back: Sequence[Transfer] = ()
@@ -153,8 +147,8 @@ async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | No
     return charge, [pix for pix in found if pix is not None]
 
 
-async def read_penny_terms(context: Context, name: str) -> PennyTerms:
-    """Read the terms of sending: its source and its price.
+async def read_penny_terms(context: Context, name: str) -> tuple[InstitutionAccount, int | None]:
+    """Read the account to send from, and the last known fee for a transfer from it, in cents.
 
     Raises:
         NotFound: The account does not exist.
@@ -165,7 +159,7 @@ async def read_penny_terms(context: Context, name: str) -> PennyTerms:
         fee_cents = await books_store.find_last_fee(connection, account.id)
     if account.state != "active":
         raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is sent over it")
-    return PennyTerms(account=account, fee_cents=fee_cents)
+    return account, fee_cents
 
 
 async def send_penny(

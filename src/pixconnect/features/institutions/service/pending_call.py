@@ -131,8 +131,7 @@ async def await_end(
         if context.clock.monotonic_s() >= until_s:
             raise unknown
         await asyncio.sleep(LOOK_EVERY_S)
-    failure = kind.explain(found)
-    if failure is not None:
+    if (failure := kind.explain(found)) is not None:
         raise failure if found.state != "refused" or refusal is None else RefusedByInstitution(refusal)
     with or_unknown(unknown):
         charge = await charge_store.find_by_id(context.pool, row.holder_id, row.charge_id)

@@ -271,7 +271,6 @@ async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_
         kind="other",
         direction="OUT" if left_cents > 0 else "IN",
         amount_cents=abs(left_cents),
-        end_to_end_id=None,
         description=f"{account.name} is closed",
         settled_at=writes.clock.now(),
     )

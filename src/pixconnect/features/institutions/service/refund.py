@@ -81,7 +81,9 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
     made = await return_store.find_of_transfers(context.pool, list(recorded))
     unknown: list[tuple[Transfer | None, InstitutionReturn]] = []
     for name, pix in ended.items():
-        reports = [_as_report(pix, refund) for refund in pix.refunds if _is_over(refund) and refund.id not in ours]
+        reports = [
+            _as_report(pix, refund) for refund in pix.refunds if refund.status == "returned" and refund.id not in ours
+        ]
         reports = [one for one in reports if not await kept_usecases.keep_if_dated_ahead(context, one, one.settled_at)]
         original = originals.get(name)
         if original is None:
@@ -139,11 +141,11 @@ async def _end_ours(
         )
         misfit = find_change(asked)
         status = states.get(step.order_name)
-        if misfit is None and status == "RETURNED" and not _is_over(refund):
+        if misfit is None and status == "RETURNED" and refund.status != "returned":
             misfit = Misfit(reason="contradiction", explanation="it was returned, and is listed as refused")
         if misfit is not None:
             await kept_usecases.keep(context.pool, _as_report(pix, refund), misfit, is_listed=True)
-        elif _is_over(refund) and status != "RETURNED":
+        elif refund.status == "returned" and status != "RETURNED":
             settled_at = refund.settled_at or context.clock.now()
             endings.append(
                 SettledReport(
@@ -196,10 +198,6 @@ def _find_namesake(report: InstitutionReturn, named: Mapping[str, Refund]) -> Mi
         return None
     explanation = f"the refund {other.id}, of {other.original_end_to_end_id}, is called {report.return_id} too"
     return Misfit(reason="contradiction", explanation=explanation)
-
-
-def _is_over(refund: ListedRefund) -> bool:
-    return refund.status == "returned"
 
 
 def _as_report(pix: ReceivedPix, refund: ListedRefund) -> InstitutionReturn:
@@ -255,7 +253,6 @@ async def _record_without_original(
             direction="OUT",
             amount_cents=report.amount_cents,
             end_to_end_id=report.original_end_to_end_id,
-            description=None,
             settled_at=report.settled_at,
         )
         await post_statement_item(context, account.house_id, moved)
@@ -342,8 +339,7 @@ def _is_ours(
 
 def _judge(report: InstitutionReturn, original: Transfer, named: Mapping[str, Refund]) -> RecordedReturn:
     """Whether to record it now: it is new and plausible."""
-    namesake = _find_namesake(report, named)
-    if namesake is not None:
+    if (namesake := _find_namesake(report, named)) is not None:
         return namesake
     left_cents = original.amount_cents - original.returned_cents
     if report.amount_cents > left_cents:

@@ -128,7 +128,6 @@ def _as_report(returned: SentReturn) -> ReturnReport:
         amount_cents=returned.amount_cents,
         # The list has no reason: by default, the receiver requested it.
         reason="MD06",
-        description=None,
         reported_at=returned.settled_at,
         settled_at=returned.settled_at,
     )
@@ -147,7 +146,6 @@ async def _record_unordered(context: Context, account: InstitutionAccount, retur
         direction="IN",
         amount_cents=returned.amount_cents,
         end_to_end_id=returned.end_to_end_id,
-        description=None,
         settled_at=returned.settled_at,
     )
     await post_statement_item(context, account.house_id, moved)

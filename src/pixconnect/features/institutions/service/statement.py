@@ -290,9 +290,10 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         posted_count = await post_unowned(context, account, verdicts)
         await post_kept(context, account, now)
         touched_on = min((spoken_of, *(item.day for item in (*alone, *released))))
-        open_since = await day_usecases.find_open_since(context, account, touched_on)
+        looked_back_to = to_day(now) - day_usecases.LOOKED_BACK
+        open_days = await day_store.find_open(context.pool, account.id, looked_back_to, touched_on)
         # Still under the lock, so that no item of the account becomes a movement meanwhile.
-        await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
+        await movement_usecases.take_back_proved(context, account.id, (open_days.judged_from, to_day(now)))
         await reserve_lines(context, account)
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(

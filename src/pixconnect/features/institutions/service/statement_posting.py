@@ -253,7 +253,6 @@ async def report_part(
         kind=kind,
         direction=item.direction,
         amount_cents=cents,
-        end_to_end_id=None,
         description=item.text[:DESCRIPTION_LENGTH_MAX] or None,
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )

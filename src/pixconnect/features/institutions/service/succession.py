@@ -91,8 +91,7 @@ async def _judge(connection: Connection, former: Holder, account: InstitutionAcc
         raise errors.BadRequest(
             f"holder_id: holder {former.id} is disabled: enable it first, by `pixconnect holder enable`"
         )
-    unfinished = await holder_store.find_unfinished(connection, former.id)
-    if unfinished is not None:
+    if (unfinished := await holder_store.find_unfinished(connection, former.id)) is not None:
         raise errors.BadRequest(f"holder_id: {unfinished}; repeat this once that has ended")
 
 

@@ -22,7 +22,6 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
     Institution,
     InstitutionUnavailable,
-    KnownPayer,
     OpenAccount,
     ReceivedPix,
 )
@@ -36,7 +35,7 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.charge import expire_charges_of_account
 from pixconnect.kernel.flows.context import Context, Writer
 from pixconnect.kernel.flows.ledger import lock_balances
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, compare_parties, complete_party
+from pixconnect.kernel.rules.holder import Party, compare_parties, complete_party, describe_party
 from pixconnect.kernel.rules.kept_report import KeptItem, Misfit, find_change, find_other_account
 from pixconnect.kernel.rules.rail import CreditReport, MovementReport
 from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
@@ -119,8 +118,6 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
         kind="opening_balance",
         direction="IN",
         amount_cents=account.opening_cents,
-        end_to_end_id=None,
-        description=None,
         settled_at=account.opened_at,
     )
     await receive_movement(context, report)
@@ -270,8 +267,8 @@ def as_report(pix: ReceivedPix) -> CreditReport:
         report_id=pix.end_to_end_id,
         end_to_end_id=pix.end_to_end_id,
         amount_cents=pix.amount_cents,
-        debit_party=_name_payer(pix.payer),
-        credit_party=structs.replace(UNKNOWN_PARTY, key=pix.key),
+        debit_party=pix.payer,
+        credit_party=describe_party(key=pix.key),
         txid=pix.txid,
         initiation_type="QRCODE" if pix.txid else "KEY" if pix.key else "MANUAL",
         reported_at=pix.settled_at,
@@ -281,17 +278,9 @@ def as_report(pix: ReceivedPix) -> CreditReport:
     )
 
 
-def _name_payer(payer: KnownPayer) -> Party:
-    told = dict(
-        account_number=payer.account_number, branch=payer.branch, ispb=payer.ispb, name=payer.name, tax_id=payer.tax_id
-    )
-    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
-
-
 def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transfer, payer: Party) -> Misfit | None:
     """Find how a list contradicts a payment's earlier report; returns may be added, and its payer may become known."""
-    elsewhere = find_other_account(transfer.institution_id, account.id)
-    if elsewhere is not None:
+    if (elsewhere := find_other_account(transfer.institution_id, account.id)) is not None:
         return elsewhere
     told: dict[str, tuple[object, object]] = dict(
         amount_cents=(transfer.amount_cents, pix.amount_cents),

@@ -109,8 +109,7 @@ async def check_keys_pay(context: Operator, open_institution: OpenInstitution, n
     if not read_profile(account.profile_name).account.pays_from_webhook_keys:
         return
     there = await read_webhooks(context, open_institution, name)
-    silent = ", ".join(each.key for each in there.found if each.key is not None and each.url is None)
-    if silent:
+    if silent := ", ".join(each.key for each in there.found if each.key is not None and each.url is None):
         raise errors.BadRequest(
             f"keys: {silent} cannot pay, since the institution wants a webhook for each key that pays: "
             f"pixconnect institution webhook set {name}"

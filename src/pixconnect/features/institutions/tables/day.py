@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.day import DayState, is_over
+from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 from pixconnect.kernel.tables.table import Table
@@ -19,12 +19,8 @@ _LOCKS: Final = 0x1D57
 """The first half of the advisory locks of accounts."""
 
 
-class RecordedDay(Struct, frozen=True, kw_only=True):
+class RecordedDay(DayBalances, frozen=True, kw_only=True):
     institution_id: int
-    day: date
-    opening_cents: int | None = None
-    closing_cents: int | None = None
-    read_at: datetime | None = None
     source: ItemSource
     state: DayState = "open"
     disagreements_count: int = 0

@@ -201,7 +201,6 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
         original_end_to_end_id=end_to_end_id,
         amount_cents=amount_cents,
         reason=asked.reason,
-        description=None,
         reported_at=outside.clock.now(),
     )
     return await _arrive(outside, number, "return", report, order.key, how)

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import WantedAllowance
 from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.orders import StoredRailMemory
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
@@ -21,7 +22,6 @@ from pixconnect.features.institutions.rules.institution import (
 from pixconnect.features.institutions.rules.sweep import Sweep
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
-from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.service.sweep import post_opening, sweep

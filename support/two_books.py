@@ -21,6 +21,7 @@ from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import open_institution
+from pixconnect.features.institutions.orders import StoredRailMemory
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount
@@ -28,7 +29,6 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
-from pixconnect.features.institutions.service.rail_memory import StoredRailMemory
 from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.worker import (
     go_on_with_charges,

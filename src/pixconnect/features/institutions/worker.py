@@ -22,6 +22,7 @@ from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
 from pixconnect.doors.worker.parts import Gauge, MemberRow
 from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
 from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.orders import AccountFence, StoredRailMemory
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.rail_memory import RailMemory
@@ -30,7 +31,6 @@ from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.institutions.service.pending_call import go_on
-from pixconnect.features.institutions.service.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.features.institutions.service.returns import follow_sent_returns, give_back_due
 from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.service.statement_sweep import read_day_files, sweep_statement

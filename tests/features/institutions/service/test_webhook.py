@@ -24,7 +24,7 @@ from pixconnect.features.institutions.rules.sweep import digest_secret
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.webhook import Callbacks, RegisteredWebhooks
-from pixconnect.features.institutions.tables import webhook as webhook_store
+from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.worker import AccountReaders
 from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows import audit
@@ -75,7 +75,7 @@ async def test_ours_is_registered_once_and_shown_again(shop: Shop) -> None:
     assert (done.whose, done.address) == ("ours", shop.there.webhooks[0].url)
     assert done.address is not None
     assert done.address.startswith("https://pay.example/institutions/loja/")
-    callback = await webhook_store.find(shop.context.pool, shop.account.id)
+    callback = await account_store.find_callback(shop.context.pool, shop.account.id)
     assert callback is not None
     assert callback.digest == digest_secret(done.address.rpartition("/")[2])
     assert await register(shop) == done
@@ -118,7 +118,7 @@ async def test_what_was_not_done_is_told_and_goes_on_with_the_same_secret(shop: 
     shop.there.is_reachable = False
     with pytest.raises(errors.ServiceUnavailable):
         await register(shop)
-    assert await webhook_store.find(shop.context.pool, shop.account.id) is None, "nobody was asked"
+    assert await account_store.find_callback(shop.context.pool, shop.account.id) is None, "nobody was asked"
 
 
 async def test_another_installation_is_told_from_a_strange_program(shop: Shop) -> None:

@@ -19,7 +19,6 @@ from pixconnect.features.identity.tables import signing_key as signing_key_store
 from pixconnect.features.institutions.rules.account import account_seal
 from pixconnect.features.institutions.rules.sweep import callback_seal
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, endpoint_seal
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -139,10 +138,10 @@ async def _reseal_accounts(context: Operator, broken: list[str]) -> int:
                 after = SealedCredentials(receiving=receiving or before.receiving, sending=sending or before.sending)
                 await account_store.reseal(connection, account.id, after)
                 count += 1
-        for callback in await webhook_store.lock_all(connection):
+        for callback in await account_store.lock_callbacks(connection):
             sealed = _again(context.secret_box, callback.secret_sealed, callback_seal(callback.institution_id), broken)
             if sealed is not None:
-                await webhook_store.CALLBACK.put(connection, structs.replace(callback, secret_sealed=sealed))
+                await account_store.CALLBACK.put(connection, structs.replace(callback, secret_sealed=sealed))
     return count
 
 

@@ -270,20 +270,14 @@ def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
     return to_day(instant), instant.astimezone(UTC)
 
 
-def find_listed_payee(
-    owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
-) -> Party | None:
+def find_listed_payee(members: Mapping[str, object], **names: str) -> Party | None:
     """Find a payee as far as reported; ``None`` if not at all. It is only shown, so nothing of it is refused.
 
     Args:
-        owner: Members about the account's owner.
-        account: Members about the account itself; by default the same.
         names: Their name of each of our members; of several with commas, the first that exists.
     """
-    of = dict(name=owner, tax_id=owner)
     told = dict[str, str]()
     for member, called in names.items():
-        members = of.get(member, owner if account is None else account)
         length_max = _NAME_MAX if member == "name" else _NUMBER_MAX
         texts = (find_free_text(members, name, length_max) for name in called.split(","))
         text = next(filter(None, texts), None)

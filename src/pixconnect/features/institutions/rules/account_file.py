@@ -186,12 +186,7 @@ def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadF
     def pick(name: str) -> str:
         return cast("str", getattr(own, name) or getattr(said, name))
 
-    credential = Credential(
-        client_id=pick("client_id"),
-        client_secret_file=pick("client_secret_file"),
-        certificate_file=pick("certificate_file"),
-        private_key_file=pick("private_key_file"),
-    )
+    credential = Credential(**{name: pick(name) for name in _CredentialFiles.__struct_fields__})
     if said.secrets == "sealed":
         return read_credential_files(credential, read_file)
     for name in ("client_secret_file", "certificate_file", "private_key_file"):

@@ -30,7 +30,6 @@ from pixconnect.features.institutions.service.open_accounts import (
 )
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import webhook as webhook_store
 from pixconnect.features.monitoring import tables as alarm_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
@@ -224,7 +223,7 @@ async def remove_account(context: Operator, name: str) -> InstitutionAccount:
         account = found(await account_store.lock_named(connection, name), name)
         await refuse_use(connection, account, now)
         await account_store.remove(connection, account.id, now)
-        await webhook_store.forget(connection, account.id)
+        await account_store.forget_callback(connection, account.id)
         await audit.record(context, connection, "institution remove", name_account(name), before=account)
     return account
 
@@ -249,9 +248,8 @@ async def put_on_account(
     # The balance first, as in every batch. Then the holder, directly with the lock that the change needs: a charge that is
     # being created holds it too, and upgrading would deadlock.
     await ledger_store.lock_balance(connection, holder_id)
-    holder = await holder_store.lock(connection, holder_id, alone=True)
-    if holder is None:
-        raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+    locked = await holder_store.lock(connection, holder_id, alone=True)
+    holder = errors.found(locked, f"holder_id: there is no holder {holder_id}")
     if holder.institution_id == account.id:
         return
     if not may_lie_on(account.tax_id, holder.tax_id):
@@ -316,9 +314,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
 
 async def _check_house(connection: Connection, owner_tax_id: str, house_id: int) -> None:
     """Refuse early what ``put_on_account`` would refuse, before any call to the institution."""
-    holder = await holder_store.find(connection, house_id)
-    if holder is None:
-        raise errors.NotFound(f"house: there is no holder {house_id}")
+    holder = errors.found(await holder_store.find(connection, house_id), f"house: there is no holder {house_id}")
     if holder.institution_id is not None:
         raise errors.BadRequest(f"house: holder {house_id} is on another account")
     if not may_lie_on(owner_tax_id, holder.tax_id):

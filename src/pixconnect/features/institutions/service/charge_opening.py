@@ -29,12 +29,12 @@ from pixconnect.features.institutions.rules.pending_call import (
     REFERENCE_LENGTH,
     TAKEN_FOR,
     WORKER_AFTER,
-    ChargeChange,
     ChargeOpening,
     find_known_refusal,
     strip_rights,
     write_terms,
 )
+from pixconnect.features.institutions.service.charge_change import want_change
 from pixconnect.features.institutions.service.pending_call import (
     CallKind,
     RefusedByInstitution,
@@ -261,10 +261,7 @@ async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) 
         is_paid_once = there.due is None
         name, city = account.party.name, account.city
         code = br_code.format_dynamic_br_code(there.location, name, city, is_paid_once=is_paid_once)
-    if code is None:
-        raise errors.InvariantBroken(
-            "an institution opened a charge that cannot be paid: it has no code and no location"
-        )
+    code = errors.require(code, "an institution opened a charge that cannot be paid: it has no code and no location")
     # The institution's clock decides until when it can be paid.
     contents = structs.replace(opening.contents, lifetime_s=there.lifetime_s)
     async with context.writes.transaction() as batch:
@@ -332,23 +329,10 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
         # Only a charge that was certainly never sent needs no withdrawal, and a worker may have called since.
         if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
             now = context.clock.real_now()
-            await call_store.insert_change(batch.connection, _withdraw(charge, opening.institution_id, now))
+            # While it may still arrive there, its absence proves nothing.
+            withdrawal = structs.replace(want_change(charge), kind="withdraw", due_at=now, created_at=now)
+            await call_store.insert_change(batch.connection, withdrawal)
     return charge
-
-
-def _withdraw(charge: Charge, institution_id: int, now: datetime) -> ChargeChange:
-    """Remove a possibly opened charge there; while it may still arrive, its absence proves nothing."""
-    return ChargeChange(
-        id=0,
-        charge_id=charge.id,
-        holder_id=charge.holder_id,
-        institution_id=institution_id,
-        txid=charge.txid,
-        kind="withdraw",
-        calls_count=0,
-        due_at=now,
-        created_at=now,
-    )
 
 
 def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:

@@ -68,10 +68,8 @@ async def lock_to_propose(connection: Connection, case_id: int) -> None:
 
 
 async def lock_case(connection: Connection, case_id: int) -> Case:
-    case = (await case_store.lock(connection, [case_id])).get(case_id)
-    if case is None:
-        raise errors.NotFound(f"case: there is none with the id {case_id}")
-    return case
+    locked = await case_store.lock(connection, [case_id])
+    return errors.found(locked.get(case_id), f"case: there is none with the id {case_id}")
 
 
 async def find_account_of(connection: Connection, case: Case) -> InstitutionAccount:

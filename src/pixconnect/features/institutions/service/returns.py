@@ -164,9 +164,8 @@ async def give_back_due(context: Context, opened: OpenAccount) -> None:
 async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -> GiveBack:
     if not gives_back(opened.account):
         return leave(waiting, "the account gives nothing back any more")
-    received = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
-    if received is None:
-        raise errors.InvariantBroken("it was noted with its transfer")
+    found_transfer = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
+    received = errors.require(found_transfer, "it was noted with its transfer")
     if received.charge_id is not None or received.settled_at is None:
         return leave(waiting, "it has paid a charge, or has not settled")
     planned = plan_giving_back(

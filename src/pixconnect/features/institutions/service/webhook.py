@@ -39,8 +39,7 @@ from pixconnect.features.institutions.service.open_accounts import (
     open_for_operator,
 )
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.institutions.tables import webhook as webhook_store
-from pixconnect.features.institutions.tables.webhook import ActiveCallback
+from pixconnect.features.institutions.tables.account import ActiveCallback
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
@@ -146,7 +145,7 @@ async def set_webhooks(
             check_address(address, account)
             for key, url in kept.items():
                 one = KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
-                await webhook_store.KEPT.put(connection, one)
+                await account_store.KEPT.put(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
         # Called after the commit: if killed at any call, we know both the registered secret and the replaced address.
@@ -171,7 +170,7 @@ async def restore_webhooks(context: Operator, open_institution: OpenInstitution,
             raise errors.ServiceUnavailable(f"webhook: ours is still registered: {'; '.join(failures)}")
         async with write_alone(context.pool) as connection:
             # Only once it is registered again: if killed before this, the same verb does it again.
-            await webhook_store.forget_kept(connection, account.id)
+            await account_store.forget_kept(connection, account.id)
         return await _read(context, account, institution)
 
 
@@ -185,7 +184,7 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
         account = found(await account_store.find_named(connection, name), name)
         # Before the call to the institution: an account that stays here keeps its webhook there.
         await refuse_use(connection, account, context.clock.real_now())
-        if account.state == "closed" or await webhook_store.find(connection, account.id) is None:
+        if account.state == "closed" or await account_store.find_callback(connection, account.id) is None:
             return None
     try:
         await restore_webhooks(context, open_institution, name)
@@ -256,8 +255,8 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
     except InstitutionUnavailable as error:
         raise explain_to_operator(error) from error
     async with context.pool.acquire() as connection:
-        callback = await webhook_store.find(connection, account.id)
-        kept = await webhook_store.list_kept_webhooks(connection, account.id)
+        callback = await account_store.find_callback(connection, account.id)
+        kept = await account_store.list_kept_webhooks(connection, account.id)
     # Without one of our secrets no registration is ours, but a restored database may lack an older secret.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
     there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
@@ -271,7 +270,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
 
 async def _make_secret(context: Operator, connection: Connection, account: InstitutionAccount, *, is_new: bool) -> str:
     """Return our address, with the account's secret or a new one."""
-    callback = await webhook_store.find(connection, account.id)
+    callback = await account_store.find_callback(connection, account.id)
     if callback is not None and not is_new:
         return _address(context, account, _open_secret(context, callback))
     secret = context.entropy.token(SECRET_LENGTH)
@@ -281,7 +280,7 @@ async def _make_secret(context: Operator, connection: Connection, account: Insti
         secret_sealed=context.secret_box.seal(secret.encode(), callback_seal(account.id)),
         made_at=context.clock.real_now(),
     )
-    await webhook_store.CALLBACK.put(connection, callback)
+    await account_store.CALLBACK.put(connection, callback)
     return _address(context, account, secret)
 
 
@@ -349,5 +348,7 @@ class Callbacks:
 
     async def _look(self) -> None:
         now_s = self._context.clock.monotonic_s()
-        self._callbacks = {callback.name: callback for callback in await webhook_store.list_read(self._context.pool)}
+        self._callbacks = {
+            callback.name: callback for callback in await account_store.list_callbacks(self._context.pool)
+        }
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S

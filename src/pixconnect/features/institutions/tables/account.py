@@ -1,4 +1,7 @@
-"""The tables of accounts at institutions, and of the expiry of their certificates."""
+"""The tables of accounts at institutions, of the expiry of their certificates, and of their callbacks.
+
+Callbacks have secrets, and replaced webhooks at the institutions.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from pixconnect.features.institutions.rules.account import (
     InstitutionAccount,
     Option,
 )
+from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.kernel.tables.table import Table
@@ -40,10 +44,32 @@ ACCOUNT: Final = Table(
     write={"options": lambda account: _encode(account.options).decode()},
 )
 
+CALLBACK: Final = Table(
+    "institution_callback",
+    CallbackSecret,
+    "institution_id smallint, digest bytea, secret_sealed bytea, made_at timestamptz",
+    key=("institution_id",),
+)
+KEPT: Final = Table(
+    "institution_webhook_before",
+    KeptWebhook,
+    "institution_id smallint, key text, url text, kept_at timestamptz",
+    key=("institution_id", "key"),
+)
+
 
 class SealedCredentials(Struct, frozen=True, kw_only=True):
     receiving: bytes
     sending: bytes | None
+
+
+class ActiveCallback(Struct, frozen=True, kw_only=True):
+    """Of an account that is not closed: a paused one is read too, so its calls count."""
+
+    institution_id: int
+    name: str
+    needs_certificate: bool
+    digest: bytes
 
 
 # Written only on a change: a worker opens an account at each change of it.
@@ -326,3 +352,37 @@ async def list_certificates(connection: Connection | Pool) -> list[tuple[str, Ac
         (row["name"], AccountCertificate(part=row["part"], ends_at=row["ends_at"]))
         for row in await connection.fetch(_LIST)
     ]
+
+
+_LIST_CALLBACKS: Final[LiteralString] = """
+    select institution_id, name, coalesce((options ->> 'webhook_mtls')::boolean, false) as needs_certificate, digest
+    from institution_callback join institution_account as account on account.id = institution_id where state <> 'closed'
+"""
+
+
+async def list_callbacks(pool: Pool) -> list[ActiveCallback]:
+    return [ActiveCallback(**row) for row in await pool.fetch(_LIST_CALLBACKS)]
+
+
+async def find_callback(connection: Connection | Pool, institution_id: int) -> CallbackSecret | None:
+    return await CALLBACK.find(connection, "where institution_id = $1", institution_id)
+
+
+# Locked while secrets are sealed again: a secret made meanwhile would be overwritten with the earlier one.
+
+
+async def lock_callbacks(connection: Connection) -> list[CallbackSecret]:
+    return await CALLBACK.find_all(connection, "order by institution_id for no key update")
+
+
+async def list_kept_webhooks(connection: Connection | Pool, institution_id: int) -> list[KeptWebhook]:
+    return await KEPT.find_all(connection, "where institution_id = $1", institution_id)
+
+
+async def forget_kept(connection: Connection, institution_id: int) -> None:
+    await connection.execute("delete from institution_webhook_before where institution_id = $1", institution_id)
+
+
+async def forget_callback(connection: Connection, institution_id: int) -> None:
+    """Delete an account's secret: calls with it are refused."""
+    await connection.execute("delete from institution_callback where institution_id = $1", institution_id)

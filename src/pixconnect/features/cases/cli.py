@@ -18,14 +18,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import HolderId, load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.cases.rules import (
-    EVIDENCE_SIZE_MAX,
-    Adjustment,
-    AdjustmentKind,
-    CaseKind,
-    EndingClaim,
-    Evidence,
-)
+from pixconnect.features.cases import rules
 from pixconnect.features.cases.service import adjustment as adjustment_usecases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
@@ -64,7 +57,7 @@ _PROPOSAL_COLUMNS: Final = (
 @app.command(name="list")
 def list_(
     *,
-    kind: CaseKind | None = None,
+    kind: rules.CaseKind | None = None,
     institution: _Institution = None,
     said: _Said = None,
     with_ended: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
@@ -137,7 +130,7 @@ def note(case_id: CaseId, text: str, *, json: Json = False) -> None:
 def adjust(
     case_id: CaseId,
     *,
-    kind: AdjustmentKind,
+    kind: rules.AdjustmentKind,
     amount: Annotated[int | None, WHOLE_NUMBER] = None,
     holder_id: HolderId | None = None,
     undo: Annotated[int | None, WHOLE_NUMBER] = None,
@@ -254,10 +247,10 @@ def forget(name: AccountName, pattern: _CaseNumber) -> None:
 def close(
     *case_ids: _CaseNumber,
     reason: str | None = None,
-    said_end: Annotated[EndingClaim | None, Parameter(name="--as")] = None,
+    said_end: Annotated[rules.EndingClaim | None, Parameter(name="--as")] = None,
     evidence: Path | None = None,
     item: str | None = None,
-    kind: CaseKind | None = None,
+    kind: rules.CaseKind | None = None,
     institution: _Institution = None,
     said: _Said = None,
     json: Json = False,
@@ -281,8 +274,8 @@ def close(
         is_one = len(case_ids) == 1 and reason is None and not (kind or institution or said)
         if not is_one or said_end is None or evidence is None:
             raise CommandError("--as: takes one case, and --evidence, and no --reason")
-        content = load_file(evidence, EVIDENCE_SIZE_MAX)
-        file = Evidence(name=evidence.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
+        content = load_file(evidence, rules.EVIDENCE_SIZE_MAX)
+        file = rules.Evidence(name=evidence.name, size=len(content), digest=hashlib.sha256(content).hexdigest())
         wanted = WantedEnding(case_id=case_ids[0], said=said_end, evidence=file, item_id=item)
         show_proposed(operating.run(ending_usecases.propose_ending, wanted), as_json=json)
         return
@@ -300,7 +293,7 @@ def close(
 
 
 async def _choose(
-    context: Operator, case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
+    context: Operator, case_ids: Sequence[int], kind: rules.CaseKind | None, institution: str | None, said: str | None
 ) -> Sequence[int]:
     if case_ids and (kind or institution or said):
         raise errors.BadRequest("case: name cases, or a kind of them, and not both")
@@ -332,7 +325,7 @@ def _show_line(item: RecordedItem, reserved_cents: int | None) -> Shown:
     }
 
 
-def _shown_adjustment(one: Adjustment) -> Shown:
+def _shown_adjustment(one: rules.Adjustment) -> Shown:
     return {
         **output.pick(one, "id holder_id kind direction account amount_cents"),
         "deficit_cents": one.deficit_cents or None,

@@ -8,16 +8,7 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.cases.rules import (
-    Adjustment,
-    Case,
-    CaseEnding,
-    CaseKind,
-    CaseNote,
-    Difference,
-    Rehearsal,
-    SilentOrder,
-)
+from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
@@ -28,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 CASE: Final = Table(
     "kept_case",
-    Case,
+    rules.Case,
     """
     id bigint, kind text, institution_id smallint, holder_id bigint, name text, amount_cents bigint, said text,
     since timestamptz, opened_at timestamptz, opened_count integer, ended_at timestamptz, ended_as text, ended_by text,
@@ -37,7 +28,7 @@ CASE: Final = Table(
     key=("id",),
 )
 NOTE: Final = Table(
-    "case_note", CaseNote, "case_id bigint, operator text, noted_at timestamptz, note text", key=("case_id",)
+    "case_note", rules.CaseNote, "case_id bigint, operator text, noted_at timestamptz, note text", key=("case_id",)
 )
 
 # One worker at a time: two with different instants would open and end the same cases in turn.
@@ -107,10 +98,10 @@ _KEEP: Final[LiteralString] = """
 
 async def keep(
     connection: Connection,
-    kinds: Collection[CaseKind],
+    kinds: Collection[rules.CaseKind],
     institution_id: int | None,
     since: datetime,
-    found: Sequence[Difference],
+    found: Sequence[rules.Difference],
 ) -> None:
     """Open cases for present differences, and end those that no longer differ.
 
@@ -135,11 +126,11 @@ async def list_oldest(
     connection: Connection | Pool,
     *,
     with_ended: bool,
-    kind: CaseKind | None,
+    kind: rules.CaseKind | None,
     institution_id: int | None,
     said: str | None,
     count_max: int,
-) -> list[Case]:
+) -> list[rules.Case]:
     """Open cases, oldest first, and optionally ended ones; ``said`` filters by the known facts."""
     return await CASE.find_all(connection, _LIST, with_ended, kind, institution_id, said, count_max)
 
@@ -148,17 +139,17 @@ async def list_oldest(
 _LOCK_CASES: Final[LiteralString] = "where id = any($1) order by id for no key update"
 
 
-async def find(connection: Connection | Pool, case_id: int) -> Case | None:
+async def find(connection: Connection | Pool, case_id: int) -> rules.Case | None:
     return await CASE.find(connection, "where id = $1", case_id)
 
 
-async def find_named(connection: Connection, kind: CaseKind, institution_id: int, name: str) -> Case | None:
+async def find_named(connection: Connection, kind: rules.CaseKind, institution_id: int, name: str) -> rules.Case | None:
     return await CASE.find(
         connection, "where kind = $1 and institution_id = $2 and name = $3", kind, institution_id, name
     )
 
 
-async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:
+async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, rules.Case]:
     return {case.id: case for case in await CASE.find_all(connection, _LOCK_CASES, list(case_ids))}
 
 
@@ -189,7 +180,7 @@ async def add_note(connection: Connection, case_id: int, operator: str, note: st
     )
 
 
-async def list_notes(connection: Connection | Pool, case_id: int) -> list[CaseNote]:
+async def list_notes(connection: Connection | Pool, case_id: int) -> list[rules.CaseNote]:
     return await NOTE.find_all(connection, "where case_id = $1 order by id", case_id)
 
 
@@ -198,7 +189,7 @@ _COUNT: Final[LiteralString] = """
 """
 
 
-async def count_open(pool: Pool) -> dict[CaseKind, tuple[int, datetime]]:
+async def count_open(pool: Pool) -> dict[rules.CaseKind, tuple[int, datetime]]:
     """Count open cases by kind; return since when the oldest of each is open, too."""
     return {kind: (count, oldest_at) for kind, count, oldest_at in await pool.fetch(_COUNT)}
 
@@ -207,7 +198,7 @@ async def count_open(pool: Pool) -> dict[CaseKind, tuple[int, datetime]]:
 
 CASE_ENDING: Final = Table(
     "case_ending",
-    CaseEnding,
+    rules.CaseEnding,
     """
     order_name text, kind text, institution_id smallint, holder_id bigint, resource_id bigint, amount_cents bigint,
     called_at timestamptz, case_id bigint, said text, evidence_name text, evidence_size integer, evidence_digest text,
@@ -226,13 +217,13 @@ _LIST_SILENT: Final[LiteralString] = """
 """
 
 
-async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[SilentOrder]:
-    return [SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
+async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[rules.SilentOrder]:
+    return [rules.SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
 
 
-async def find_silent(connection: Connection | Pool, institution_id: int, order_name: str) -> SilentOrder | None:
+async def find_silent(connection: Connection | Pool, institution_id: int, order_name: str) -> rules.SilentOrder | None:
     rows = await connection.fetch(_LIST_SILENT, institution_id, order_name, 1)
-    return SilentOrder(**rows[0]) if rows else None
+    return rules.SilentOrder(**rows[0]) if rows else None
 
 
 _LIST_LIKE: Final[LiteralString] = """
@@ -242,7 +233,7 @@ _LIST_LIKE: Final[LiteralString] = """
 """
 
 
-async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
+async def list_like(connection: Connection | Pool, order: rules.SilentOrder) -> list[str]:
     """List unmatched statement lines that may be the order, by amount and day."""
     first_on, last_on = order.days
     until = last_on + timedelta(days=DAYS_APART_MAX)
@@ -260,7 +251,7 @@ async def close_step(connection: Connection, order_name: str) -> bool:
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None
 
 
-async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[CaseEnding]:
+async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[rules.CaseEnding]:
     return await CASE_ENDING.find_all(connection, "where case_id = any($1) order by order_name", case_ids)
 
 
@@ -269,7 +260,7 @@ _NEVER: Final[LiteralString] = """
 """
 
 
-async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
+async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[rules.CaseEnding]:
     """Orders of an account, with one of these amounts, that two operators closed as never sent."""
     return await CASE_ENDING.find_all(connection, _NEVER, institution_id, amounts)
 
@@ -304,12 +295,12 @@ _LIST_CONTRARY: Final[LiteralString] = f"""
 """
 
 
-async def contradict(connection: Connection, ending: CaseEnding, item_id: str) -> None:
+async def contradict(connection: Connection, ending: rules.CaseEnding, item_id: str) -> None:
     """Record the statement line that contradicts it, before anything is posted for it."""
     await connection.execute(_CONTRADICT, ending.order_name, item_id)
 
 
-async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[CaseEnding, str | None]]:
+async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[rules.CaseEnding, str | None]]:
     """List contradicted decisions, each with the text of the rail's report."""
     rows = await connection.fetch(_LIST_CONTRARY, institution_id)
     return [(CASE_ENDING.read(row), row["explanation"]) for row in rows]
@@ -317,7 +308,7 @@ async def list_contrary(connection: Connection, institution_id: int) -> list[tup
 
 ADJUSTMENT: Final = Table(
     "adjustment",
-    Adjustment,
+    rules.Adjustment,
     """
     id bigint, holder_id bigint, case_id bigint, kind text, direction text, account text, amount_cents bigint,
     deficit_cents bigint, entry_id bigint, deficit_entry_id bigint, opposite_of bigint, proposed_by text, confirmed_by text,
@@ -332,7 +323,7 @@ _INSERT_ADJUSTMENT: Final = of_columns(
 ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 
 
-async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
+async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[rules.Adjustment]:
     return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)
 
 
@@ -349,8 +340,8 @@ _LIST_REHEARSALS: Final[LiteralString] = """
 """
 
 
-async def list_rehearsals(connection: Connection | Pool, institution_id: int) -> list[Rehearsal]:
-    return [Rehearsal(**row) for row in await connection.fetch(_LIST_REHEARSALS, institution_id)]
+async def list_rehearsals(connection: Connection | Pool, institution_id: int) -> list[rules.Rehearsal]:
+    return [rules.Rehearsal(**row) for row in await connection.fetch(_LIST_REHEARSALS, institution_id)]
 
 
 _REMEMBER: Final[LiteralString] = """
@@ -360,7 +351,7 @@ _REMEMBER: Final[LiteralString] = """
 """
 
 
-async def remember(connection: Connection, institution_id: int, one: Rehearsal) -> int:
+async def remember(connection: Connection, institution_id: int, one: rules.Rehearsal) -> int:
     """Remember an answer, in the transaction that confirmed it; returns the pattern's id."""
     return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form)
 

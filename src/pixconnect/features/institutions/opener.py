@@ -15,14 +15,7 @@ from typing import Final
 
 from cryptography import x509
 
-from pixconnect.features.institutions.adapters.connection import (
-    CallBounds,
-    CallPaces,
-    InstitutionConnection,
-    RecordedConnection,
-    make_account_tls,
-    parse_institution_host,
-)
+from pixconnect.features.institutions.adapters import connection
 from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
 from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
@@ -53,7 +46,7 @@ from pixconnect.platform.pool import Pool
 CallCounts = Counter[tuple[str, str]]
 """Of calls to institutions, by account and outcome."""
 _FILE_LENGTH_MAX: Final = 64 * 1024
-_BOUNDS: Final = CallBounds()
+_BOUNDS: Final = connection.CallBounds()
 _KINDS: Final = dict[str, type[ConnectedInstitution]](
     efi=EfiInstitution,
     inter=InterInstitution,
@@ -68,8 +61,10 @@ def open_institution(
     credential: Credential,
     clock: Clock,
     entropy: Entropy,
-    bounds: CallBounds = _BOUNDS,
-    connect: Callable[[ssl.SSLContext, CallBounds], InstitutionConnection] = InstitutionConnection,
+    bounds: connection.CallBounds = _BOUNDS,
+    connect: Callable[
+        [ssl.SSLContext, connection.CallBounds], connection.InstitutionConnection
+    ] = connection.InstitutionConnection,
     note: Callable[[str], None] = lambda _: None,
 ) -> Institution:
     """Open the account's port, in one event loop; nothing is sent yet.
@@ -91,18 +86,18 @@ def open_institution(
     if profile.client_certificate == "required" and not credential.certificate:
         raise errors.BadRequest("certificate_file: this institution takes no connection without a client certificate")
     try:
-        tls = make_account_tls(credential.certificate, credential.private_key, account.authorities)
+        tls = connection.make_account_tls(credential.certificate, credential.private_key, account.authorities)
     except ClientCertificateError as error:
         raise errors.BadRequest(f"certificate_file, private_key_file, ca_file: {error}") from None
     is_homologation = account.environment == "homologation"
     parts = CallParts(
         connection=connect(tls, bounds),
-        host=parse_institution_host(account.base_url),
+        host=connection.parse_institution_host(account.base_url),
         account=account,
         credential=credential,
         traits=profile.account,
         token=profile.token,
-        paces=CallPaces(profile.account, clock, entropy, is_homologation=is_homologation),
+        paces=connection.CallPaces(profile.account, clock, entropy, is_homologation=is_homologation),
         clock=clock,
         entropy=entropy,
         bounds=bounds,
@@ -135,7 +130,7 @@ def make_opener(
     """
     # An operator's verb ends with its answer, so its calls are not counted.
     counted = CallCounts() if calls is None else calls
-    connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
+    connect = connection.InstitutionConnection if note is None else partial(connection.RecordedConnection, note=note)
 
     def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
         def count(outcome: str) -> None:

@@ -20,14 +20,8 @@ from pixconnect.features.cases.rules import Adjustment, AdjustmentKind, Case, Si
 from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount
 from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
+from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import list_waiting
-from pixconnect.features.institutions.service.proposals import (
-    confirming,
-    find_account_of,
-    lock_case,
-    lock_to_propose,
-    record_confirmed,
-)
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -85,10 +79,10 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
             is closed, or the holder is not on it; or a line cannot return the transfer.
     """
     async with write_alone(context.pool) as connection:
-        await lock_to_propose(connection, wanted.case_id)
-        case = await lock_case(connection, wanted.case_id)
+        await proposals.lock_to_propose(connection, wanted.case_id)
+        case = await proposals.lock_case(connection, wanted.case_id)
         _check_kind(case)
-        account = await find_account_of(connection, case)
+        account = await proposals.find_account_of(connection, case)
         _refuse_closed(account)
         if wanted.returns is not None or wanted.line is not None:
             item, original = await _find_returned(connection, account, case, wanted.returns, wanted.line)
@@ -119,9 +113,9 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         await _record_return(context, writes, proposal)
         return
     wanted = msgspec.convert(proposal.contents, WantedAdjustment)
-    async with confirming(context, proposal) as (connection, account):
+    async with proposals.confirming(context, proposal) as (connection, account):
         _refuse_closed(account)
-        case = await lock_case(connection, wanted.case_id)
+        case = await proposals.lock_case(connection, wanted.case_id)
         _check_kind(case)
         await _refuse_waiting(connection, account, case, wanted)
         made = await list_adjustments(connection, case.id)
@@ -135,7 +129,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
             await case_store.end(
                 connection, [case.id], "adjusted", context.operator, f"{wanted.kind}, by two operators"
             )
-        await record_confirmed(context, connection, account, proposal, added[-1])
+        await proposals.record_confirmed(context, connection, account, proposal, added[-1])
 
 
 def _refuse_closed(account: InstitutionAccount) -> None:
@@ -276,8 +270,8 @@ def _sum(made: Sequence[Adjustment]) -> int:
 
 
 async def _record_return(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    async with confirming(context, proposal) as (connection, account):
-        case = await lock_case(connection, int(proposal.contents["case_id"]))
+    async with proposals.confirming(context, proposal) as (connection, account):
+        case = await proposals.lock_case(connection, int(proposal.contents["case_id"]))
         # Checked once more: since the proposal a reading may have recorded it.
         said = proposal.contents
         item, original = await _find_returned(connection, account, case, str(said["returns"]), str(said["line"]))
@@ -295,7 +289,7 @@ async def _record_return(context: Operator, writes: Writer, proposal: Proposal) 
         recorded = (await refund_store.find_named(connection, [report.return_id], "IN"))[report.return_id]
         join = ItemJoin(item_id=item.item_id, key=("refund", recorded.id), by="name")
         await item_store.join(connection, account.id, [join])
-        await record_confirmed(context, connection, account, proposal, report)
+        await proposals.record_confirmed(context, connection, account, proposal, report)
     await settle_items(writes, account, item.day)
 
 

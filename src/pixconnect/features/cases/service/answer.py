@@ -27,14 +27,8 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
+from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
-from pixconnect.features.institutions.service.proposals import (
-    confirming,
-    find_account_of,
-    lock_case,
-    lock_to_propose,
-    record_confirmed,
-)
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
 from pixconnect.features.institutions.tables import item as item_store
@@ -118,9 +112,9 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         BadRequest: The case is of no day, has ended, or a line does not wait, or not for such an answer.
     """
     async with write_alone(context.pool) as connection:
-        await lock_to_propose(connection, wanted.case_id)
-        case = await lock_case(connection, wanted.case_id)
-        account = await find_account_of(connection, case)
+        await proposals.lock_to_propose(connection, wanted.case_id)
+        case = await proposals.lock_case(connection, wanted.case_id)
+        account = await proposals.find_account_of(connection, case)
         name = _check(case, account)
         day = None if wanted.with_alike else date.fromisoformat(name)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, day)}
@@ -145,14 +139,14 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     said = proposal.contents
     named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
     ours = _decode_own(str(said["ours"]))
-    async with confirming(context, proposal) as (connection, account):
-        case = await lock_case(connection, int(said["case_id"]))
+    async with proposals.confirming(context, proposal) as (connection, account):
+        case = await proposals.lock_case(connection, int(said["case_id"]))
         _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
         plan = await _plan(connection, account, named, ours, waiting)
         await _write(writes, connection, account, plan)
-        await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
+        await proposals.record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
     first_on = min(item.day for items in plan.items.values() for item in items)
     # A concurrent process ends it as well.
     with suppress(errors.ServiceUnavailable):

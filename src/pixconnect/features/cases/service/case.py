@@ -14,16 +14,8 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import Chore
+from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
-from pixconnect.features.cases.rules import (
-    TEXT_LENGTH_MAX,
-    Adjustment,
-    Case,
-    CaseEnding,
-    CaseKind,
-    CaseNote,
-    Difference,
-)
 from pixconnect.features.cases.service import case_ending as ending_usecases
 from pixconnect.features.cases.service import day_case
 from pixconnect.features.cases.service.answer import BalancePoint, PossibleAnswer, list_answers, run_balance
@@ -68,15 +60,15 @@ _COMES_IN: Final = ("credit", "return", "movement_in")
 
 
 class ShownCase(Struct, frozen=True, kw_only=True):
-    case: Case
+    case: rules.Case
     institution: str | None
     """The account's name."""
     age: timedelta
-    notes: Sequence[CaseNote] = ()
-    adjustments: Sequence[Adjustment] = ()
+    notes: Sequence[rules.CaseNote] = ()
+    adjustments: Sequence[rules.Adjustment] = ()
     waiting: Proposal | None = None
     """An operator's pending adjustment, or decision on its order, which another has to confirm."""
-    ending: CaseEnding | None = None
+    ending: rules.CaseEnding | None = None
     """Two operators' decision on its order."""
     lines: Sequence[RecordedItem] = ()
     """Of an open day: the institution's waiting lines."""
@@ -110,7 +102,7 @@ async def _look_at_reports(context: Context) -> None:
             return
         reports = await kept_store.list_oldest_open(connection, LOOKED_AT_MAX)
         differences = [
-            Difference(
+            rules.Difference(
                 kind="report",
                 institution_id=None,
                 name=str(report.id),
@@ -132,17 +124,17 @@ async def _look_at_findings(context: Context) -> None:
         await _keep(connection, "rail", [_of_finding(finding, seen_at) for finding, seen_at in findings])
 
 
-async def _keep(connection: Connection, kind: CaseKind, differences: Sequence[Difference]) -> None:
+async def _keep(connection: Connection, kind: rules.CaseKind, differences: Sequence[rules.Difference]) -> None:
     # A truncated list ends no case: missing ones may still differ.
     is_cut = len(differences) == LOOKED_AT_MAX
     await case_store.keep(connection, () if is_cut else (kind,), None, _EVER, differences)
 
 
-def _of_finding(finding: Finding, seen_at: datetime) -> Difference:
+def _of_finding(finding: Finding, seen_at: datetime) -> rules.Difference:
     theirs, ours = int(finding.expected or 0), int(finding.found or 0)
     what = finding.ids[0].split(" ")[0]
     sign = 1 if what in (*_COMES_IN, "position") else -1
-    return Difference(
+    return rules.Difference(
         kind="rail",
         institution_id=None,
         holder_id=finding.holder_id,
@@ -161,7 +153,7 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         if not await case_store.try_lock(connection):
             return
         since = datetime.combine(span.since, time(0), SAO_PAULO)
-        kinds: tuple[CaseKind, ...] = () if span.is_cut else ("day",)
+        kinds: tuple[rules.CaseKind, ...] = () if span.is_cut else ("day",)
         await case_store.keep(connection, kinds, account.id, since, day_case.list_differences(account, span))
         orders, is_all = await ending_usecases.find_differences(context, connection, account)
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
@@ -171,12 +163,14 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
 
 async def _look_at_files(connection: Connection, account: InstitutionAccount) -> None:
     since = await day_file_store.find_unconfirmed(connection, account.id)
-    found = list[Difference]()
+    found = list[rules.Difference]()
     if since is not None:
         verb = f"`institution statement {account.name}`"
         said = f"no file of {account.name} is read before a person confirms the first: {verb}"
         found = [
-            Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)
+            rules.Difference(
+                kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since
+            )
         ]
     await case_store.keep(connection, ("file",), account.id, _EVER, found)
 
@@ -197,7 +191,7 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
         if order.name in holds
     ]
     differences = [
-        Difference(
+        rules.Difference(
             kind="waits",
             institution_id=account.id,
             holder_id=holder_id,
@@ -213,14 +207,14 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
 
 
 def _cut(text: str) -> str:
-    return kept_report.storable(text, TEXT_LENGTH_MAX)
+    return kept_report.storable(text, rules.TEXT_LENGTH_MAX)
 
 
 async def list_cases(
     context: Core,
     *,
     with_ended: bool = False,
-    kind: CaseKind | None = None,
+    kind: rules.CaseKind | None = None,
     institution: str | None = None,
     said: str | None = None,
 ) -> list[ShownCase]:
@@ -285,7 +279,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
     )
 
 
-def _show(context: Core, case: Case, named: Mapping[int, str]) -> ShownCase:
+def _show(context: Core, case: rules.Case, named: Mapping[int, str]) -> ShownCase:
     age = (case.ended_at or context.clock.real_now()) - case.opened_at
     return ShownCase(case=case, institution=named.get(case.institution_id or 0), age=max(age, timedelta(0)))
 
@@ -341,8 +335,8 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
 
 
 def _check_text(field: str, text: str) -> str:
-    if not text.strip() or len(text) > TEXT_LENGTH_MAX:
-        raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters, not all blank")
+    if not text.strip() or len(text) > rules.TEXT_LENGTH_MAX:
+        raise errors.BadRequest(f"{field}: must have 1 to {rules.TEXT_LENGTH_MAX} characters, not all blank")
     return _cut(text.strip())
 
 

@@ -12,28 +12,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
-from pixconnect.features.cases.rules import (
-    TEXT_LENGTH_MAX,
-    Case,
-    CaseEnding,
-    Difference,
-    EndingClaim,
-    Evidence,
-    SilentOrder,
-    parse_ending_claim,
-)
 from pixconnect.features.institutions.orders import find_mistaken
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.joining import ItemJoin
-from pixconnect.features.institutions.service.proposals import (
-    confirming,
-    find_account_of,
-    lock_case,
-    lock_to_propose,
-    record_confirmed,
-)
+from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -57,15 +42,15 @@ SILENT_MAX: Final = 1000
 
 class WantedEnding(Struct, frozen=True, kw_only=True):
     case_id: int
-    said: EndingClaim
-    evidence: Evidence
+    said: rules.EndingClaim
+    evidence: rules.Evidence
     item_id: str | None = None
     """The order's line of the statement, if several match."""
 
 
 async def find_differences(
     context: Context, connection: Connection, account: InstitutionAccount
-) -> tuple[list[Difference], bool]:
+) -> tuple[list[rules.Difference], bool]:
     """Find the account's orders that wait for operators, and contradictions of their decisions; return whether that is all."""
     silent = await case_store.list_silent(connection, account.id, SILENT_MAX)
     waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
@@ -86,29 +71,29 @@ async def find_differences(
 
 def _describe_difference(
     account: InstitutionAccount,
-    order: SilentOrder,
+    order: rules.SilentOrder,
     amount_cents: int | None = None,
     said: str | None = None,
     waiting: WaitingOrder | None = None,
-) -> Difference:
+) -> rules.Difference:
     words = f"the {order.line_kind} of {order.amount_cents} cents was called at {account.name} on {to_day(order.called_at)},"
     # Ending it as never sent must consider that a person may still approve it at the institution.
     if waiting is not None:
         words += f" where since {to_day(waiting.since)} it waited for {waiting.waits_for}: have it ended there first;"
-    return Difference(
+    return rules.Difference(
         kind="order",
         institution_id=account.id,
         holder_id=order.holder_id,
         name=order.order_name,
         amount_cents=amount_cents,
         said=(said or f"{words} the institution never said how it ended; its statement of those days is whole")[
-            :TEXT_LENGTH_MAX
+            : rules.TEXT_LENGTH_MAX
         ],
         since=order.called_at,
     )
 
 
-async def _find_unread(connection: Connection, order: SilentOrder, now: datetime) -> list[date]:
+async def _find_unread(connection: Connection, order: rules.SilentOrder, now: datetime) -> list[date]:
     first_on, last_on = order.days
     if not is_over(last_on, now):
         return [last_on]
@@ -128,7 +113,7 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
     """
     wanted.evidence.check()
     async with write_alone(context.pool) as connection:
-        await lock_to_propose(connection, wanted.case_id)
+        await proposals.lock_to_propose(connection, wanted.case_id)
         order, item_id = await _find(context, connection, wanted)
         said = dict[str, str | int](
             case_id=wanted.case_id,
@@ -150,11 +135,11 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     """End the order as proposed, if it still has no end."""
     del writes  # A separate transaction: the service's queues cannot do this.
     wanted = _read(proposal)
-    async with confirming(context, proposal) as (connection, account):
+    async with proposals.confirming(context, proposal) as (connection, account):
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
-        ending = CaseEnding(
+        ending = rules.CaseEnding(
             **structs.asdict(order),
             case_id=wanted.case_id,
             said=wanted.said,
@@ -177,7 +162,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         await case_store.end(
             connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
         )
-        await record_confirmed(context, connection, account, proposal, ending)
+        await proposals.record_confirmed(context, connection, account, proposal, ending)
 
 
 def _read(proposal: Proposal) -> WantedEnding:
@@ -185,17 +170,19 @@ def _read(proposal: Proposal) -> WantedEnding:
     item_id = said.get("item_id")
     return WantedEnding(
         case_id=int(said["case_id"]),
-        said=parse_ending_claim(str(said["said"])),
-        evidence=Evidence(
+        said=rules.parse_ending_claim(str(said["said"])),
+        evidence=rules.Evidence(
             name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
         ),
         item_id=None if item_id is None else str(item_id),
     )
 
 
-async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[SilentOrder, str | None]:
+async def _find(
+    context: Operator, connection: Connection, wanted: WantedEnding
+) -> tuple[rules.SilentOrder, str | None]:
     """Find the order of the case, if operators may decide how it ended, and its statement line."""
-    case = await lock_case(connection, wanted.case_id)
+    case = await proposals.lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
         raise errors.BadRequest("case: it has no order over an account at an institution")
     if await case_store.find_of_cases(connection, [case.id]):
@@ -204,7 +191,7 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
         )
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
-    account = await find_account_of(connection, case)
+    account = await proposals.find_account_of(connection, case)
     order = await case_store.find_silent(connection, account.id, case.name)
     if order is None:
         raise errors.BadRequest(
@@ -214,7 +201,7 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
     return order, await _choose_item(connection, order, wanted)
 
 
-async def _check_time(context: Operator, connection: Connection, order: SilentOrder) -> None:
+async def _check_time(context: Operator, connection: Connection, order: rules.SilentOrder) -> None:
     # An operator's machine may be hours ahead.
     now = await service_now_to_write(context.clock, connection)
     if now < order.over_at:
@@ -226,7 +213,7 @@ async def _check_time(context: Operator, connection: Connection, order: SilentOr
         )
 
 
-async def _choose_item(connection: Connection, order: SilentOrder, wanted: WantedEnding) -> str | None:
+async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted: WantedEnding) -> str | None:
     """Choose the line of a settled order: it is matched, so that it becomes nothing else."""
     if wanted.said == "never":
         if wanted.item_id is not None:
@@ -242,7 +229,7 @@ async def _choose_item(connection: Connection, order: SilentOrder, wanted: Wante
     return like[0] if like else None
 
 
-async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -> EndedOrder:
+async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:
     name = order.order_name
     ordered = (await read_ordered(connection, [name])).get(name)
     if ordered is None:
@@ -258,7 +245,7 @@ async def _lock(connection: Connection, order: SilentOrder, said: EndingClaim) -
     return ended
 
 
-async def refuse_open_orders(connection: Connection, cases: Sequence[Case]) -> None:
+async def refuse_open_orders(connection: Connection, cases: Sequence[rules.Case]) -> None:
     """Refuse to close, by one operator's decision, a case whose order is still open."""
     of_orders = {case.id for case in cases if case.kind == "order"}
     said = {ending.case_id for ending in await case_store.find_of_cases(connection, sorted(of_orders))}

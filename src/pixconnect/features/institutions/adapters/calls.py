@@ -24,16 +24,8 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from pixconnect.features.institutions.adapters import message
 from pixconnect.features.institutions.adapters.connection import AnswerLost, BudgetSpent, NoConnection
-from pixconnect.features.institutions.adapters.message import (
-    BODY_MAX,
-    FILE_MAX,
-    Content,
-    MalformedAnswer,
-    read_answer,
-    read_wait,
-    write_request,
-)
 from pixconnect.features.institutions.adapters.token import CallParts, NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.account_traits import Route
@@ -120,21 +112,21 @@ class Calls:
             raise _unavailable(refused) from None
 
     async def read(
-        self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
-    ) -> Content:
+        self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = message.BODY_MAX
+    ) -> message.Content:
         """Make a reading call and return the answer: a success, or a readable refusal."""
         call = Call(route=route, method="GET", path=path, query=query or {})
-        return await self._ask(call, body_max, lambda answer: read_answer(answer, self._clock.real_now()))
+        return await self._ask(call, body_max, lambda answer: message.read_answer(answer, self._clock.real_now()))
 
     async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
         """Fetch a file that is no JSON: the status and the octets."""
-        return await self._ask(Call(route=route, method="GET", path=path), FILE_MAX, _take_file)
+        return await self._ask(Call(route=route, method="GET", path=path), message.FILE_MAX, _take_file)
 
     async def wait(self, route: Route, patience_s: float) -> None:
         """Wait for the turn of a later call, at most this long."""
         await self._paces.wait(route, patience_s)
 
-    async def change(self, change: Call) -> Content | NotSent | UnknownOutcome:
+    async def change(self, change: Call) -> message.Content | NotSent | UnknownOutcome:
         """Send a changing call once; never raises for the institution's behaviour."""
         sent = await self._send(change)
         if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
@@ -150,11 +142,11 @@ class Calls:
         if not _is_conclusive(status):
             return UnknownOutcome(reason=f"the institution answered {status}")
         try:
-            return read_answer(sent.answer, self._clock.real_now())
-        except MalformedAnswer as error:
+            return message.read_answer(sent.answer, self._clock.real_now())
+        except message.MalformedAnswer as error:
             return UnknownOutcome(reason=str(error))
 
-    def describe(self, content: Content, *secrets: str) -> str:
+    def describe(self, content: message.Content, *secrets: str) -> str:
         """Return the institution's answer for the operator: a short text without secrets."""
         said = f"the institution answered {content.status} {content.name}".rstrip()
         text = f"{said}: {content.text}" if content.text else said
@@ -165,7 +157,7 @@ class Calls:
                 text = text.replace(secret, "***")
         return text
 
-    def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
+    def refuse(self, content: message.Content, *secrets: str) -> InstitutionUnavailable:
         """Raise for an answer that a reading call cannot use."""
         reason = self.describe(content, *secrets)
         return InstitutionUnavailable(reason, _as_wait(content.wait_s), is_refusal=content.status in _REFUSED)
@@ -178,7 +170,7 @@ class Calls:
             await self._paces.take(change.route, change.patience_s)
             if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
                 return NotSent(reason="it is too late for this call")
-            answer = await self._exchange(request, BODY_MAX, is_new=change.is_on_new_connection)
+            answer = await self._exchange(request, message.BODY_MAX, is_new=change.is_on_new_connection)
         except NoToken as refused:
             return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
         except BudgetSpent as refused:
@@ -211,7 +203,7 @@ class Calls:
                     self._paces.note_success(call.route)
                     return taken
                 failure = self._judge(call.route, answer)
-            except (AnswerLost, MalformedAnswer) as error:
+            except (AnswerLost, message.MalformedAnswer) as error:
                 failure = InstitutionUnavailable(str(error))
             took_s = self._clock.monotonic_s() - began_s
             wait_s = failure.retry_after.total_seconds() if failure.retry_after is not None else _TRIED_AFTER_S
@@ -226,7 +218,7 @@ class Calls:
             authorization = await self._authorize()
             request = self._write(authorization, call, None)
             await self._paces.take(call.route, READ_PATIENCE_S)
-            exchange_s = _FILE_S if body_max == FILE_MAX else None
+            exchange_s = _FILE_S if body_max == message.FILE_MAX else None
             answer = await self._exchange(request, body_max, exchange_s=exchange_s)
         except NoToken as refused:
             raise _unavailable(refused) from None
@@ -272,7 +264,7 @@ class Calls:
         sent = known | {name: value for name, value in own.items() if value} | dict(call.headers)
         is_homologation = self._account.environment == "homologation"
         path = self._traits.place_in_tests(call.path) if is_homologation else call.path
-        return write_request(self._parts.host, call.method, path, {**call.query, **asked}, sent, body)
+        return message.write_request(self._parts.host, call.method, path, {**call.query, **asked}, sent, body)
 
     def _judge(self, route: Route, answer: ReceivedAnswer) -> InstitutionUnavailable:
         status = answer.status_code
@@ -282,12 +274,12 @@ class Calls:
             return InstitutionUnavailable(f"the institution answered {status}: a redirect, which is never followed")
         return InstitutionUnavailable(
             f"the institution answered {status}",
-            _as_wait(read_wait(answer, self._clock.real_now())),
+            _as_wait(message.read_wait(answer, self._clock.real_now())),
             is_refusal=status in _REFUSED,
         )
 
     def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
-        return timedelta(seconds=self._paces.pause(route, read_wait(answer, self._clock.real_now())))
+        return timedelta(seconds=self._paces.pause(route, message.read_wait(answer, self._clock.real_now())))
 
 
 def _unavailable(refused: NoToken) -> InstitutionUnavailable:
@@ -296,7 +288,7 @@ def _unavailable(refused: NoToken) -> InstitutionUnavailable:
 
 def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
     if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
-        raise MalformedAnswer("the file came without its length, so it may be incomplete")
+        raise message.MalformedAnswer("the file came without its length, so it may be incomplete")
     return answer.status_code, answer.body
 
 
@@ -317,7 +309,7 @@ def _as_wait(wait_s: float | None) -> timedelta | None:
     return None if wait_s is None else timedelta(seconds=wait_s)
 
 
-def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) -> TakenT:
+def read_required(calls: Calls, content: message.Content, read: Callable[[], TakenT]) -> TakenT:
     """Read an answer, which must be successful and readable: otherwise ``InstitutionUnavailable``, without secrets."""
     if not content.is_success:
         raise calls.refuse(content)
@@ -331,11 +323,11 @@ async def obtain(
     calls: Calls,
     change: Call,
     read: Callable[[Mapping[str, object]], TakenT],
-    judge: Callable[[Content], CertainRefusal | UnknownOutcome] | None = None,
+    judge: Callable[[message.Content], CertainRefusal | UnknownOutcome] | None = None,
 ) -> TakenT | CertainRefusal | NotSent | UnknownOutcome:
     """Send a call once and read a success; ``judge`` interprets a refusal, by default as an unknown outcome."""
     answer = await calls.change(change)
-    if not isinstance(answer, Content):
+    if not isinstance(answer, message.Content):
         return answer
     if not answer.is_success:
         return judge(answer) if judge is not None else UnknownOutcome(reason=calls.describe(answer))

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.institutions.adapters import wire
+from pixconnect.features.institutions.adapters import wire, woovi_records
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.standard import (
@@ -22,13 +22,6 @@ from pixconnect.features.institutions.adapters.standard import (
     split,
 )
 from pixconnect.features.institutions.adapters.token import CallParts
-from pixconnect.features.institutions.adapters.woovi_records import (
-    find_charge_name,
-    list_ids,
-    read_cents_charge,
-    read_cents_pix,
-    read_cents_refund,
-)
 from pixconnect.features.institutions.adapters.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender, has_more
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
@@ -179,7 +172,7 @@ class WooviInstitution(ConnectedInstitution):
         path = f"{_ROOT}/refund"
         change = Call(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
         refund = await obtain(
-            self._calls, change, lambda members: read_cents_refund(wire.take_members(members, "refund"))
+            self._calls, change, lambda members: woovi_records.read_cents_refund(wire.take_members(members, "refund"))
         )
         if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
             return UnknownOutcome(reason=ANOTHER_REFUND)
@@ -189,7 +182,7 @@ class WooviInstitution(ConnectedInstitution):
         # Queries by its own id do not find it in practice.
         content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
         refund = self._read_found(
-            content, lambda: read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
+            content, lambda: woovi_records.read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
         )
         if refund is not None and refund.id != refund_id:
             raise InstitutionUnavailable(ANOTHER_REFUND)
@@ -234,7 +227,7 @@ class WooviInstitution(ConnectedInstitution):
         await self._make_sure(Call(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
 
     async def remove_webhook(self, key: str, url: str) -> None:
-        for name in list_ids(await self._read_webhooks(), _EVENT, url):
+        for name in woovi_records.list_ids(await self._read_webhooks(), _EVENT, url):
             await self._make_sure(Call(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
@@ -268,7 +261,7 @@ class WooviInstitution(ConnectedInstitution):
         return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
 
     def _read_charge(self, members: Mapping[str, object]) -> OpenedCharge:
-        return read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
+        return woovi_records.read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
         """Read lines, their number as far as reported, and whether there are more."""
@@ -286,12 +279,12 @@ class WooviInstitution(ConnectedInstitution):
 
     async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
         try:
-            pix = read_cents_pix(as_members(row) or {})
+            pix = woovi_records.read_cents_pix(as_members(row) or {})
         except wire.Malformed as error:
             return [wire.as_malformed(row, error.reason)]
         if pix is None:
             return []
-        name = find_charge_name(row)
+        name = woovi_records.find_charge_name(row)
         if name is None:
             # No list has the refunds of a Pix without a charge; ours are queried by name.
             return [] if only_returned else [pix]
@@ -299,7 +292,7 @@ class WooviInstitution(ConnectedInstitution):
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
         for found in self._read_required(content, lambda: wire.take_rows(content.members, "refunds")):
             try:
-                refunds.append(read_cents_refund(as_members(found) or {}))
+                refunds.append(woovi_records.read_cents_refund(as_members(found) or {}))
             except wire.Malformed as error:
                 items.append(wire.as_malformed(found, f"refunds: {error.reason}"))
         return [structs.replace(pix, refunds=refunds), *items]

@@ -22,19 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.balance_proof import (
-    Balances,
-    Doubt,
-    choose,
-    decide,
-    find_balances,
-    find_marked,
-    find_opening,
-    find_struck,
-    is_called_balance,
-    is_weak,
-    list_moved,
-)
+from pixconnect.features.institutions.rules import balance_proof
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, Outcome
@@ -45,7 +33,7 @@ _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balanc
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
 
 
-class Evidence(Balances, frozen=True, kw_only=True):
+class Evidence(balance_proof.Balances, frozen=True, kw_only=True):
     """The evidence for judging a file's lines."""
 
     known: Sequence[RecordedItem] = ()
@@ -100,11 +88,11 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         (item, item.waits or "new") for item in aside if item.item_id not in covered_ids
     ]
     judged = [*zip(lines, outcomes, strict=True), *left]
-    moved = list_moved(judged, missing)
+    moved = balance_proof.list_moved(judged, missing)
     replaced: list[date] = []
     for number, counts in _decide(judged, moved, lines, outcomes, evidence).items():
         item, doubt = judged[number]
-        is_open = not counts and doubt == "perhaps_balance" and is_weak(item)
+        is_open = not counts and doubt == "perhaps_balance" and balance_proof.is_weak(item)
         outcome: Outcome = "new" if counts else doubt if is_open else _PROVED_NO_MONEY.get(doubt) or doubt
         if counts and doubt == "contradicts" and item.day in evidence.closed:
             replaced.append(item.day)
@@ -112,7 +100,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
             outcomes[number] = outcome
         elif outcome != doubt:
             others.append(JudgedLine(item=item, outcome=outcome, known_id=item.item_id))
-    struck, doubtful = find_struck(lines, outcomes, missing, evidence)
+    struck, doubtful = balance_proof.find_struck(lines, outcomes, missing, evidence)
     for number in doubtful:
         outcomes[number] = "perhaps_balance"
     others += [JudgedLine(item=item, outcome="perhaps_struck", known_id=item.item_id) for item in struck]
@@ -148,17 +136,17 @@ def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], e
     if not found:
         return found
     doubts = [
-        (number, Doubt(day=lines[number].day, signed_cents=lines[number].signed_cents, alike=number))
+        (number, balance_proof.Doubt(day=lines[number].day, signed_cents=lines[number].signed_cents, alike=number))
         for number in found
     ]
     whole_until = _find_whole(lines, outcomes, evidence)
     is_whole = all(line.day <= whole_until for line in lines)
-    return set() if is_whole and choose(doubts, sum(doubt.signed_cents for _, doubt in doubts)) else found
+    return set() if is_whole and balance_proof.choose(doubts, sum(doubt.signed_cents for _, doubt in doubts)) else found
 
 
 def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> date:
     """Find the last day until which the file is complete: its lines turn the balance before it into its closing balance."""
-    opening, closing = find_opening(evidence), evidence.closing
+    opening, closing = balance_proof.find_opening(evidence), evidence.closing
     if closing is None or opening is None:
         return date.min
     moved = sum(
@@ -184,20 +172,24 @@ def _decide(
 
     def choose(numbers: Sequence[int]) -> dict[int, bool]:
         doubts = [
-            Doubt(
+            balance_proof.Doubt(
                 day=item.day, signed_cents=item.signed_cents, alike=(_key(item), one), is_contrary=one == "contradicts"
             )
             for item, one in (judged[number] for number in numbers)
         ]
-        return {numbers[place]: counts for place, counts in decide(doubts, balances).items()}
+        return {numbers[place]: counts for place, counts in balance_proof.decide(doubts, balances).items()}
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
-    decided = choose(numbers) if numbers else {}
-    never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
-    never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
+    decided = balance_proof.choose(numbers) if numbers else {}
+    never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
+    never |= {
+        n
+        for n, counts in decided.items()
+        if counts and n >= len(lines) and balance_proof.is_called_balance(judged[n][0])
+    }
     if any(decided.get(number) for number in never):
         # A balance from its own file closes no gap: another line is missing.
-        decided = choose([number for number in numbers if number not in never])
+        decided = balance_proof.choose([number for number in numbers if number not in never])
     return decided
 
 
@@ -296,7 +288,11 @@ def _judge_one_by_one(
     # With another day and another amount it is another line: the id is a document's number.
     changed = {(item.item_id, fact) for item in named for fact in (item.day, item.signed_cents)}
     struck = {_key(item) for item in evidence.known if item.waits == "struck"}
-    marked = {n for n in find_marked(lines, evidence) if lines[n].day not in evidence.closed or not is_weak(lines[n])}
+    marked = {
+        n
+        for n in balance_proof.find_marked(lines, evidence)
+        if lines[n].day not in evidence.closed or not balance_proof.is_weak(lines[n])
+    }
     firsts = dict[str, int]()
     outcomes: list[Outcome] = []
     for number, (line, match) in enumerate(zip(lines, matches, strict=True)):

@@ -20,14 +20,7 @@ from pixconnect.features.institutions.rules.account import (
 )
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
-from pixconnect.features.institutions.service.open_accounts import (
-    OpenInstitution,
-    explain_to_operator,
-    list_ending,
-    read_no_file,
-    refuse_same_account,
-    seal_credentials,
-)
+from pixconnect.features.institutions.service import open_accounts
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.monitoring import tables as alarm_store
@@ -65,12 +58,12 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
 
 async def add_account(
     context: Operator,
-    open_institution: OpenInstitution,
+    open_institution: open_accounts.OpenInstitution,
     name: str,
     said: AccountDescription,
     house_id: int,
     opening_cents: int | None = None,
-    read_file: ReadFile = read_no_file,
+    read_file: ReadFile = open_accounts.read_no_file,
 ) -> InstitutionAccount:
     """Read an account's balance at the institution, and begin its books with that; the house is on it from then on.
 
@@ -112,8 +105,8 @@ async def add_account(
             )
         number = await account_store.next_id(connection)
         account = structs.replace(account, id=number, opened_at=opened_at, opening_cents=cents)
-        await refuse_same_account(connection, context.secret_box, account, said.receiving, read_file)
-        sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
+        await open_accounts.refuse_same_account(connection, context.secret_box, account, said.receiving, read_file)
+        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, said, account.id)
         if not await account_store.insert(connection, account, sealed):
             raise errors.BadRequest(f"name: there is an account {name}")
         await put_on_account(connection, account, house_id)
@@ -123,14 +116,14 @@ async def add_account(
 
 async def list_institutions(context: Operator) -> list[ShownAccount]:
     async with context.pool.acquire() as connection:
-        ending = await list_ending(connection, context.clock.real_now())
+        ending = await open_accounts.list_ending(connection, context.clock.real_now())
         return [await _show(connection, account, ending) for account in await account_store.list_all(connection)]
 
 
 async def read_account(context: Operator, name: str) -> ShownAccount:
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        return await _show(connection, account, await list_ending(connection, context.clock.real_now()))
+        return await _show(connection, account, await open_accounts.list_ending(connection, context.clock.real_now()))
 
 
 async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:
@@ -184,7 +177,7 @@ async def pause_all(context: Operator) -> tuple[Sequence[str], Sequence[str]]:
 
 
 async def rotate_account(
-    context: Operator, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
+    context: Operator, name: str, said: AccountDescription, read_file: ReadFile = open_accounts.read_no_file
 ) -> InstitutionAccount:
     """Replace an account's credentials, addresses, keys and options from a file; never its owner or institution."""
     async with write_alone(context.pool) as connection:
@@ -199,8 +192,8 @@ async def rotate_account(
                 )
         changed = {field: getattr(said, field) for field in _CHANGING}
         after = structs.replace(before, revision=before.revision + 1, **changed)
-        await refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
-        sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
+        await open_accounts.refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
+        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, said, before.id)
         await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
     return after
@@ -304,7 +297,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
                 return at, before
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:
-        raise explain_to_operator(error, ", so nothing was added") from error
+        raise open_accounts.explain_to_operator(error, ", so nothing was added") from error
     finally:
         await institution.close()
     raise errors.ServiceUnavailable(

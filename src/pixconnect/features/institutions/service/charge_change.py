@@ -28,14 +28,7 @@ from pixconnect.features.institutions.rules.pending_call import (
     strip_rights,
     write_terms,
 )
-from pixconnect.features.institutions.service.pending_call import (
-    CallKind,
-    RefusedByInstitution,
-    answer_caller,
-    await_end,
-    call_once,
-    require_account,
-)
+from pixconnect.features.institutions.service import pending_call as calls
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.kernel.flows.charge import revise_charge
@@ -75,9 +68,9 @@ async def change_at_institution(
         ServiceUnavailable: The account is paused, another change is pending, or nothing was sent; nothing was done.
         OutcomeUnknown: The institution has not answered in time; the same request gets the outcome once it is known.
     """
-    opened = await require_account(context, _account_of(charge))
+    opened = await calls.require_account(context, _account_of(charge))
     if contents is not None and (fault := find_known_refusal(opened.institution.traits, contents)) is not None:
-        raise RefusedByInstitution(fault)
+        raise calls.RefusedByInstitution(fault)
     now = context.clock.real_now()
     wanted = structs.replace(
         want_change(charge, contents=contents, removal=removal, caller=caller),
@@ -91,9 +84,9 @@ async def change_at_institution(
         found = await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
         return errors.require(found, "an unchanged charge exists")
     if not is_ours:
-        return await await_end(context, CHANGE_CALLS, change)
-    answer = await call_once(context, CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
-    return await answer_caller(context, CHANGE_CALLS, change, answer)
+        return await calls.await_end(context, CHANGE_CALLS, change)
+    answer = await calls.call_once(context, CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
+    return await calls.answer_caller(context, CHANGE_CALLS, change, answer)
 
 
 def want_change(
@@ -141,12 +134,12 @@ async def begin_change(
             raise errors.ServiceUnavailable("another change of this charge is under way at the institution")
     opening = await call_store.find_opening_of_charge(connection, charge)
     if opening is not None and opening.reference is not None:
-        raise RefusedByInstitution(STATIC_CODE)
+        raise calls.RefusedByInstitution(STATIC_CODE)
     found = locked[charge.id, charge.holder_id]
     if wanted.contents is not None and are_equivalent(wanted.contents, charge_rules.read_contents(found)):
         return None, False
     if not charge_rules.may_be_changed(found):
-        raise RefusedByInstitution(CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
+        raise calls.RefusedByInstitution(CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
     return await call_store.insert_change(connection, wanted), True
 
 
@@ -193,9 +186,9 @@ async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer)
 def _explain_end(ended: ChargeChange) -> Exception | None:
     match ended.state:
         case "overtaken":
-            return RefusedByInstitution(PAID_THERE)
+            return calls.RefusedByInstitution(PAID_THERE)
         case "refused":
-            return RefusedByInstitution(CertainRefusal(code="refused", reason=ended.reason or ""))
+            return calls.RefusedByInstitution(CertainRefusal(code="refused", reason=ended.reason or ""))
         case "given_up":
             return errors.ServiceUnavailable("the institution could not be asked; nothing was done")
         case "done" | "asked":
@@ -289,6 +282,6 @@ def _account_of(charge: Charge) -> int:
     return errors.require(charge.institution_id, "a charge that is open at an institution")
 
 
-CHANGE_CALLS: Final = CallKind(
+CHANGE_CALLS: Final = calls.CallKind(
     rows=CHANGES, ask=_carry_out, settle=_settle, explain=_explain_end, unknown_outcome=_unknown_outcome
 )

@@ -34,17 +34,8 @@ from pixconnect.features.institutions.rules.pending_call import (
     strip_rights,
     write_terms,
 )
+from pixconnect.features.institutions.service import pending_call as calls
 from pixconnect.features.institutions.service.charge_change import want_change
-from pixconnect.features.institutions.service.pending_call import (
-    CallKind,
-    RefusedByInstitution,
-    answer_caller,
-    ask_again,
-    await_end,
-    call_once,
-    explain_pause,
-    require_account,
-)
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables.pending_call import OPENINGS
 from pixconnect.kernel.flows.context import Context, or_unknown, write_alone
@@ -113,10 +104,10 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
     if isinstance(made, Charge):
         return made
     if made is not None:
-        return await await_end(context, OPENING_CALLS, made)
-    opened = await require_account(context, institution_id)
+        return await calls.await_end(context, OPENING_CALLS, made)
+    opened = await calls.require_account(context, institution_id)
     if (fault := find_known_refusal(opened.institution.traits, new.contents)) is not None:
-        raise RefusedByInstitution(fault)
+        raise calls.RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:
         named = (
@@ -126,13 +117,13 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
         return await open_at_institution(context, caller, new, institution_id)
     terms = write_terms(opening.txid, opening.contents)
-    answer = await call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
+    answer = await calls.call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
     # A static code has one amount for ever: no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
     if may_fall_back and isinstance(answer, NotSent | UnknownOutcome):
         with or_unknown(unknown_outcome(opening)):
             return await fall_back(context, opening, answer)
-    return await answer_caller(context, OPENING_CALLS, opening, answer)
+    return await calls.answer_caller(context, OPENING_CALLS, opening, answer)
 
 
 async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
@@ -144,7 +135,7 @@ async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[
     now = context.clock.real_now()
     waiting = set[str]()
     for opening in await call_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
-        is_known = await ask_again(context, opened, OPENING_CALLS, opening)
+        is_known = await calls.ask_again(context, opened, OPENING_CALLS, opening)
         if not is_known and now - opening.created_at < ABSENT_FOR:
             waiting.add(opening.txid)
     return waiting
@@ -194,7 +185,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         async with write_alone(context.pool) as connection:
             # This process's copy of the account may be a second old, and an opening on a closed account would never end.
             if not await call_store.may_begin(connection, opening):
-                raise explain_pause()
+                raise calls.explain_pause()
             return opening if await call_store.insert_opening(connection, opening) else None
     except asyncpg.IntegrityConstraintViolationError as refused:
         # The holder was succeeded, or moved to another account, between that check and the insert.
@@ -244,7 +235,7 @@ def _explain_end(ended: ChargeOpening) -> Exception | None:
     match ended.state:
         case "refused":
             refusal = CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
-            return RefusedByInstitution(refusal)
+            return calls.RefusedByInstitution(refusal)
         case "given_up":
             return errors.ServiceUnavailable(
                 "the institution could not be asked, or the account is closed: there is no charge"
@@ -359,6 +350,6 @@ def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
     return errors.InvalidQrCode(text)
 
 
-OPENING_CALLS: Final = CallKind(
+OPENING_CALLS: Final = calls.CallKind(
     rows=OPENINGS, ask=_ask, settle=_settle, explain=_explain_end, unknown_outcome=unknown_outcome
 )

@@ -11,19 +11,9 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.institutions.rules import joining
+from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
-from pixconnect.features.institutions.rules.special_line import (
-    BACK_WITHIN,
-    CREDITED_WITHIN,
-    is_about_block,
-    is_nameless_reversal,
-    join_blocks,
-    join_reversals,
-    may_give_back,
-    name_kept,
-)
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.features.institutions.rules.sweep import OVERLAP
 from pixconnect.features.institutions.rules.unmatched import (
@@ -213,18 +203,20 @@ async def join_nameless(
 
     Lines wait that may reverse an open order, or an order whose debit may be on a day that was not read whole.
     """
-    back = [item for item in left if is_nameless_reversal(item)]
+    back = [item for item in left if special_line.is_nameless_reversal(item)]
     if not back:
         return set(), set()
-    days = min(item.day for item in back) - BACK_WITHIN, max(item.day for item in back)
+    days = min(item.day for item in back) - special_line.BACK_WITHIN, max(item.day for item in back)
     orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
     debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
     orders = [order for order in orders if order.key not in reversed_]
-    joins = join_reversals(left, orders, debited)
+    joins = special_line.join_reversals(left, orders, debited)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
     whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
-    waiting = [item for item in back if any(may_give_back(item, order, debited, whole) for order in orders)]
+    waiting = [
+        item for item in back if any(special_line.may_give_back(item, order, debited, whole) for order in orders)
+    ]
     return joined_ids, {item.item_id for item in waiting} - joined_ids
 
 
@@ -246,9 +238,9 @@ async def join_debits(
     Args:
         open_cents: Amounts of pending orders: a debit without names may be an order's.
     """
-    released = await debited_store.release_ended(connection, account.id, now - CREDITED_WITHIN)
+    released = await debited_store.release_ended(connection, account.id, now - special_line.CREDITED_WITHIN)
     left = [*left, *(await item_store.find(connection, account.id, [*released])).values()]
-    about = [item for item in left if is_about_block(item)]
+    about = [item for item in left if special_line.is_about_block(item)]
     if not about:
         return left, {}
     waiting: dict[str, Waiting] = {
@@ -258,7 +250,7 @@ async def join_debits(
     }
     since = datetime.combine(min(item.day for item in about) - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
     blocks = await debited_store.list_blocks(connection, account.id, since, [*released.values()])
-    joins, may_be_of_block = join_blocks([item for item in about if item.item_id not in waiting], blocks)
+    joins, may_be_of_block = special_line.join_blocks([item for item in about if item.item_id not in waiting], blocks)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
     waiting |= dict.fromkeys(may_be_of_block, "could_be_ours")
@@ -268,8 +260,8 @@ async def join_debits(
 async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
     """Post the unreturned remainder of debits of which a part was returned to payers; once each."""
     async with context.pool.acquire() as connection:
-        kept = await debited_store.list_kept(connection, account.id, now - CREDITED_WITHIN)
+        kept = await debited_store.list_kept(connection, account.id, now - special_line.CREDITED_WITHIN)
         items = await item_store.find(connection, account.id, [*kept])
     for item_id, item in items.items():
-        report = await report_part(context, account, item, (name_kept(item_id), "judicial", kept[item_id]))
+        report = await report_part(context, account, item, (special_line.name_kept(item_id), "judicial", kept[item_id]))
         await movement_usecases.post_statement_item(context, account.house_id, report)

@@ -20,19 +20,11 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.features.contests.service.report import take_reports
+from pixconnect.features.institutions.rules import unmatched
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.rules.rail_memory import SPAN, SentReturn
 from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
-from pixconnect.features.institutions.rules.unmatched import (
-    GiveBack,
-    UnmatchedCredit,
-    gives_back,
-    judge_refusal,
-    leave,
-    plan_giving_back,
-    wait_longer,
-)
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
@@ -157,18 +149,18 @@ async def give_back_due(context: Context, opened: OpenAccount) -> None:
         try:
             after = await _give_back(context, opened, waiting)
         except (InstitutionUnavailable, errors.ServiceUnavailable, errors.OutcomeUnknown):
-            after = wait_longer(waiting, context.clock.real_now())
+            after = unmatched.wait_longer(waiting, context.clock.real_now())
         await return_store.move(context.pool, after)
 
 
-async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -> GiveBack:
-    if not gives_back(opened.account):
-        return leave(waiting, "the account gives nothing back any more")
+async def _give_back(context: Context, opened: OpenAccount, waiting: unmatched.GiveBack) -> unmatched.GiveBack:
+    if not unmatched.gives_back(opened.account):
+        return unmatched.leave(waiting, "the account gives nothing back any more")
     found_transfer = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
     received = errors.require(found_transfer, "it was noted with its transfer")
     if received.charge_id is not None or received.settled_at is None:
-        return leave(waiting, "it has paid a charge, or has not settled")
-    planned = plan_giving_back(
+        return unmatched.leave(waiting, "it has paid a charge, or has not settled")
+    planned = unmatched.plan_giving_back(
         received,
         await context.ids.refund_id(),
         identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
@@ -180,15 +172,15 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
     if listed is None:
         raise InstitutionUnavailable("the institution does not know a Pix that it has listed")
     if any(refund.status != "refused" for refund in listed.refunds):
-        return leave(waiting, "the institution lists a return of it")
+        return unmatched.leave(waiting, "the institution lists a return of it")
     try:
         await context.writes.submit(START_REFUNDS, planned)
     except errors.RuleBroken as refusal:
-        return judge_refusal(waiting, refusal, context.clock.real_now())
+        return unmatched.judge_refusal(waiting, refusal, context.clock.real_now())
     return structs.replace(waiting, state="made", reason=None)
 
 
-async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[UnmatchedCredit]:
+async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[unmatched.UnmatchedCredit]:
     """List received Pix of the last days without a charge, newest first.
 
     Raises:

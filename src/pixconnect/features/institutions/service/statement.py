@@ -21,26 +21,13 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, UnmatchedItem
 from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service import statement_account
 from pixconnect.features.institutions.service.account import being_worked_on
 from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone, post_kept
 from pixconnect.features.institutions.service.line_judging import find_others, judge_file, judge_second, note_second
-from pixconnect.features.institutions.service.statement_account import (
-    ChosenStatements,
-    add_blocked,
-    choose,
-    confirm,
-    parse_file,
-)
 from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
+from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
-from pixconnect.features.institutions.statement_files.statement_file import (
-    RecordedFile,
-    StatedBalance,
-    StatementFile,
-    find_final_balance,
-    is_whole,
-    note_ongoing,
-)
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
@@ -79,14 +66,14 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
 class FilePreview(Struct, frozen=True, kw_only=True):
     """What the first file of a form would do, for the operator who confirms it."""
 
-    chosen: ChosenStatements
+    chosen: statement_account.ChosenStatements
     recorded: RecordedStatement
     posts: Sequence[UnmatchedItem]
     """Lines that would become movements now."""
     waiting_count: int
 
     @property
-    def balances(self) -> tuple[StatedBalance | None, StatedBalance | None]:
+    def balances(self) -> tuple[files.StatedBalance | None, files.StatedBalance | None]:
         """At the end of the day before the file, and at its end."""
         return self.chosen.first.opening, self.chosen.statements[-1].closing
 
@@ -98,15 +85,15 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
         NotFound: As ``record_file``; ``BadRequest`` too.
     """
     account = await day_usecases.read_named_account(context, name)
-    file, now = parse_file(content), context.clock.now()
+    file, now = statement_account.parse_file(content), context.clock.now()
     async with context.pool.acquire() as connection:
-        chosen = await choose(connection, account, file, is_own=is_own)
+        chosen = await statement_account.choose(connection, account, file, is_own=is_own)
         if chosen.is_confirmed:
             return None
         transaction = connection.transaction()
         await transaction.start()
         try:
-            await confirm(context, connection, account, chosen)
+            await statement_account.confirm(context, connection, account, chosen)
             recorded = await _record_file(connection, account, chosen, content, now)
             alone = await list_alone(connection, account, recorded.first_on)
             left, _ = await find_left(connection, account, alone, now)
@@ -126,12 +113,12 @@ async def record_file(
         BadRequest: The file is ambiguous, or is of another account; nothing of it was kept.
     """
     account = await day_usecases.read_named_account(context, name)
-    file = parse_file(content)
+    file = statement_account.parse_file(content)
     async with write_alone(context.pool) as connection:
-        chosen = await choose(connection, account, file, is_own=is_own)
+        chosen = await statement_account.choose(connection, account, file, is_own=is_own)
         said = dict[str, object](format=file.format)
         if not chosen.is_confirmed:
-            await confirm(context, connection, account, chosen)
+            await statement_account.confirm(context, connection, account, chosen)
             said["confirmed"] = str(chosen.first.account)
         recorded = await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
         said |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
@@ -148,11 +135,11 @@ async def record_day_file(
         BadRequest: As ``record_file``; it is of another day, or no operator has confirmed the first such file.
     """
     # Such a file may have a hundred thousand lines, and the worker's other accounts go on meanwhile.
-    file = await asyncio.to_thread(parse_file, content)
+    file = await asyncio.to_thread(statement_account.parse_file, content)
     if (file.first_on, file.last_on) != (day, day):
         raise errors.BadRequest(f"file: it is of {file.first_on} to {file.last_on}, and was asked for of {day}")
     async with write_alone(context.pool) as connection:
-        chosen = await choose(connection, account, file, is_own=True)
+        chosen = await statement_account.choose(connection, account, file, is_own=True)
         if not chosen.is_confirmed:
             raise errors.BadRequest(f"file: is the first of its form: `institution statement {account.name}` shows it")
         return await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
@@ -161,7 +148,7 @@ async def record_day_file(
 async def _record_file(
     connection: Connection,
     account: InstitutionAccount,
-    chosen: ChosenStatements,
+    chosen: statement_account.ChosenStatements,
     content: bytes,
     now: datetime,
     file_name: str = "",
@@ -171,7 +158,7 @@ async def _record_file(
     read_at = await reserved_store.find_first_reading(connection, account.id, digest) or now
     parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
     recorded = _merge([part for part, _ in parts], chosen.others)
-    read = RecordedFile(
+    read = files.RecordedFile(
         institution_id=account.id,
         digest=digest,
         name=storable(file_name),
@@ -202,9 +189,9 @@ def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount
 
 
 async def _record(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, read_at: datetime
+    connection: Connection, account: InstitutionAccount, file: files.StatementFile, read_at: datetime
 ) -> tuple[RecordedStatement, Judgement]:
-    file = await add_blocked(connection, account, file)
+    file = await statement_account.add_blocked(connection, account, file)
     spoken = list_span(file.first_on, file.last_on)
     dated = file.date(read_at)
     as_of, _ = dated
@@ -216,7 +203,7 @@ async def _record(
     first = others.get(file.first_on)
     compared = await judge_second(
         *(connection, account.id, file.format, others, second, dated),
-        is_whole=is_whole(file, None if first is None else first.opening_cents),
+        is_whole=files.is_whole(file, None if first is None else first.opening_cents),
     )
     judged_lines = [*own_lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
@@ -229,7 +216,7 @@ async def _record(
     is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in own_lines)
     kept = closed if contradicts and not is_corrected else frozenset[date]()
-    opening, closing = file.opening, find_final_balance(file, as_of)
+    opening, closing = file.opening, files.find_final_balance(file, as_of)
     await day_store.write_reported(
         connection,
         [
@@ -252,7 +239,7 @@ async def _record(
         set_aside=[line for line in judged_lines if line.outcome in SET_ASIDE],
         closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
         compared_days=sorted(others),
-        notes=(*file.notes, *note_ongoing(file, as_of)),
+        notes=(*file.notes, *files.note_ongoing(file, as_of)),
     )
     return recorded, judgement
 

@@ -18,20 +18,9 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.features.institutions.profiles.profile import read_profile
+from pixconnect.features.institutions.rules import sweep as sweep_rules
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
-from pixconnect.features.institutions.rules.sweep import (
-    APART_S,
-    SECRET_LENGTH,
-    CallbackSecret,
-    KeptWebhook,
-    Whose,
-    callback_seal,
-    choose_paces,
-    digest_secret,
-    judge_address,
-    make_address,
-)
 from pixconnect.features.institutions.service.account import find_account, found, refuse_use
 from pixconnect.features.institutions.service.open_accounts import (
     OpenInstitution,
@@ -57,7 +46,7 @@ class RegisteredWebhook(Struct, frozen=True, kw_only=True):
 
     key: str | None
     url: str | None
-    whose: Whose | None
+    whose: sweep_rules.Whose | None
 
     @property
     def is_ours(self) -> bool:
@@ -73,11 +62,11 @@ class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
     address: str | None
     """Ours; ``None`` until a secret is made."""
     found: Sequence[RegisteredWebhook]
-    kept: Sequence[KeptWebhook]
+    kept: Sequence[sweep_rules.KeptWebhook]
     """The registrations that ours replaced."""
 
     @property
-    def whose(self) -> Whose | None:
+    def whose(self) -> sweep_rules.Whose | None:
         """The owner of all of them together: ours only if each is, or one if an account may have any number."""
         if any(each.key is None and each.whose == "ours" for each in self.found):
             return "ours"
@@ -87,7 +76,7 @@ class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
         return "ours"
 
 
-_NOBODYS: Final = digest_secret("")
+_NOBODYS: Final = sweep_rules.digest_secret("")
 
 
 async def read_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
@@ -144,7 +133,9 @@ async def set_webhooks(
             address = await _make_secret(context, connection, account, is_new=has_new_secret)
             check_address(address, account)
             for key, url in kept.items():
-                one = KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
+                one = sweep_rules.KeptWebhook(
+                    institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now()
+                )
                 await account_store.KEPT.put(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
@@ -198,7 +189,7 @@ def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
     profile = read_profile(there.account.profile_name)
     if profile.account.pays_from_webhook_keys:
         costs += f"; {profile.title} sends nothing from a key without one"
-    told: dict[Whose | None, str] = {
+    told: dict[sweep_rules.Whose | None, str] = {
         "ours": "",
         "outdated": "it is an outdated address from us, which is refused: institution webhook set",
         "another_installation": "another installation has it: is this account open there too?",
@@ -259,7 +250,10 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
         kept = await account_store.list_kept_webhooks(connection, account.id)
     # Without one of our secrets no registration is ours, but a restored database may lack an older secret.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
-    there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
+    there = [
+        RegisteredWebhook(key=each.key, url=each.url, whose=sweep_rules.judge_address(each.url, ours))
+        for each in listed
+    ]
     if institution.traits.has_webhook_per_key:
         missing = set(account.keys) - {each.key for each in there}
         there += [RegisteredWebhook(key=key, url=None, whose=None) for key in sorted(missing)]
@@ -273,11 +267,11 @@ async def _make_secret(context: Operator, connection: Connection, account: Insti
     callback = await account_store.find_callback(connection, account.id)
     if callback is not None and not is_new:
         return _address(context, account, _open_secret(context, callback))
-    secret = context.entropy.token(SECRET_LENGTH)
-    callback = CallbackSecret(
+    secret = context.entropy.token(sweep_rules.SECRET_LENGTH)
+    callback = sweep_rules.CallbackSecret(
         institution_id=account.id,
-        digest=digest_secret(secret),
-        secret_sealed=context.secret_box.seal(secret.encode(), callback_seal(account.id)),
+        digest=sweep_rules.digest_secret(secret),
+        secret_sealed=context.secret_box.seal(secret.encode(), sweep_rules.callback_seal(account.id)),
         made_at=context.clock.real_now(),
     )
     await account_store.CALLBACK.put(connection, callback)
@@ -285,11 +279,11 @@ async def _make_secret(context: Operator, connection: Connection, account: Insti
 
 
 def _address(context: Operator, account: InstitutionAccount, secret: str) -> str:
-    return make_address(context.policy.callback_base_url, account.name, secret)
+    return sweep_rules.make_address(context.policy.callback_base_url, account.name, secret)
 
 
-def _open_secret(context: Operator, callback: CallbackSecret) -> str:
-    return context.secret_box.open(callback.secret_sealed, callback_seal(callback.institution_id)).decode()
+def _open_secret(context: Operator, callback: sweep_rules.CallbackSecret) -> str:
+    return context.secret_box.open(callback.secret_sealed, sweep_rules.callback_seal(callback.institution_id)).decode()
 
 
 def check_address(address: str, account: InstitutionAccount) -> None:
@@ -333,15 +327,17 @@ class Callbacks:
         if self._context.clock.monotonic_s() >= self._fresh_until_s:
             await self._looks.look()
         callback = self._callbacks.get(name)
-        is_true = hmac.compare_digest(digest_secret(secret), _NOBODYS if callback is None else callback.digest)
+        is_true = hmac.compare_digest(
+            sweep_rules.digest_secret(secret), _NOBODYS if callback is None else callback.digest
+        )
         if callback is None or not is_true:
             return False
         # After the secret: a caller without it learns nothing about the account.
         if callback.needs_certificate and not has_certificate:
             raise errors.Forbidden("client certificate: this address requires one")
-        payload = " ".join([str(callback.institution_id), *choose_paces(body)])
+        payload = " ".join([str(callback.institution_id), *sweep_rules.choose_paces(body)])
         notifier = self._notifiers.setdefault(
-            payload, EventNotifier(self._context.pool, APART_S, CALLBACK_CHANNEL, payload)
+            payload, EventNotifier(self._context.pool, sweep_rules.APART_S, CALLBACK_CHANNEL, payload)
         )
         notifier.notify()
         return True

@@ -13,6 +13,7 @@ from typing import Final
 import asyncpg
 from msgspec import Struct, structs
 
+from pixconnect.features.institutions.rules import pending_call as call_rules
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -23,16 +24,6 @@ from pixconnect.features.institutions.rules.institution import (
     OpenedCharge,
     OpeningAnswer,
     UnknownOutcome,
-)
-from pixconnect.features.institutions.rules.pending_call import (
-    ABSENT_FOR,
-    REFERENCE_LENGTH,
-    TAKEN_FOR,
-    WORKER_AFTER,
-    ChargeOpening,
-    find_known_refusal,
-    strip_rights,
-    write_terms,
 )
 from pixconnect.features.institutions.service import pending_call as calls
 from pixconnect.features.institutions.service.charge_change import want_change
@@ -75,7 +66,7 @@ class NewOpening(Struct, frozen=True, kw_only=True):
     request: ChargeRequest | None = None
     """The request of the contract's API."""
 
-    def was_made_as(self, found: Charge | ChargeOpening) -> bool:
+    def was_made_as(self, found: Charge | call_rules.ChargeOpening) -> bool:
         """Whether the existing charge of this name is the result of the same request."""
         if self.request is not None:
             return was_made_by(found.fingerprint, self.request)
@@ -106,7 +97,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
     if made is not None:
         return await calls.await_end(context, OPENING_CALLS, made)
     opened = await calls.require_account(context, institution_id)
-    if (fault := find_known_refusal(opened.institution.traits, new.contents)) is not None:
+    if (fault := call_rules.find_known_refusal(opened.institution.traits, new.contents)) is not None:
         raise calls.RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:
@@ -116,7 +107,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
         if named is not None and named.holder_id != caller.holder_id:
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
         return await open_at_institution(context, caller, new, institution_id)
-    terms = write_terms(opening.txid, opening.contents)
+    terms = call_rules.write_terms(opening.txid, opening.contents)
     answer = await calls.call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
     # A static code has one amount for ever: no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
@@ -134,14 +125,14 @@ async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[
     """
     now = context.clock.real_now()
     waiting = set[str]()
-    for opening in await call_store.take_named(context.pool, opened.account.id, txids, now + TAKEN_FOR):
+    for opening in await call_store.take_named(context.pool, opened.account.id, txids, now + call_rules.TAKEN_FOR):
         is_known = await calls.ask_again(context, opened, OPENING_CALLS, opening)
-        if not is_known and now - opening.created_at < ABSENT_FOR:
+        if not is_known and now - opening.created_at < call_rules.ABSENT_FOR:
             waiting.add(opening.txid)
     return waiting
 
 
-async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
+async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charge | call_rules.ChargeOpening | None:
     """Find the earlier or pending result of the same request."""
     name = new.external_id or new.txid
     if name is None:
@@ -153,7 +144,9 @@ async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charg
     return found
 
 
-async def _begin(context: Context, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
+async def _begin(
+    context: Context, caller: Caller, new: NewOpening, opened: OpenAccount
+) -> call_rules.ChargeOpening | None:
     """Record the opening; ``None`` if another process has taken its name or txid meanwhile."""
     external_id, txid = new.external_id or new.txid, new.txid
     if txid is None and external_id is not None:
@@ -164,7 +157,7 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         # The standard's API names a charge by its txid.
         external_id = txid if new.request is None else context.entropy.uuid7()
     now = context.clock.real_now()
-    opening = ChargeOpening(
+    opening = call_rules.ChargeOpening(
         charge_id=await context.ids.charge_id(),
         holder_id=caller.holder_id,
         institution_id=opened.account.id,
@@ -172,13 +165,13 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         txid=txid,
         state="opening",
         contents=new.contents,
-        asked_by=strip_rights(new.asked_by),
+        asked_by=call_rules.strip_rights(new.asked_by),
         # A charge of the standard's API is no replay of any request of the contract's.
         fingerprint=b"" if new.request is None else fingerprint(new.request),
         refusal_code=None,
         refusal_reason=None,
         calls_count=1,
-        due_at=now + WORKER_AFTER,
+        due_at=now + call_rules.WORKER_AFTER,
         created_at=now,
     )
     try:
@@ -194,8 +187,8 @@ async def _begin(context: Context, caller: Caller, new: NewOpening, opened: Open
         raise
 
 
-async def _ask(_: Context, institution: Institution, opening: ChargeOpening) -> OpeningAnswer:
-    terms = write_terms(opening.txid, opening.contents)
+async def _ask(_: Context, institution: Institution, opening: call_rules.ChargeOpening) -> OpeningAnswer:
+    terms = call_rules.write_terms(opening.txid, opening.contents)
     try:
         there = await institution.read_charge(opening.txid, has_due_date=terms.due is not None)
     except InstitutionUnavailable as error:
@@ -217,7 +210,9 @@ async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
     return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
 
 
-async def _settle(context: Context, opening: ChargeOpening, answer: OpeningAnswer) -> Charge | UnknownOutcome | None:
+async def _settle(
+    context: Context, opening: call_rules.ChargeOpening, answer: OpeningAnswer
+) -> Charge | UnknownOutcome | None:
     match answer:
         case OpenedCharge(status="removed_by_us" | "removed_by_institution"):
             return UnknownOutcome(reason=REMOVED_THERE.reason)
@@ -231,7 +226,7 @@ async def _settle(context: Context, opening: ChargeOpening, answer: OpeningAnswe
             return UnknownOutcome(reason=reason)
 
 
-def _explain_end(ended: ChargeOpening) -> Exception | None:
+def _explain_end(ended: call_rules.ChargeOpening) -> Exception | None:
     match ended.state:
         case "refused":
             refusal = CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
@@ -244,7 +239,7 @@ def _explain_end(ended: ChargeOpening) -> Exception | None:
             return None
 
 
-async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) -> Charge | None:
+async def finish(context: Context, opening: call_rules.ChargeOpening, there: OpenedCharge) -> Charge | None:
     """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
     account = await context.directory.read_account(opening.holder_id)
     code = there.code
@@ -269,7 +264,7 @@ async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) 
 
 
 def _write_charge(
-    work: UnitOfWork, opening: ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
+    work: UnitOfWork, opening: call_rules.ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
 ) -> Charge:
     contents = set_rule(contents, discounts_roll=True)
     charge = Charge(
@@ -298,10 +293,10 @@ def _write_charge(
     return charge
 
 
-async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
+async def fall_back(context: Context, opening: call_rules.ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
     """Write the charge with a static code, which it keeps; a possible charge there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
-    wanted, reference = opening.contents, context.entropy.token(REFERENCE_LENGTH)
+    wanted, reference = opening.contents, context.entropy.token(call_rules.REFERENCE_LENGTH)
     code = br_code.format_static_br_code(
         wanted.key, account.party.name, account.city, amount_cents=wanted.amount_cents, txid=reference
     )
@@ -326,7 +321,7 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
     return charge
 
 
-def unknown_outcome(opening: ChargeOpening) -> errors.OutcomeUnknown:
+def unknown_outcome(opening: call_rules.ChargeOpening) -> errors.OutcomeUnknown:
     return errors.OutcomeUnknown(
         f"the institution has not answered yet whether the charge of external_id {opening.external_id} is open: the same "
         "request under it gets the charge once that is known",

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
+from pixconnect.features.institutions.rules import recording as recordings
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
@@ -27,15 +28,6 @@ from pixconnect.features.institutions.rules.institution import (
     OpeningAnswer,
     ReceivedPix,
     RefundAnswer,
-)
-from pixconnect.features.institutions.rules.recording import (
-    Redaction,
-    Rehearsal,
-    RehearsalRecording,
-    RehearsedStep,
-    TakenExchange,
-    judge_exchanges,
-    redact_key,
 )
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.features.institutions.service.account import find_account, name_account
@@ -51,7 +43,7 @@ _NAME_LENGTH: Final = 32
 _NOBODYS: Final = "E00000000202001010000rehearsal00"
 """A well-formed end-to-end id that no Pix has."""
 
-Walked = AsyncGenerator[RehearsedStep]
+Walked = AsyncGenerator[recordings.RehearsedStep]
 
 
 class RehearsalTerms(Struct, frozen=True, kw_only=True):
@@ -78,8 +70,8 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
 
 
 async def rehearse(
-    context: Operator, open_institution: OpenInstitution, taken: Sequence[TakenExchange], name: str
-) -> Rehearsal:
+    context: Operator, open_institution: OpenInstitution, taken: Sequence[recordings.TakenExchange], name: str
+) -> recordings.Rehearsal:
     """Run an account's operations.
 
     Args:
@@ -110,23 +102,23 @@ async def rehearse(
         steps = await walk(institution, plan)
     finally:
         await institution.close()
-    redaction = Redaction(account, credential, taken)
+    redaction = recordings.Redaction(account, credential, taken)
     exchanges = [redaction.redact_exchange(each) for each in taken]
-    steps += judge_exchanges(plan.profile, exchanges)
-    recording = RehearsalRecording(
+    steps += recordings.judge_exchanges(plan.profile, exchanges)
+    recording = recordings.RehearsalRecording(
         kind=account.kind,
         profile=plan.profile.name,
         environment=account.environment,
         options=sorted(account.options),
         made_at=plan.at,
-        key=redact_key(0),
+        key=recordings.redact_key(0),
         txid=plan.txid,
         refund_id=plan.refund_id,
         refunds=plan.returns,
         steps=[(redaction.redact_text(each.step), each.outcome, redaction.redact_text(each.text)) for each in steps],
         exchanges=exchanges,
     )
-    return Rehearsal(steps=steps, recording=recording)
+    return recordings.Rehearsal(steps=steps, recording=recording)
 
 
 def check_place(account: InstitutionAccount) -> None:
@@ -139,9 +131,9 @@ def check_place(account: InstitutionAccount) -> None:
         raise errors.BadRequest(f"keys: the account {account.name} has none, so no charge can be rehearsed")
 
 
-async def walk(institution: Institution, plan: RehearsalTerms) -> list[RehearsedStep]:
+async def walk(institution: Institution, plan: RehearsalTerms) -> list[recordings.RehearsedStep]:
     """Take one step after the other, so that a recording can be replayed in order; a failure does not stop later steps."""
-    steps = list[RehearsedStep]()
+    steps = list[recordings.RehearsedStep]()
     for name, act in _ACTS.items():
         try:
             async for step in act(institution, plan):
@@ -298,7 +290,9 @@ def _left_cents(pix: ReceivedPix) -> int:
     return pix.amount_cents - sum(each.amount_cents for each in pix.refunds if each.status != "refused")
 
 
-def _judge_charge(step: str, answer: OpeningAnswer, status: str, lifetime_s: int | None = None) -> RehearsedStep:
+def _judge_charge(
+    step: str, answer: OpeningAnswer, status: str, lifetime_s: int | None = None
+) -> recordings.RehearsedStep:
     if not isinstance(answer, OpenedCharge):
         return _differs(step, f"it is {_describe(answer)}")
     if answer.status != status:
@@ -315,13 +309,13 @@ def _describe(answer: OpeningAnswer | RefundAnswer) -> str:
     return f"{'not sent' if isinstance(answer, NotSent) else 'unknown what became of it'}: {answer.reason}"
 
 
-def _judge(step: str, text: str = "", *, is_good: bool = True) -> RehearsedStep:
-    return RehearsedStep(step=step, outcome="as expected") if is_good else _differs(step, text)
+def _judge(step: str, text: str = "", *, is_good: bool = True) -> recordings.RehearsedStep:
+    return recordings.RehearsedStep(step=step, outcome="as expected") if is_good else _differs(step, text)
 
 
-def _differs(step: str, text: str) -> RehearsedStep:
-    return RehearsedStep(step=step, outcome="differs", text=text)
+def _differs(step: str, text: str) -> recordings.RehearsedStep:
+    return recordings.RehearsedStep(step=step, outcome="differs", text=text)
 
 
-def _not_tried(step: str, text: str) -> RehearsedStep:
-    return RehearsedStep(step=step, outcome="not tried", text=text)
+def _not_tried(step: str, text: str) -> recordings.RehearsedStep:
+    return recordings.RehearsedStep(step=step, outcome="not tried", text=text)

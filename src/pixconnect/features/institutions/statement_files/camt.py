@@ -23,12 +23,6 @@ from pixconnect.features.institutions.statement_files.statement_account import (
     read_iban,
     read_type,
 )
-from pixconnect.features.institutions.statement_files.statement_file import (
-    InvalidStatement,
-    ItemList,
-    StatedBalance,
-    StatementFile,
-)
 from pixconnect.platform.base.clock import to_day
 
 _DEPTH_MAX: Final = 40
@@ -64,7 +58,7 @@ class _Part(Struct, kw_only=True):
     def need(self, *paths: str, said: str = "") -> str:
         text = self.find(*paths)
         if text is None:
-            raise InvalidStatement(f"{said or paths[0]}: is missing", self.line)
+            raise files.InvalidStatement(f"{said or paths[0]}: is missing", self.line)
         return text
 
 
@@ -80,13 +74,13 @@ class _Reader:
         self._text: list[str] = []
         self._text_length = 0
         self._part: _Part | None = None
-        self._statements: list[StatementFile] = []
+        self._statements: list[files.StatementFile] = []
         self._sent_at: datetime | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
-        self._items = ItemList()
+        self._items = files.ItemList()
         self._notes: list[str] = []
         self._made_at: datetime | None = None
 
@@ -94,29 +88,31 @@ class _Reader:
     def _line(self) -> int:
         return self._parser.CurrentLineNumber
 
-    def read(self, content: bytes) -> StatementFile:
+    def read(self, content: bytes) -> files.StatementFile:
         try:
             self._parser.Parse(content, True)  # noqa: FBT003  expat's argument
         except expat.ExpatError as error:
-            raise InvalidStatement(f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+            raise files.InvalidStatement(
+                f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno
+            ) from None
         except (ValueError, LookupError) as error:
-            if isinstance(error, InvalidStatement):
+            if isinstance(error, files.InvalidStatement):
                 raise
-            raise InvalidStatement("its encoding is not known", self._line) from None
+            raise files.InvalidStatement("its encoding is not known", self._line) from None
         if not self._statements:
-            raise InvalidStatement("it has no statement (Stmt)")
+            raise files.InvalidStatement("it has no statement (Stmt)")
         return files.join_statements(self._statements)
 
     def _refuse_document_type(self, *_declared: object) -> None:
-        raise InvalidStatement("it declares a document type, which no statement needs", self._line)
+        raise files.InvalidStatement("it declares a document type, which no statement needs", self._line)
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         self._path.append(name)
         if len(self._path) > _DEPTH_MAX:
-            raise InvalidStatement(f"elements stand more than {_DEPTH_MAX} deep", self._line)
+            raise files.InvalidStatement(f"elements stand more than {_DEPTH_MAX} deep", self._line)
         if len(self._path) == 1 and (name != "Document" or "camt.053" not in tag):
-            raise InvalidStatement("its root is no Document of camt.053", self._line)
+            raise files.InvalidStatement("its root is no Document of camt.053", self._line)
         match self._path[1:]:
             case ["BkToCstmrStmt", "Stmt"]:
                 self._begin()
@@ -136,7 +132,7 @@ class _Reader:
     def _add_text(self, text: str) -> None:
         self._text_length += len(text)
         if self._text_length > _TEXT_LENGTH_MAX:
-            raise InvalidStatement(f"{self._path[-1]}: has more than {_TEXT_LENGTH_MAX} characters", self._line)
+            raise files.InvalidStatement(f"{self._path[-1]}: has more than {_TEXT_LENGTH_MAX} characters", self._line)
         self._text.append(text)
 
     def _end(self, _tag: str) -> None:
@@ -154,7 +150,7 @@ class _Reader:
             if name != "Ntry":
                 self._parts[name].append(part)
                 if len(self._parts[name]) > _PARTS_COUNT_MAX:
-                    raise InvalidStatement(f"{name}: there are more than {_PARTS_COUNT_MAX}", self._line)
+                    raise files.InvalidStatement(f"{name}: there are more than {_PARTS_COUNT_MAX}", self._line)
             # Entries not booked are expected, and may never come.
             elif (part.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
                 self._items.add(_make_item(part), part.line)
@@ -168,12 +164,12 @@ class _Reader:
             return
         self._part.texts.append((path, text))
         if len(self._part.texts) > _TEXTS_COUNT_MAX:
-            raise InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
+            raise files.InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
 
-    def _conclude(self) -> StatementFile:
+    def _conclude(self) -> files.StatementFile:
         accounts, spans = self._parts["Acct"], self._parts["FrToDt"]
         if len(accounts) != 1:
-            raise InvalidStatement("it needs one account (Acct)")
+            raise files.InvalidStatement("it needs one account (Acct)")
         (account,) = accounts
         files.check_currency(account.find("Ccy"), "Ccy", account.line)
         balances = self._read_balances()
@@ -182,12 +178,12 @@ class _Reader:
             told = (None, balances["closing"].on)
         first_on, last_on = files.find_days(told, self._items.items)
         opening = balances.get("opening")
-        return StatementFile(
+        return files.StatementFile(
             format="camt.053",
             account=_read_account(account),
             first_on=first_on,
             last_on=last_on,
-            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            opening=opening and files.StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=balances.get("closing"),
             items=self._items.items,
             made_at=self._made_at or self._sent_at,
@@ -202,12 +198,12 @@ class _Reader:
         """Read a balance; an unreadable one counts as missing, as it moves no money."""
         try:
             return _parse_date(text, field, part.line)[0]
-        except InvalidStatement as error:
+        except files.InvalidStatement as error:
             self._notes.append(f"{error}, and is passed over")
             return None
 
-    def _read_balances(self) -> dict[str, StatedBalance]:
-        found: dict[str, StatedBalance] = {}
+    def _read_balances(self) -> dict[str, files.StatedBalance]:
+        found: dict[str, files.StatedBalance] = {}
         for part in self._parts["Bal"]:
             name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
             if name is None:
@@ -217,9 +213,9 @@ class _Reader:
             if on is None or part.find("Amt") is None:
                 self._notes.append(f"line {part.line}: Bal: no {name} balance is read, for its Dt or Amt is missing")
                 continue
-            balance = StatedBalance(cents=_read_cents(part), on=on)
+            balance = files.StatedBalance(cents=_read_cents(part), on=on)
             if found.setdefault(name, balance).cents != balance.cents:
-                raise InvalidStatement(f"Bal: there are two {name} balances", part.line)
+                raise files.InvalidStatement(f"Bal: there are two {name} balances", part.line)
         return found
 
 
@@ -239,7 +235,7 @@ def _read_account(part: _Part) -> StatementAccount:
     return whole if whole.number else StatementAccount(number=part.need("Id/Othr/Id"))
 
 
-def read_camt(content: bytes) -> StatementFile:
+def read_camt(content: bytes) -> files.StatementFile:
     """Read the statements of accounts; ``InvalidStatement`` if it is none, or is ambiguous."""
     files.check_content(content)
     return _Reader().read(content)
@@ -324,7 +320,7 @@ def _read_cents(part: _Part) -> int:
         return 0
     indicator = part.need("CdtDbtInd")
     if cents < 0 or indicator not in ("CRDT", "DBIT"):
-        raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
+        raise files.InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
     return cents if indicator == "CRDT" else -cents
 
 
@@ -342,5 +338,5 @@ def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None
     except ValueError:
         told = None
     if told is None or told.year not in files.YEARS:
-        raise InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
+        raise files.InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
     return (told.date(), None) if told.tzinfo is None else (to_day(told), told)

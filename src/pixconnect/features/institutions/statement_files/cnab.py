@@ -17,12 +17,6 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
-from pixconnect.features.institutions.statement_files.statement_file import (
-    InvalidStatement,
-    ItemList,
-    StatedBalance,
-    StatementFile,
-)
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 
 _COLUMNS: Final = 240
@@ -44,8 +38,8 @@ class _Record(Struct, frozen=True):
     def cut(self, first: int, last: int) -> str:
         return self.text[first - 1 : last].strip()
 
-    def fail(self, rule: str) -> InvalidStatement:
-        return InvalidStatement(rule, self.line)
+    def fail(self, rule: str) -> files.InvalidStatement:
+        return files.InvalidStatement(rule, self.line)
 
     def read_number(self, first: int, last: int, field: str) -> int:
         """A whole number; 0 if blank."""
@@ -92,8 +86,8 @@ class _Record(Struct, frozen=True):
 class _Lot(Struct):
     header: _Record
     number: int
-    opening: StatedBalance | None
-    closing: StatedBalance | None = None
+    opening: files.StatedBalance | None
+    closing: files.StatedBalance | None = None
     lines_count: int = 0
     debits_cents: int = 0
     credits_cents: int = 0
@@ -103,10 +97,10 @@ class _Statement(Struct):
     """The lots of one account."""
 
     lots: list[_Lot]
-    items: ItemList
+    items: files.ItemList
     notes: list[str]
 
-    def conclude(self, header: _Record) -> StatementFile:
+    def conclude(self, header: _Record) -> files.StatementFile:
         items = self.items.items
         opening, closing = self.lots[0].opening, self.lots[-1].closing
         opening_first_on = None
@@ -117,12 +111,12 @@ class _Statement(Struct):
             )
             opening_first_on = opening.on if begins_there else opening.on + timedelta(days=1)
         first_on, last_on = files.find_days((opening_first_on, closing and closing.on), items)
-        return StatementFile(
+        return files.StatementFile(
             format="cnab240",
             account=self.lots[0].header.account,
             first_on=first_on,
             last_on=last_on,
-            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            opening=opening and files.StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=items,
             made_at=_find_instant(header),
@@ -133,12 +127,12 @@ class _Statement(Struct):
 class _Reader:
     def __init__(self) -> None:
         self._statements: dict[StatementAccount, _Statement] = {}
-        self._of = _Statement([], ItemList(), [])
+        self._of = _Statement([], files.ItemList(), [])
         """The statement of the last lot."""
         self._number = 0
         self._lot: _Lot | None = None
 
-    def read(self, records: list[_Record]) -> StatementFile:
+    def read(self, records: list[_Record]) -> files.StatementFile:
         last = records[-1]
         if records[0].cut(8, 8) != "0" or last.cut(8, 8) != "9":
             raise last.fail("the file is cut off: its first record must be of type 0, its last of type 9 (column 8)")
@@ -171,7 +165,7 @@ class _Reader:
         if self._statements and number <= self._number:
             raise record.fail(f"lot {number} stands behind lot {self._number}: the file has it twice, or in disorder")
         self._number = number
-        self._of = self._statements.setdefault(record.account, _Statement([], ItemList(), []))
+        self._of = self._statements.setdefault(record.account, _Statement([], files.ItemList(), []))
         opening = self._read_balance(record, "the balance before the lot")
         before = self._of.lots[-1].closing if self._of.lots else None
         if opening is not None and before is not None and opening.cents != before.cents:
@@ -180,12 +174,12 @@ class _Reader:
             )
         self._lot = _Lot(header=record, number=number, opening=opening)
 
-    def _read_balance(self, record: _Record, name: str) -> StatedBalance | None:
+    def _read_balance(self, record: _Record, name: str) -> files.StatedBalance | None:
         """Read a balance; ``None`` if it has no day, or is intraday."""
         cents = record.read_cents(name)
         try:
             on = record.read_day(143, f"the day of {name}")
-        except InvalidStatement as error:
+        except files.InvalidStatement as error:
             self._of.notes.append(f"{error}, and the balance is not read")
             return None
         is_partial = record.cut(170, 170).upper() in ("P", "I")
@@ -193,7 +187,7 @@ class _Reader:
             rule = "is a partial one (column 170)" if is_partial else "has no day (columns 143 to 150)"
             self._of.notes.append(f"line {record.line}: {name} {rule}, and is not read")
             return None
-        return StatedBalance(cents=cents, on=on)
+        return files.StatedBalance(cents=cents, on=on)
 
     def _add_line(self, record: _Record) -> None:
         lot = self._lot
@@ -241,7 +235,7 @@ class _Reader:
         self._lot = None
 
 
-def read_cnab(content: bytes) -> StatementFile:
+def read_cnab(content: bytes) -> files.StatementFile:
     """Read the statements of accounts; each lot of one continues where the one before it ended.
 
     Raises:

@@ -18,12 +18,6 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
-from pixconnect.features.institutions.statement_files.statement_file import (
-    InvalidStatement,
-    ItemList,
-    StatedBalance,
-    StatementFile,
-)
 from pixconnect.kernel.rules import identifiers
 from pixconnect.platform.base.clock import to_day
 
@@ -79,19 +73,19 @@ _OTHER_COLUMNS: Final = {
 }
 
 
-def read_efi_file(content: bytes) -> StatementFile:
+def read_efi_file(content: bytes) -> files.StatementFile:
     """Read the file of one day; ``InvalidStatement`` if it is none, or its trailer counts other records than it has."""
     files.check_content(content)
     rows = files.split_lines(_decode(content))
     for number, line in rows:
         if len(line) > _LINE_LENGTH_MAX:
-            raise InvalidStatement(f"it has more than {_LINE_LENGTH_MAX} characters", number)
+            raise files.InvalidStatement(f"it has more than {_LINE_LENGTH_MAX} characters", number)
     last, header, trailer = rows[-1][0], rows[0][1].split(";"), rows[-1][1].split(";")
     if header[0] != "CA" or len(header) != len(_HEADER_COLUMNS):
-        raise InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
+        raise files.InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
     told = dict(zip(_HEADER_COLUMNS, header, strict=True))
     day = _parse_day(told["day"], "CA", rows[0][0])
-    items, balances, count, notes = ItemList(), dict[str, StatedBalance](), 0, list[str]()
+    items, balances, count, notes = files.ItemList(), dict[str, files.StatedBalance](), 0, list[str]()
     # Columns of one line at a time: a day of a busy account has a hundred thousand.
     for number, row in ((number, line.split(";")) for number, line in rows[1:-1]):
         if row[0] in ("SD0", "SD1"):
@@ -101,8 +95,10 @@ def read_efi_file(content: bytes) -> StatementFile:
             count += 1
     # The trailer does not count the balances, contrary to its first sentence.
     if trailer[0] != "T" or len(trailer) < 2 or trailer[1] not in (str(count), str(len(rows) - 2)):
-        raise InvalidStatement(f"T: the trailer must count the {count} records before it: the file is cut off", last)
-    return StatementFile(
+        raise files.InvalidStatement(
+            f"T: the trailer must count the {count} records before it: the file is cut off", last
+        )
+    return files.StatementFile(
         format="efi",
         account=StatementAccount(
             bank=files.clean_text(told["bank"]),
@@ -126,38 +122,38 @@ def _decode(content: bytes) -> str:
         return content.decode("cp1252", "replace")
 
 
-def _read_balance(row: list[str], number: int, day: date) -> StatedBalance:
+def _read_balance(row: list[str], number: int, day: date) -> files.StatedBalance:
     if len(row) != 3:
-        raise InvalidStatement(f"{row[0]}: must have 3 columns", number)
-    found = StatedBalance(cents=files.parse_cents(row[1], row[0], number), on=_parse_day(row[2], row[0], number))
+        raise files.InvalidStatement(f"{row[0]}: must have 3 columns", number)
+    found = files.StatedBalance(cents=files.parse_cents(row[1], row[0], number), on=_parse_day(row[2], row[0], number))
     of = day - timedelta(days=1) if row[0] == "SD0" else day
     if found.on != of:
-        raise InvalidStatement(f"{row[0]}: must be of {of}", number)
+        raise files.InvalidStatement(f"{row[0]}: must be of {of}", number)
     return found
 
 
 def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem | None:
     record = _RECORDS.get(row[0])
     if record is None:
-        raise InvalidStatement(f"{row[0][:10]!r} is no record of this file", number)
+        raise files.InvalidStatement(f"{row[0][:10]!r} is no record of this file", number)
     columns = _OTHER_COLUMNS.get((row[0], len(row)), record.columns)
     if "name" in columns and (more := len(row) - len(columns) - 1) > 0:
         # A name is the only column that may have a separator in it.
         at = columns.index("name") + 1
         row = [*row[:at], ";".join(row[at : at + more + 1]), *row[at + more + 1 :]]
     if len(row) != len(columns) + 1:
-        raise InvalidStatement(f"{row[0]}: must have {len(columns) + 1} columns", number)
+        raise files.InvalidStatement(f"{row[0]}: must have {len(columns) + 1} columns", number)
     told = dict(zip(columns, (text.strip() for text in row[1:]), strict=True))
     at = _parse_instant(told["at"], number)
     amount_cents = files.parse_cents(told["amount"], "amount", number)
     if amount_cents < 0:
-        raise InvalidStatement("amount: must not be below 0", number)
+        raise files.InvalidStatement("amount: must not be below 0", number)
     if amount_cents == 0:
         return None
     # A protocol is of one movement of money; the name distinguishes movements that an older file gives one protocol.
     name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
     if not told["protocol"]:
-        raise InvalidStatement("protocol: is missing", number)
+        raise files.InvalidStatement("protocol: is missing", number)
     item_id = ":".join((row[0], told["protocol"], name))
     return InstitutionItem(
         item_id=files.check_item_id(item_id, "protocol", number),
@@ -177,7 +173,7 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
 
 def _check_name(name: str | None, field: str, number: int) -> str | None:
     if name is not None and not (identifiers.is_end_to_end_id(name) or identifiers.is_return_id(name)):
-        raise InvalidStatement(f"{field}: {name[:40]!r} is no name of the network", number)
+        raise files.InvalidStatement(f"{field}: {name[:40]!r} is no name of the network", number)
     return name
 
 
@@ -195,7 +191,7 @@ def _parse_day(text: str, field: str, number: int) -> date:
     try:
         return date.fromisoformat(text.strip()[:10])
     except ValueError:
-        raise InvalidStatement(f"{field}: {text[:40]!r} is no day", number) from None
+        raise files.InvalidStatement(f"{field}: {text[:40]!r} is no day", number) from None
 
 
 def _parse_instant(text: str, number: int) -> datetime:
@@ -204,5 +200,5 @@ def _parse_instant(text: str, number: int) -> datetime:
     except ValueError:
         told = None
     if told is None or told.tzinfo is None:
-        raise InvalidStatement(f"{text[:40]!r} is no instant in UTC", number)
+        raise files.InvalidStatement(f"{text[:40]!r} is no instant in UTC", number)
     return told

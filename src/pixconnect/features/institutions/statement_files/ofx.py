@@ -27,12 +27,6 @@ from pixconnect.features.institutions.statement_files.ofx_tags import (
 )
 from pixconnect.features.institutions.statement_files.ofx_text import parse_date, parse_instant, unescape
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, read_type
-from pixconnect.features.institutions.statement_files.statement_file import (
-    InvalidStatement,
-    ItemList,
-    StatedBalance,
-    StatementFile,
-)
 from pixconnect.kernel.rules.rail import MovementKind
 
 _OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
@@ -75,20 +69,20 @@ class _Reader:
         self._passed: str | None = None
         """The reason for skipping the last statement that is not of a bank account."""
         self._is_passing = False
-        self._statements: list[StatementFile] = []
+        self._statements: list[files.StatementFile] = []
         self._begin()
 
     def _begin(self) -> None:
-        self._items = ItemList()
+        self._items = files.ItemList()
         self._doubtful = set[InstitutionItem]()
         self._notes: list[str] = []
         self._found: dict[str, list[_Aggregate]] = {}
         self._is_whole = False
 
-    def _fail(self, rule: str) -> InvalidStatement:
-        return InvalidStatement(rule, self._line)
+    def _fail(self, rule: str) -> files.InvalidStatement:
+        return files.InvalidStatement(rule, self._line)
 
-    def read(self) -> StatementFile:
+    def read(self) -> files.StatementFile:
         for tag in self._tags:
             self._line = tag.line
             self._take(tag)
@@ -144,7 +138,7 @@ class _Reader:
         """In the standard's order the bank's currency follows the texts, where a payer may have written one, too."""
         try:
             files.check_currency(code, "CURSYM", line)
-        except InvalidStatement as error:
+        except files.InvalidStatement as error:
             self._open[-1].is_foreign = True
             if not self._doubtful:
                 self._notes.append(f"{error}, unless a payer wrote that: {_WAITS}")
@@ -206,14 +200,14 @@ class _Reader:
             return None
         item_id = files.check_item_id(texts.get("FITID", ""), "FITID", line)
         if "CORRECTFITID" in texts:
-            raise InvalidStatement(f"CORRECTFITID: line {item_id} corrects another one, which is not read", line)
+            raise files.InvalidStatement(f"CORRECTFITID: line {item_id} corrects another one, which is not read", line)
         kind = texts.get("TRNTYPE", "").upper()
         # The sign counts in OFX. If the type contradicts it, one of the two is wrong.
         if (kind == "DEBIT" and cents > 0) or (kind == "CREDIT" and cents < 0):
-            raise InvalidStatement(f"TRNAMT: its sign contradicts the TRNTYPE {kind}", line)
+            raise files.InvalidStatement(f"TRNAMT: its sign contradicts the TRNTYPE {kind}", line)
         posted = parse_date(_need(texts, "DTPOSTED", line), "DTPOSTED", line)
         if posted is None:
-            raise InvalidStatement(f"DTPOSTED: {texts['DTPOSTED'][:40]!r} is no date", line)
+            raise files.InvalidStatement(f"DTPOSTED: {texts['DTPOSTED'][:40]!r} is no date", line)
         name, memo = files.clean_text(texts.get("NAME", "")), files.clean_text(texts.get("MEMO", ""))
         found = InstitutionItem(
             item_id=item_id,
@@ -228,7 +222,7 @@ class _Reader:
         ids = (texts.get("REFNUM", ""), texts.get("CHECKNUM", ""), item_id)
         return files.add_found_names(found, (name, memo), ids)
 
-    def _conclude(self) -> StatementFile:
+    def _conclude(self) -> files.StatementFile:
         accounts, lists = self._found.get("BANKACCTFROM"), self._found.get("BANKTRANLIST")
         if accounts is None or lists is None:
             if self._passed is not None:
@@ -250,7 +244,7 @@ class _Reader:
         # The element around all statements ends only when the last of them is concluded.
         around = [one for one in (*self._open, *self._found.get("OFX", ())) if one.name == "OFX"]
         made_at = [parse_instant(one.texts.get("DTSERVER", "")) for one in around]
-        return StatementFile(
+        return files.StatementFile(
             format="ofx",
             account=StatementAccount(
                 bank=files.clean_text(account.get("BANKID", "")),
@@ -261,7 +255,7 @@ class _Reader:
             first_on=first_on,
             last_on=last_on,
             # It is the balance before the span, regardless of its hour.
-            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            opening=opening and files.StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=self._items.items,
             perhaps_texts=frozenset(self._doubtful),
@@ -276,21 +270,21 @@ class _Reader:
             self._notes.append(f"line {element.line}: {name}: {text[:40]!r} is no date, and is passed over")
         return None if told is None else told[0]
 
-    def _read_balance(self, name: str, amount: str) -> StatedBalance | None:
-        read: set[StatedBalance] = set()
+    def _read_balance(self, name: str, amount: str) -> files.StatedBalance | None:
+        read: set[files.StatedBalance] = set()
         for element in self._found.get(name, ()):
             text, on = element.texts.get(amount, ""), self._read_day(element, "DTASOF")
             if on is None or not any(map(str.isdigit, text)):
                 rule = f"{name}: no balance is read, for its {amount if on else 'DTASOF'} is missing or empty"
                 self._notes.append(f"line {element.line}: {rule}")
             else:
-                read.add(StatedBalance(cents=files.parse_cents(text, amount, element.line), on=on))
+                read.add(files.StatedBalance(cents=files.parse_cents(text, amount, element.line), on=on))
         if len(read) > 1:
-            raise InvalidStatement(f"{name}: there are two that differ", self._found[name][-1].line)
+            raise files.InvalidStatement(f"{name}: there are two that differ", self._found[name][-1].line)
         return next(iter(read), None)
 
 
-def read_ofx(content: bytes) -> StatementFile:
+def read_ofx(content: bytes) -> files.StatementFile:
     """Read the statements of bank accounts; ``InvalidStatement`` if it is none, or is ambiguous."""
     files.check_content(content)
     return _Reader(*list_tags(content)).read()
@@ -299,5 +293,5 @@ def read_ofx(content: bytes) -> StatementFile:
 def _need(texts: dict[str, str], name: str, line: int) -> str:
     text = texts.get(name)
     if text is None:
-        raise InvalidStatement(f"{name}: is missing", line)
+        raise files.InvalidStatement(f"{name}: is missing", line)
     return text

@@ -108,9 +108,7 @@ async def keep(
     Args:
         connection: Holds the lock.
         kinds: The kinds compared; cases of others do not end.
-        institution_id: The account compared.
         since: Older facts were not compared.
-        found: All differences.
     """
     await connection.execute(_KEEP, _encode(found).decode(), list(kinds), institution_id, since)
 

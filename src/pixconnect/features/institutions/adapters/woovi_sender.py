@@ -79,7 +79,6 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
     """Read a payment in its present state; ``Malformed`` if any of it is unreliable.
 
     Args:
-        members: Of the answer.
         name: Ours, which it must have.
         is_question: Whether it answers a query; the answer to a sending call reports no more than that it was taken.
     """

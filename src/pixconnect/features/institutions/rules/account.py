@@ -152,11 +152,7 @@ def find_shared_member(
 ) -> str | None:
     """Find the member that shows two accounts here to be one at the institution, whose money would count twice.
 
-    Args:
-        account: The one.
-        client: Its client for receiving.
-        other: The other one, which is not closed.
-        others: The other one's client.
+    Each comes with its client for receiving; neither is closed.
     """
     if shared := set(account.keys) & set(other.keys):
         return f"keys: {min(shared)}"

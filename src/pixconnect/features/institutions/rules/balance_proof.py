@@ -247,13 +247,10 @@ def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[
 def find_struck(
     lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], balances: Balances
 ) -> tuple[Sequence[RecordedItem], Collection[int]]:
-    """Find missing lines that the bank provably removed, and the positions of lines that then moved money.
+    """Find missing lines that the bank provably removed, and the positions of a file's lines that then moved money.
 
     Args:
-        lines: The file's.
-        outcomes: Those of the lines.
         missing: Recorded lines that count, are of days that the file covers, and are not in it.
-        balances: Those of the file and of the recorded days.
     """
     closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:

@@ -106,7 +106,6 @@ def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int 
     """Decide the effect of a comparison after the ones before it.
 
     Args:
-        found: By this comparison.
         seen: By the one before, which was not reported.
         told_cents: The last reported difference, unless it has ended by itself.
     """

@@ -306,12 +306,8 @@ class Institution(Sender, Protocol):
     ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
         """Yield pages of received Pix of an interval (both ends included), unordered; shifting pages may repeat one.
 
-        A Pix with an unreadable return comes without it; that return comes as a separate item.
-
-        Args:
-            since: By the institution's instant of the Pix.
-            until: As ``since``.
-            only_returned: Only those with a return.
+        The institution's instants count. A Pix with an unreadable return comes without it; that return comes as a separate
+        item. With ``only_returned`` those without a return are left out.
         """
 
     @abstractmethod

@@ -176,8 +176,6 @@ def name_at_institution(naming_key: bytes, institution_id: int, kind: Kind, hold
     Institutions keep these names, so this never changes.
 
     Args:
-        naming_key: The account's.
-        institution_id: The account.
         holder_id: The requesting holder; of a family the first one, which stays the first in any restored copy.
         external_id: The request's, or else our ``return_id``.
 

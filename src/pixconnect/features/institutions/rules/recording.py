@@ -138,7 +138,6 @@ class Redaction:
         """Redact secrets and personal data.
 
         Args:
-            value: Of JSON.
             name: Of the member that has it, or of the one around its list.
         """
         if isinstance(value, dict):

@@ -105,7 +105,6 @@ def join_reversals(
     """Match nameless reversals, and the debits that they return, with orders that failed.
 
     Args:
-        items: The unmatched ones.
         orders: Our orders that neither settled nor were reversed.
         debited: Those of them whose debit is matched.
     """
@@ -171,7 +170,6 @@ def plan_investments(
     """Return how much each line moves the position, by its id; ``None`` if the line waits.
 
     Args:
-        items: Unmatched applications and redemptions.
         position_cents: Before them.
         is_told: Whether all lines of a day's previous day are known. Then a redemption beyond the position is yield, or money
             that was invested before the books began; otherwise its application may be missing.

@@ -81,11 +81,7 @@ class PennySent(Struct, frozen=True, kw_only=True):
 
 
 async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
-    """Read a Pix, or a charge with its payment, and record our new facts.
-
-    Args:
-        at: The account's context.
-        asked: An end-to-end id or a txid.
+    """Read a Pix, or a charge with its payment, and record our new facts; ``at`` is the account's context.
 
     Raises:
         BadRequest: It is neither.

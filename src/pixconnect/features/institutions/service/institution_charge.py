@@ -34,11 +34,7 @@ _NO_DUE: Final = "a instituição desta conta não abre cobranças com venciment
 
 
 class InstitutionViolated(Violated):
-    """An institution's refusal, or one known in advance, in this API's terms.
-
-    Args:
-        refusal: In the institution's words.
-    """
+    """An institution's refusal, or one known in advance, in this API's terms; ``refusal`` has its words."""
 
     def __init__(self, entity: LocationKind, row: Violation, refusal: CertainRefusal) -> None:
         super().__init__(entity, [row])

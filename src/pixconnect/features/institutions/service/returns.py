@@ -53,7 +53,6 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     """Read the returns of an account's sent Pix, if that is due; return the number listed.
 
     Args:
-        context: The account's.
         is_told: The institution has called about a return, or the balance differs.
 
     Raises:

@@ -99,7 +99,6 @@ async def choose(
     """Find the statements of an account in a file.
 
     Args:
-        file: A whole file.
         is_own: The institution wrote it, so no file from an operator contradicts it.
 
     Raises:

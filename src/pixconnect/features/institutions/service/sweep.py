@@ -124,12 +124,7 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
 
 
 async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
-    """Run the due sweeps of an account, and return how many payments were listed.
-
-    Args:
-        context: The account's (``at_account``).
-        told: Paces that are due because the institution called.
-    """
+    """Run the due sweeps of an account, and those it has called for; return how many payments were listed."""
     account = _account(context)
     lasts = await day_store.list_last_of(context.pool, account.id)
     # Nothing is read before the books have begun, so a reading implies their beginning.

@@ -60,13 +60,7 @@ def merge(accounts: Sequence[StatementAccount]) -> StatementAccount:
 
 
 def find_difference(told: StatementAccount, wanted: StatementAccount, name: str) -> str | None:
-    """Find why a file's account is not the wanted one; ``None`` if they agree in all parts that both have.
-
-    Args:
-        told: By the file.
-        wanted: The wanted account, as far as known.
-        name: Of the wanted account, for the sentence.
-    """
+    """Find why a file's account is not the wanted one of this name; ``None`` if they agree in all parts that both have."""
     for part, title in _FIELDS.items():
         theirs, ours = getattr(told, part), getattr(wanted, part)
         if not theirs or not ours or _is_same(part, told, wanted):

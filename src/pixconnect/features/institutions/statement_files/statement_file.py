@@ -116,12 +116,7 @@ class FileSource(Struct, frozen=True, kw_only=True):
 
 
 def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
-    """Whether a file's lines turn the balance before it into its closing balance.
-
-    Args:
-        file: A statement.
-        opening_cents: The balance before it, if the file lacks it.
-    """
+    """Whether a file's lines turn the balance before it, if necessary the given one, into its closing balance."""
     opening_cents = file.opening.cents if file.opening is not None else opening_cents
     if file.closing is None or opening_cents is None:
         return False

@@ -70,7 +70,6 @@ async def find_mistaken(
     """Find the movement that was really this transfer or refund, if its line was read before.
 
     Args:
-        amount_cents: The amount that left.
         names: Of the transfer or refund on the network.
         of: The names of the returned payment.
         day: On which it settled, in Sao Paulo.
@@ -126,8 +125,6 @@ async def may_be_forgotten(
     """Whether this amount left an account, without one of our orders, in a span that the database lost.
 
     Args:
-        amount_cents: The amount that left.
-        now: Service time.
         known_for: The loss was detected at most this long ago; it bounds the lost span if its length is unknown.
     """
     asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))

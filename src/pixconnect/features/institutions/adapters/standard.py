@@ -99,7 +99,6 @@ class ConnectedInstitution(Institution):
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
-            lifetime_max_s=self._known.lifetime_max_s,
         )
 
     async def close(self) -> None:

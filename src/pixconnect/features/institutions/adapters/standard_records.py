@@ -14,12 +14,7 @@ from typing import Final, Literal, TypeVar
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_list, as_members
-from pixconnect.features.institutions.rules.institution import (
-    ChargeTerms,
-    ListedRefund,
-    OpenedCharge,
-    ReceivedPix,
-)
+from pixconnect.features.institutions.rules.institution import ChargeTerms, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.kernel.rules.charge_contents import (

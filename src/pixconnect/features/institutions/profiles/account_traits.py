@@ -106,15 +106,12 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()
     """Names of errors with 400 that mean "not found"; 404 does everywhere."""
-    shows_payer: Literal["whole", "masked", "nothing"] = "nothing"
     balance: BalanceMeaning = "ledger"
     """The meaning of its balances, in its API and in its files; an account's option of this name overrides it."""
     list_lag_s: int = 60
     """How late a payment may appear in the list of received ones; undocumented."""
     lifetime_min_s: int = 1
     """How long a charge must run."""
-    lifetime_max_s: int = 2_147_483_647
-    """How long it may run."""
 
     def place_in_tests(self, path: str) -> str:
         """Return where a path of production is in the test environment."""

@@ -188,12 +188,7 @@ State = Literal["waiting", "made", "not_made"]
 REASON: Final = "MD06"
 AGAIN_AFTER: Final = timedelta(minutes=1)
 _AGAIN_AFTER_MAX: Final = timedelta(hours=1)
-_PASSING: Final = (
-    errors.RefundInfractionOpen,
-    errors.HolderBlocked,
-    errors.LimitExceeded,
-    errors.InsufficientFunds,
-)
+_PASSING: Final = (errors.RefundInfractionOpen, errors.HolderBlocked, errors.LimitExceeded, errors.InsufficientFunds)
 """Temporary refusals: a contest is decided, a holder or a day is allowed more, money comes in."""
 _TEXT_LENGTH_MAX: Final = 1000
 

@@ -130,11 +130,7 @@ def read_no_file(path: str) -> str:
 
 
 def _find_shared(
-    account: InstitutionAccount,
-    client: Credential,
-    other: InstitutionAccount,
-    others: Credential,
-    read_file: ReadFile,
+    account: InstitutionAccount, client: Credential, other: InstitutionAccount, others: Credential, read_file: ReadFile
 ) -> str | None:
     """As ``find_shared_member``, for secrets stored anywhere.
 

@@ -169,9 +169,7 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
                 "record the missing facts, or adjust it by its case"
             )
         said = dict[str, str | int](
-            last_on=recorded.last_on.isoformat(),
-            closing_cents=recorded.closing_cents,
-            balance_here_cents=here_cents,
+            last_on=recorded.last_on.isoformat(), closing_cents=recorded.closing_cents, balance_here_cents=here_cents
         )
         proposal = make_proposal(context, "close", said, institution_id=account.id)
         return await propose(context, connection, "institution close", name_account(name), proposal)

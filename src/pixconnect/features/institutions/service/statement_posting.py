@@ -127,20 +127,13 @@ async def _report(
     context: Writer, account: InstitutionAccount, holder_id: int, left: UnmatchedItem, ending: CaseEnding | None
 ) -> MovementReport:
     item = left.item
-    text = item.text if ending is None else f"case {ending.case_id}: {item.text or ending.order_name}"
-    return MovementReport(
-        report_id=f"statement:{account.id}:{joining.make_movement_id(item.item_id)}",
-        item_id=joining.make_movement_id(item.item_id),
-        party=(await context.directory.read_account(holder_id)).party,
-        kind=left.kind if ending is None else "by_hand",
-        direction=item.direction,
-        amount_cents=item.amount_cents,
-        # A name is one fact: if line and case disagree, the order has it.
-        end_to_end_id=item.end_to_end_id if ending is None else None,
-        description=text[:DESCRIPTION_LENGTH_MAX] or None,
-        # Many lines have only a day: noon of it is that day in each time zone of Brazil.
-        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
-    )
+    whole = joining.make_movement_id(item.item_id), left.kind, item.amount_cents
+    report = await report_part(context, account, item, whole, holder_id)
+    if ending is None:
+        return structs.replace(report, end_to_end_id=item.end_to_end_id)
+    # A name is one fact: if line and case disagree, the order has it.
+    text = f"case {ending.case_id}: {item.text or ending.order_name}"
+    return structs.replace(report, kind="by_hand", description=text[:DESCRIPTION_LENGTH_MAX])
 
 
 async def _find_contrary(
@@ -242,18 +235,23 @@ async def invest(context: Writer, account: InstitutionAccount, left: Sequence[Un
 
 
 async def report_part(
-    context: Writer, account: InstitutionAccount, item: InstitutionItem, part: tuple[str, MovementKind, int]
+    context: Writer,
+    account: InstitutionAccount,
+    item: InstitutionItem,
+    part: tuple[str, MovementKind, int],
+    holder_id: int | None = None,
 ) -> MovementReport:
-    """Report the part of a line that is the house's movement, by its name, kind and cents."""
+    """Report a part of a line as a movement, by its name, kind and cents: of a holder, by default of the house."""
     name, kind, cents = part
     return MovementReport(
         report_id=f"statement:{account.id}:{name}",
         item_id=name,
-        party=(await context.directory.read_account(account.house_id)).party,
+        party=(await context.directory.read_account(holder_id or account.house_id)).party,
         kind=kind,
         direction=item.direction,
         amount_cents=cents,
         description=item.text[:DESCRIPTION_LENGTH_MAX] or None,
+        # Many lines have only a day: noon of it is that day in each time zone of Brazil.
         settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
     )
 

@@ -18,13 +18,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.statement_files import statement_file as files
-from pixconnect.features.institutions.statement_files.ofx_tags import (
-    FREE_TEXTS,
-    PARENTS,
-    Layout,
-    Tag,
-    list_tags,
-)
+from pixconnect.features.institutions.statement_files.ofx_tags import FREE_TEXTS, PARENTS, Layout, Tag, list_tags
 from pixconnect.features.institutions.statement_files.ofx_text import parse_date, parse_instant, unescape
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, read_type
 from pixconnect.kernel.rules.rail import MovementKind

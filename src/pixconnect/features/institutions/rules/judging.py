@@ -118,15 +118,12 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     ]
     for number in doubtful:
         outcomes[number] = "perhaps_text" if outcomes[number] == "new" else outcomes[number]
-    are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
-    known_ids, named = {item.item_id for item in evidence.known}, zip(lines, matches, outcomes, strict=True)
-    # New lines under the id of another recorded line.
-    taken = [line for line, match, one in named if one == "new" and match is None and line.item_id in known_ids]
+    same_count, other_count = _count_ids(lines, matches, outcomes, {item.item_id for item in evidence.known})
     return Judgement(
         lines=(*_name_lines(lines, matches, outcomes, evidence), *others),
         replaced_from=min(replaced, default=None),
-        same_ids_count=are_same.count(True),
-        other_ids_count=are_same.count(False) + len(reused) + len(taken),
+        same_ids_count=same_count,
+        other_ids_count=len(reused) + other_count,
     )
 
 
@@ -265,6 +262,19 @@ def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:
 
 def _is_set_aside(item: RecordedItem) -> bool:
     return item.waits in SET_ASIDE
+
+
+def _count_ids(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    outcomes: Sequence[Outcome],
+    known_ids: Collection[str],
+) -> tuple[int, int]:
+    """Count lines repeated under the same id, and those repeated under another or new under one that is taken."""
+    judged = list(zip(lines, matches, outcomes, strict=True))
+    same = [match.item_id == line.item_id for line, match, _ in judged if match is not None]
+    taken = [line for line, match, one in judged if match is None and one == "new" and line.item_id in known_ids]
+    return same.count(True), same.count(False) + len(taken)
 
 
 def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:

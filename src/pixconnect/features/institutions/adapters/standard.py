@@ -24,7 +24,7 @@ from pixconnect.features.institutions.adapters.standard_records import (
 from pixconnect.features.institutions.adapters.token import CallParts, open_sending_tokens, open_tokens
 from pixconnect.features.institutions.adapters.wire import find_instant, take_count, take_members, take_rows, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer, Route
-from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.institutions.profiles.profile import OPERATIONS, InstitutionProfile
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -51,21 +51,6 @@ _DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
 ANOTHER_REFUND: Final = "the institution answered another refund than we asked for"
-_PATHS: Final = dict[str, str](
-    [
-        ("cob.criar_com_txid", "/cob/{txid}"),
-        ("cob.consultar", "/cob/{txid}"),
-        ("cob.revisar", "/cob/{txid}"),
-        ("cobv.criar_com_txid", "/cobv/{txid}"),
-        ("cobv.consultar", "/cobv/{txid}"),
-        ("cobv.revisar", "/cobv/{txid}"),
-        ("pix.listar", "/pix"),
-        ("pix.consultar", "/pix/{e2eid}"),
-        ("devolucao.solicitar", "/pix/{e2eid}/devolucao/{id}"),
-        ("devolucao.consultar", "/pix/{e2eid}/devolucao/{id}"),
-        ("webhook", "/webhook/{chave}"),
-    ]
-)
 WINDOW: Final = timedelta(days=1)
 """The standard does not limit the span of a list, but institutions may."""
 _PAGES_MAX: Final = 10_000
@@ -273,8 +258,8 @@ class StandardInstitution(ConnectedInstitution):
 
     def _path(self, operation: str, **names: str) -> str:
         traits = self._profile.standard.operations.get(operation)
-        path = traits.path if traits is not None and traits.path else self._profile.standard.prefix + _PATHS[operation]
-        return path.format(**names)
+        usual = self._profile.standard.prefix + OPERATIONS[operation][1]
+        return (traits.path if traits is not None and traits.path else usual).format(**names)
 
     def _charge_path(self, operation: str, txid: str, *, has_due_date: bool) -> str:
         return self._path(f"{'cobv' if has_due_date else 'cob'}.{operation}", txid=txid)

@@ -24,6 +24,20 @@ Known = Literal["seen", "read", "one source", "inferred"]
 """The source of a fact: a recording, an official source, one other source, or our own conclusion."""
 
 _FOLDER: Final = Path(__file__).parent
+OPERATIONS: Final[Mapping[str, tuple[str, str, int]]] = {
+    "cob.criar_com_txid": ("PUT", "/cob/{txid}", 201),
+    "cob.consultar": ("GET", "/cob/{txid}", 200),
+    "cob.revisar": ("PATCH", "/cob/{txid}", 200),
+    "cobv.criar_com_txid": ("PUT", "/cobv/{txid}", 201),
+    "cobv.consultar": ("GET", "/cobv/{txid}", 200),
+    "cobv.revisar": ("PATCH", "/cobv/{txid}", 200),
+    "pix.listar": ("GET", "/pix", 200),
+    "pix.consultar": ("GET", "/pix/{e2eid}", 200),
+    "devolucao.solicitar": ("PUT", "/pix/{e2eid}/devolucao/{id}", 201),
+    "devolucao.consultar": ("GET", "/pix/{e2eid}/devolucao/{id}", 200),
+    "webhook": ("GET", "/webhook/{chave}", 200),
+}
+"""Those of the central bank's API that accounts use: method, path, and the status of a success."""
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.institutions.profiles.profile import InstitutionProfile, OperationTraits
+from pixconnect.features.institutions.profiles.profile import OPERATIONS, InstitutionProfile, OperationTraits
 from pixconnect.features.institutions.rules.account import Credential, Environment, InstitutionAccount, Kind
 from pixconnect.kernel.rules.br_code import format_static_br_code
 
@@ -229,16 +229,6 @@ def mask(text: str) -> str:
     return "".join("0" if each.isdigit() else "x" if each.isalpha() else each for each in text)
 
 
-_OPERATIONS: Final = (
-    ("cob.criar_com_txid", "PUT", "/cob/{txid}", 201),
-    ("cob.consultar", "GET", "/cob/{txid}", 200),
-    ("cob.revisar", "PATCH", "/cob/{txid}", 200),
-    ("pix.listar", "GET", "/pix", 200),
-    ("pix.consultar", "GET", "/pix/{e2eid}", 200),
-    ("devolucao.solicitar", "PUT", "/pix/{e2eid}/devolucao/{id}", 201),
-    ("devolucao.consultar", "GET", "/pix/{e2eid}/devolucao/{id}", 200),
-)
-"""Of the central bank's API, with the status of a success."""
 _NAMING: Final = ("type", "nome")
 """Members that name a refusal."""
 
@@ -316,7 +306,7 @@ def _known_names(profile: InstitutionProfile) -> frozenset[str]:
 
 
 def _find_operation(profile: InstitutionProfile, exchange: RecordedExchange) -> tuple[str, OperationTraits, int] | None:
-    for name, method, path, usual in _OPERATIONS:
+    for name, (method, path, usual) in OPERATIONS.items():
         traits = profile.standard.operations.get(name)
         if traits is None or method != exchange.method:
             continue

@@ -177,7 +177,7 @@ def _decide(
         return {numbers[place]: counts for place, counts in balance_proof.decide(doubts, balances).items()}
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
-    decided = balance_proof.choose(numbers) if numbers else {}
+    decided = choose(numbers) if numbers else {}
     never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
     never |= {
         n
@@ -186,7 +186,7 @@ def _decide(
     }
     if any(decided.get(number) for number in never):
         # A balance from its own file closes no gap: another line is missing.
-        decided = balance_proof.choose([number for number in numbers if number not in never])
+        decided = choose([number for number in numbers if number not in never])
     return decided
 
 

@@ -44,7 +44,7 @@ async def test_a_worker_that_has_not_heard_of_a_pause_calls_nothing(shop: Shop, 
         shop.there.send_answers.append(LOST_BEFORE)
         await turn(shop)
     calls = list(shop.there.calls)
-    assert (await pause_all(operator)).names == ["loja"]
+    assert await pause_all(operator) == (["loja"], [])
     await turn(shop, 3)
     assert (shop.there.calls, shop.there.paid_cents) == (calls, 0)
     await account_usecases.set_state(operator, "loja", "active")
@@ -91,10 +91,10 @@ async def test_what_keeps_one_account_from_being_paused_keeps_no_other(shop: Sho
         "execute function fail()",
     ):
         await shop.live.execute_as_owner(statement)
-    paused = await pause_all(operator)
+    paused, failures = await pause_all(operator)
     await shop.live.execute_as_owner("drop function fail() cascade")
-    assert paused.names == ["loja"]
-    (failed,) = paused.failed
+    assert paused == ["loja"]
+    (failed,) = failures
     assert failed.startswith("cheia (")
     states = {shown.account.name: shown.account.state for shown in await account_usecases.list_institutions(operator)}
     assert states == dict(antiga="closed", cheia="active", loja="paused")

@@ -55,7 +55,7 @@ async def test_it_leaves_only_where_a_transfer_may(shop: Shop) -> None:
 
 
 async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: Shop) -> None:
-    assert (await read_penny_terms(shop.context, "loja")).fee_cents is None
+    assert await read_penny_terms(shop.context, "loja") == (shop.account, None)
     today = to_day(shop.live.clock.real_now())
     for number, cents in enumerate((90, 150)):
         fee = InstitutionItem(
@@ -66,7 +66,7 @@ async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: S
         async with shop.context.pool.acquire() as connection:
             await item_store.note_fees(connection, shop.account.id, {f"F{number}": ("transfer", 7)})
         shop.live.clock.advance(seconds=1)
-    assert (await read_penny_terms(shop.context, "loja")).fee_cents == 150
+    assert await read_penny_terms(shop.context, "loja") == (shop.account, 150)
 
 
 async def test_nothing_is_planned_over_an_account_that_is_paused_or_none(shop: Shop) -> None:

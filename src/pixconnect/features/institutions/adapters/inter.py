@@ -49,10 +49,10 @@ _REASON_MAX: Final = 500
 _ACCOUNT_TYPES: Final = dict(
     CHECKING="CONTA_CORRENTE", SAVINGS="CONTA_POUPANCA", SALARY="CONTA_SALARIO", TRANSACTIONAL="CONTA_PAGAMENTO"
 )
-_ENDED: Final = dict[str, SentStatus](PAGO="settled", PIX_PAGO="settled") | dict[str, SentStatus].fromkeys(
-    ["REPROVADO", "EXPIRADO", "CANCELADO", "FALHA", "CANCELADO_SEM_SALDO", "NAO_DEBITADO", "AGENDAMENTO_CANCELADO"],
-    "refused",
-)
+_ENDED: Final = dict[str, SentStatus](
+    PAGO="settled", PIX_PAGO="settled", REPROVADO="refused", EXPIRADO="refused", CANCELADO="refused", FALHA="refused",
+    CANCELADO_SEM_SALDO="refused", NAO_DEBITADO="refused", AGENDAMENTO_CANCELADO="refused",
+)  # fmt: skip
 """With any other word the Pix may still be paid: it may wait for a person's approval."""
 
 _TO_BE_APPROVED: Final = "AGUARDANDO_APROVACAO"

@@ -112,4 +112,4 @@ async def confirm_own_files(pool: Pool, institution_id: int, number: str = "5176
             confirmed_at=AT,
             confirmed_by="maria",
         )
-        await file_store.insert_source(connection, source)
+        await file_store.SOURCE.insert(connection, source)

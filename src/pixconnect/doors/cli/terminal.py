@@ -50,15 +50,8 @@ def notice(text: str) -> None:
 
 def stream(text: str) -> None:
     """Print a line of a verb that runs as long as its output has a reader."""
-    try:
-        sys.stdout.write(f"{outgoing_text.on_terminal_lines(text)}\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence(sys.stdout)
-        raise ReaderGone from None
-    except OSError:
-        _silence(sys.stdout)
-        raise
+    if not _write(sys.stdout, text):
+        raise ReaderGone
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -80,17 +73,20 @@ def paint_state(state: str) -> str:
     return paint(state, "red" if state in _BAD else "yellow" if state in _UNDER_WAY else "green")
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str) -> bool:
+    """Write a line; ``False`` if the reader has gone."""
     try:
         stream.write(f"{outgoing_text.on_terminal_lines(text)}\n")
         stream.flush()
     except BrokenPipeError:
         # A closed pipe, such as `head`'s, is no reason to stop; Python would report it again on exit.
         _silence(stream)
+        return False
     except OSError:
         # The caller that catches this reports it; so would Python on exit, about the rest of the stream's buffer.
         _silence(stream)
         raise
+    return True
 
 
 def _silence(stream: TextIO) -> None:

@@ -126,18 +126,12 @@ class _LastShown:
     """Caches the last answer until the checks have run again: encoding it takes longer than everything else here."""
 
     def __init__(self) -> None:
-        self._made_of: tuple[health_usecases.Health, Services] | None = None
-        self._health: Health | None = None
+        self._last: tuple[health_usecases.Health, Services, Health] | None = None
 
     def show(self, found: health_usecases.Health, services: Services) -> Health:
-        if (
-            self._health is None
-            or self._made_of is None
-            or self._made_of[0] is not found
-            or self._made_of[1] is not services
-        ):
-            self._made_of, self._health = (found, services), _show_health(found, services)
-        return self._health
+        if self._last is None or self._last[0] is not found or self._last[1] is not services:
+            self._last = found, services, _show_health(found, services)
+        return self._last[2]
 
 
 _shown: Final = _LastShown()

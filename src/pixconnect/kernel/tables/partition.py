@@ -137,25 +137,19 @@ async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods,
     return (row["looked_count"], row["erased_count"]) if row else (0, 0)
 
 
-# The state of the chain is locked before any row: entries are chained before their texts change or after, never meanwhile.
-_ERASE_TRANSFERS: Final[LiteralString] = "select * from erase_transfers($1, $2, $3, $4)"
-# A refund has only a message: its payment has the payee.
-_ERASE_REFUNDS: Final[LiteralString] = "select * from erase_refunds($1, $2, $3)"
-# Charges are in no chain, so nothing has to stay provable, and none is noted in ``erased_text``.
-_ERASE_CHARGES: Final[LiteralString] = "select * from erase_charges($1, $2, $3, $4, $5)"
-# A contest's texts are erased when the counterparty of its Pix may be: neither means anything without the other.
-_ERASE_INFRACTIONS: Final[LiteralString] = "select * from erase_infractions($1, $2, $3)"
-
-
 async def erase(
     connection: Connection, kind: str, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
 ) -> list[Erased]:
     """Empty the erasable texts of rows of a kind of ``SWEPT``, each by id and holder; return the changed ones."""
     statements: dict[str, tuple[LiteralString, tuple[timedelta, ...]]] = {
-        "transfer": (_ERASE_TRANSFERS, (ages.message, ages.party)),
-        "refund": (_ERASE_REFUNDS, (ages.message,)),
-        "charge": (_ERASE_CHARGES, (ages.unpaid, ages.message, ages.party)),
-        "infraction": (_ERASE_INFRACTIONS, (ages.party,)),
+        # The state of the chain is locked before any row: entries are chained before their texts change or after.
+        "transfer": ("select * from erase_transfers($1, $2, $3, $4)", (ages.message, ages.party)),
+        # A refund has only a message: its payment has the payee.
+        "refund": ("select * from erase_refunds($1, $2, $3)", (ages.message,)),
+        # Charges are in no chain, so nothing has to stay provable, and none is noted in ``erased_text``.
+        "charge": ("select * from erase_charges($1, $2, $3, $4, $5)", (ages.unpaid, ages.message, ages.party)),
+        # A contest's texts are erased when the counterparty of its Pix may be: neither means anything without the other.
+        "infraction": ("select * from erase_infractions($1, $2, $3)", (ages.party,)),
     }
     statement, periods = statements[kind]
     return [Erased(**row) for row in await connection.fetch(statement, *split_pairs(rows), *periods)]

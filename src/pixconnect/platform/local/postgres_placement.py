@@ -327,19 +327,11 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         log_timezone="UTC",
         timezone="UTC",
     )
-    return settings | (_durable() if durable else _forgetful())
-
-
-def _durable() -> dict[str, str]:
-    settings = dict(fsync="on", synchronous_commit="on", full_page_writes="on")
+    if not durable:
+        return settings | dict(fsync="off", synchronous_commit="off", full_page_writes="off", shared_buffers="64MB")
     # On macOS a plain fsync leaves the bytes in the drive's own memory.
-    if sys.platform == "darwin":
-        settings["wal_sync_method"] = "fsync_writethrough"
-    return settings
-
-
-def _forgetful() -> dict[str, str]:
-    return dict(fsync="off", synchronous_commit="off", full_page_writes="off", shared_buffers="64MB")
+    method = dict(wal_sync_method="fsync_writethrough") if sys.platform == "darwin" else {}
+    return settings | dict(fsync="on", synchronous_commit="on", full_page_writes="on") | method
 
 
 def _container_limit_bytes() -> int:

@@ -204,7 +204,11 @@ async def initiate_pix_with_key(
     `external_id`, same contents) returns the same transfer in its present state and never sends twice.
     """
     named = request.headers.get(PAYEE_HEADER)
-    terms = transfers.NO_TERMS if named is None else transfers.SendingTerms(payee_tax_id=_read_payee(named))
+    terms = transfers.NO_TERMS
+    if named is not None:
+        # No digit of a tax id is lost here: non-ASCII text is no tax id.
+        payee_tax_id = _read_tax_id(named.decode("ascii", "replace").strip(), PAYEE_HEADER_NAME)
+        terms = transfers.SendingTerms(payee_tax_id=payee_tax_id)
     return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body, terms))
 
 
@@ -293,11 +297,6 @@ async def search_transfers(
     )
     page = await transfer_usecases.search_transfers(services.context, request.caller, search, asked.span)
     return asked.show(page, map(_show, page.items))
-
-
-def _read_payee(header: bytes) -> str:
-    # No digit of a tax id is lost here: non-ASCII text is no tax id.
-    return _read_tax_id(header.decode("ascii", "replace").strip(), PAYEE_HEADER_NAME)
 
 
 def _read_tax_id(text: str, field: str = "tax_id") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -52,10 +52,6 @@ Ended = TypeVar("Ended", Transfer, Refund, Infraction)
 Mark = tuple[str, int | str]
 
 
-def charge_pending(chosen: Chosen) -> Mark:
-    return "id", _charge(chosen).id
-
-
 def charge_approved(chosen: Chosen) -> Mark:
     charge = _charge(chosen)
     chosen.client.sandbox.pay(charge.emvqrcps, payer=chosen.payer)
@@ -90,10 +86,6 @@ def transfer_out(chosen: Chosen) -> Mark:
     return "id", _send(chosen, _PAYEE_KEY).id
 
 
-def transfer_out_rejected(chosen: Chosen) -> Mark:
-    return "id", _send(chosen, f"reject-{chosen.code.lower()}@sandbox.pix.example").id
-
-
 def refund_in(chosen: Chosen) -> Mark:
     returned = chosen.client.sandbox.give_back(_send_and_wait(chosen).end_to_end_id)
     return "return_identification", returned.return_identification
@@ -104,10 +96,6 @@ def refund_in_refused(chosen: Chosen) -> Mark:
     sent = _send_and_wait(chosen)
     returned = chosen.client.sandbox.give_back(sent.end_to_end_id, amount=chosen.amount + 1)
     return "return_identification", returned.return_identification
-
-
-def refund_out(chosen: Chosen) -> Mark:
-    return "id", _refund(chosen).id
 
 
 def refund_out_rejected(chosen: Chosen) -> Mark:
@@ -122,14 +110,6 @@ def refund_out_rejected(chosen: Chosen) -> Mark:
     return "id", refund.id
 
 
-def movement_posted(chosen: Chosen) -> Mark:
-    return "item_id", chosen.client.sandbox.move("wire", "IN", chosen.amount).id
-
-
-def infraction_opened(chosen: Chosen) -> Mark:
-    return "infraction_id", _contest(chosen)
-
-
 def infraction_answered(chosen: Chosen) -> Mark:
     name = _contest(chosen)
     client = chosen.client
@@ -137,14 +117,6 @@ def infraction_answered(chosen: Chosen) -> Mark:
     client.infractions.defend(found.id, "The parcel was delivered to who paid for it.")
     _wait_while("OPEN", lambda: client.infractions.get(found.id))
     return "infraction_id", name
-
-
-def infraction_taken(chosen: Chosen) -> Mark:
-    return "infraction_id", chosen.client.sandbox.decide_infraction(_contest(chosen), "take").infraction_id
-
-
-def infraction_released(chosen: Chosen) -> Mark:
-    return "infraction_id", chosen.client.sandbox.decide_infraction(_contest(chosen), "release").infraction_id
 
 
 def infraction_reminded(chosen: Chosen) -> Mark:
@@ -161,6 +133,10 @@ def transfer_in_held(chosen: Chosen) -> Mark:
     return "end_to_end_id", held.end_to_end_id
 
 
+def _decide(chosen: Chosen, decision: Literal["take", "release"]) -> str:
+    return chosen.client.sandbox.decide_infraction(_contest(chosen), decision).infraction_id
+
+
 def _contest(chosen: Chosen) -> str:
     paid = chosen.client.sandbox.pay(_charge(chosen).emvqrcps, payer=chosen.payer)
     return chosen.client.sandbox.open_infraction(paid.end_to_end_id).infraction_id
@@ -168,7 +144,7 @@ def _contest(chosen: Chosen) -> str:
 
 RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, Callable[[Chosen], Mark]](
     (
-        ("qrcode.pending", charge_pending),
+        ("qrcode.pending", lambda chosen: ("id", _charge(chosen).id)),
         ("qrcode.approved", charge_approved),
         ("qrcode.expired", charge_expired),
         ("transfer.in.processing", transfer_in),
@@ -176,18 +152,21 @@ RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, C
         ("transfer.in.error", transfer_in_refused),
         ("transfer.out.processing", transfer_out),
         ("transfer.out.confirmed", transfer_out),
-        ("transfer.out.error", transfer_out_rejected),
+        (
+            "transfer.out.error",
+            lambda chosen: ("id", _send(chosen, f"reject-{chosen.code.lower()}@sandbox.pix.example").id),
+        ),
         ("refund.in.processing", refund_in),
         ("refund.in.returned", refund_in),
         ("refund.in.error", refund_in_refused),
-        ("refund.out.processing", refund_out),
-        ("refund.out.returned", refund_out),
+        ("refund.out.processing", lambda chosen: ("id", _refund(chosen).id)),
+        ("refund.out.returned", lambda chosen: ("id", _refund(chosen).id)),
         ("refund.out.error", refund_out_rejected),
-        ("movement.posted", movement_posted),
-        ("infraction.opened", infraction_opened),
+        ("movement.posted", lambda chosen: ("item_id", chosen.client.sandbox.move("wire", "IN", chosen.amount).id)),
+        ("infraction.opened", lambda chosen: ("infraction_id", _contest(chosen))),
         ("infraction.answered", infraction_answered),
-        ("infraction.taken", infraction_taken),
-        ("infraction.released", infraction_released),
+        ("infraction.taken", lambda chosen: ("infraction_id", _decide(chosen, "take"))),
+        ("infraction.released", lambda chosen: ("infraction_id", _decide(chosen, "release"))),
         ("infraction.reminded", infraction_reminded),
         ("transfer.in.held", transfer_in_held),
     )

@@ -191,22 +191,15 @@ def open_suspect_credit(
     transfer: Transfer, block_id: int, until: datetime, source: str, reported_at: datetime, now: datetime
 ) -> Block:
     """Make the block of a suspect credit; the whole Pix goes into it by one step."""
-    return Block(
-        id=block_id,
-        holder_id=transfer.holder_id,
-        institution_id=transfer.institution_id,
-        kind="precautionary",
+    terms = BlockTerms(
         reference=transfer.end_to_end_id,
-        transfer_id=transfer.id,
+        kind="precautionary",
         wanted_cents=transfer.amount_cents,
         held_cents=transfer.amount_cents,
         until=until,
-        source=source,
-        state="open",
-        reported_at=reported_at,
-        created_at=now,
-        modified_at=now,
     )
+    block = open_block(terms, block_id, transfer.holder_id, transfer.institution_id, source, reported_at, now)
+    return structs.replace(block, transfer_id=transfer.id)
 
 
 def end_suspect_credit(block: Block, source: str, reported_at: datetime, now: datetime) -> Block:

@@ -22,6 +22,7 @@ from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
 from pixconnect.kernel.tables.refund import REFUND
+from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.tables.tally import Kind
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -42,9 +43,7 @@ _CHARGE_NAMES: Final[LiteralString] = """
 
 async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> dict[int, str]:
     """The callers' names of charges, by id and holder."""
-    rows = await pool.fetch(
-        _CHARGE_NAMES, [charge_id for charge_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    )
+    rows = await pool.fetch(_CHARGE_NAMES, *split_pairs(wanted))
     return {row["id"]: row["external_id"] for row in rows}
 
 
@@ -260,5 +259,5 @@ _NAMES: Final[LiteralString] = """
 
 async def read_event_names(connection: Connection | Pool, events: Sequence[tuple[int, int]]) -> dict[int, str]:
     """The names of these events, by id and holder; expired ones are missing."""
-    rows = await connection.fetch(_NAMES, [event_id for event_id, _ in events], [owner for _, owner in events])
+    rows = await connection.fetch(_NAMES, *split_pairs(events))
     return {row["id"]: row["name"] for row in rows}

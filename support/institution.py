@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import math
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -83,20 +84,12 @@ def slow_key(key: rsa.RSAPrivateKey, exponent_bits: int) -> rsa.RSAPrivateKey:
     """The same primes with an exponent that makes each verification slow."""
     numbers = key.private_numbers()
     phi = (numbers.p - 1) * (numbers.q - 1)
-    exponent = next(e for e in itertools.count((1 << (exponent_bits - 1)) + 1, 2) if _has_inverse(e, phi))
+    exponent = next(e for e in itertools.count((1 << (exponent_bits - 1)) + 1, 2) if math.gcd(e, phi) == 1)
     d = pow(exponent, -1, phi)
     public = rsa.RSAPublicNumbers(exponent, numbers.public_numbers.n)
     return rsa.RSAPrivateNumbers(
         numbers.p, numbers.q, d, d % (numbers.p - 1), d % (numbers.q - 1), numbers.iqmp, public
     ).private_key(unsafe_skip_rsa_key_validation=True)
-
-
-def _has_inverse(number: int, modulus: int) -> bool:
-    try:
-        pow(number, -1, modulus)
-    except ValueError:
-        return False
-    return True
 
 
 class Institution:

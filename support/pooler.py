@@ -36,17 +36,13 @@ def open_pooler(server_url: str, logins: Mapping[str, str], folder: Path, *, mod
         log = (folder / "pgbouncer.log").open("wb")
         process = subprocess.Popen([PROGRAM, folder / "pgbouncer.ini"], user=user, stdout=log, stderr=log)
         try:
-            _wait(folder / "pgbouncer.log", process)
+            until_s = time.monotonic() + _BEGIN_WITHIN_S
+            while "process up" not in (written := (folder / "pgbouncer.log").read_text(errors="replace")):
+                assert process.poll() is None, written
+                assert time.monotonic() < until_s, "pgbouncer does not begin"
+                time.sleep(0.05)
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
             process.wait()
             log.close()
-
-
-def _wait(log: Path, process: subprocess.Popen[bytes]) -> None:
-    until_s = time.monotonic() + _BEGIN_WITHIN_S
-    while "process up" not in log.read_text(errors="replace"):
-        assert process.poll() is None, log.read_text(errors="replace")
-        assert time.monotonic() < until_s, "pgbouncer does not begin"
-        time.sleep(0.05)

@@ -43,7 +43,8 @@ def read_symbol(png: bytes) -> Symbol:
     level, mask = read_format(modules)
     assert level == "M", "the tables here are of level M"
     version = (len(modules) - 17) // 4
-    codewords = to_octets(read_bits(modules, version, mask))
+    bits = "".join(map(str, read_bits(modules, version, mask)))
+    codewords = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
     return Symbol(read_text(correct_blocks(codewords, version), version), level, quiet_modules)
 
 
@@ -109,11 +110,6 @@ def alignment_centres(size: int, version: int) -> list[int]:
     count = version // 7 + 2
     step = (version * 4 + count * 2 + 1) // (count * 2 - 2) * 2
     return [6, *sorted(size - 7 - step * index for index in range(count - 1))]
-
-
-def to_octets(bits: Iterator[int]) -> list[int]:
-    stream = list(bits)
-    return [int("".join(map(str, stream[at : at + 8])), 2) for at in range(0, len(stream) - 7, 8)]
 
 
 def correct_blocks(codewords: list[int], version: int) -> bytes:

@@ -6,8 +6,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -22,7 +22,7 @@ from support.failover.failing import Failure, fail
 from support.failover.serving import Serving, open_serving, start_callers
 from support.failover.told import AT_ONCE_S, WRITES, Round, see_round
 from support.ha.cluster import Cluster, open_cluster, pin
-from support.ha.network import NAMES, Network, choose_loopback, lay_cables, may_lay_cables
+from support.ha.network import NAMES, choose_loopback, lay_cables, may_lay_cables
 from support.waiting import PATIENCE_S
 
 _AFTER_S: Final = 1.0
@@ -70,7 +70,8 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-failover-"))
     began_s, load_before = time.monotonic(), os.getloadavg()[0]
     files = folder / "here.jsonl", folder / "there.jsonl"
-    with _open_network() as network:
+    cables = lay_cables(1 + os.getpid() % _NETWORKS) if may_lay_cables() else nullcontext(choose_loopback())
+    with cables as network:
         cores = pin(NAMES) if options.is_pinned else (None,) * 3
         with open_cluster(network, cores) as cluster, open_serving(cluster, folder) as serving:
             books = Book(files[0]), Book(files[1])
@@ -168,12 +169,3 @@ def _keep(cluster: Cluster, serving: Serving, folder: Path) -> None:
         keep_logs(service, folder, name)
     for log in (cluster.home / "haproxy.log", *cluster.home.glob("*/*.log")):
         shutil.copyfile(log, folder / f"{log.parent.name}-{log.name}")
-
-
-@contextmanager
-def _open_network() -> Iterator[Network]:
-    if not may_lay_cables():
-        yield choose_loopback()
-        return
-    with lay_cables(1 + os.getpid() % _NETWORKS) as network:
-        yield network

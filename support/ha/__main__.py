@@ -35,9 +35,14 @@ def main() -> int:
         if is_new:
             for statement in read_statements(LOGINS):
                 cluster.execute(statement)
-        for name, text in (("patronictl", _patronictl(cluster)), ("psql", _psql(cluster))):
+        # For another shell: the cluster's manager, and the superuser's way to the primary.
+        variables = cluster.machines["one"].environment.items()
+        settings = "\n".join(f"export {name}='{value}'" for name, value in variables if name != "PATH")
+        patronictl = f"{settings}\nexec {cluster.patronictl_words}"
+        psql = f"exec '{cluster.programs.postgres}/psql' --quiet '{cluster.superuser_url}'"
+        for name, command in (("patronictl", patronictl), ("psql", psql)):
             (home / name).touch(0o700)
-            (home / name).write_text(text)
+            (home / name).write_text(f'#!/bin/sh\n{command} "$@"\n')
         print(f"{cluster.find_leader()} is the primary, at {network.proxy_address}:5432. Ctrl-C stops.", flush=True)  # noqa: T201
         while True:
             time.sleep(3600)
@@ -46,18 +51,6 @@ def main() -> int:
         return 0
     finally:
         cluster.kill()
-
-
-def _patronictl(cluster: Cluster) -> str:
-    """The ``patronictl`` command for another shell."""
-    machine = cluster.machines["one"]
-    settings = "\n".join(f"export {name}='{value}'" for name, value in machine.environment.items() if name != "PATH")
-    return f'#!/bin/sh\n{settings}\nexec {cluster.patronictl_words} "$@"\n'
-
-
-def _psql(cluster: Cluster) -> str:
-    """The superuser's address of the primary."""
-    return f"#!/bin/sh\nexec '{cluster.programs.postgres}/psql' --quiet '{cluster.superuser_url}' \"$@\"\n"
 
 
 if __name__ == "__main__":

@@ -308,8 +308,7 @@ class Application:
             # callers.
             authorization = progress.headers.get(b"authorization")
             party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
-        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
-        if delay_s:
+        if delay_s := self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly):
             await asyncio.sleep(delay_s)
 
     def _note_access(self, progress: _Progress, status: int, said: object) -> None:

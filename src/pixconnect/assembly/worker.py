@@ -142,8 +142,7 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
         for task in (holding, delivering):
             task.cancel()
         results = await asyncio.gather(*tasks, holding, delivering, return_exceptions=True)
-    failures = [result for result in results if isinstance(result, Exception)]
-    if failures:
+    if failures := [result for result in results if isinstance(result, Exception)]:
         raise ExceptionGroup("the worker met a defect", failures)
 
 
@@ -213,8 +212,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
 
 async def _agree(context: Context) -> None:
     # Live mode has no sandbox.
-    control = context.port(SANDBOX_CONTROL)
-    if control is not None:
+    if (control := context.port(SANDBOX_CONTROL)) is not None:
         await clock_usecases.agree_with_sandbox(context, control)
 
 

@@ -316,8 +316,7 @@ def _add_time(logger: object, method: str, event: EventDict) -> EventDict:
 
 
 def _add_request(logger: object, method: str, event: EventDict) -> EventDict:
-    request = current_request.get()
-    if request is not None:
+    if (request := current_request.get()) is not None:
         event["request_id"], holder_id = request
         if holder_id is not None:
             event.setdefault("holder_id", holder_id)

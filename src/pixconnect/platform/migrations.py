@@ -305,8 +305,7 @@ _HAS_RELATIONS: Final = "select exists (select from pg_class where relnamespace 
 
 async def list_missing(connection: Connection, schema: str, steps: Steps) -> list[Migration]:
     """The steps that the tables have not had yet; errors as ``migrate``, and nothing is changed."""
-    applied = await _read(connection, schema)
-    if applied:
+    if applied := await _read(connection, schema):
         return _judge(schema, steps, applied)
     if await connection.fetchval(_HAS_RELATIONS, schema):
         raise ForeignHistoryError(

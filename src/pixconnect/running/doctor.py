@@ -270,8 +270,7 @@ def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False
                 terminal.print_line(f"    {symptom.todo}")
     if json:
         output.show_list("findings", [msgspec.to_builtins(symptom) for symptom in found], as_json=True)
-    wrong_count = sum(symptom.status == "wrong" for symptom in found)
-    if wrong_count:
+    if wrong_count := sum(symptom.status == "wrong" for symptom in found):
         raise CommandError(f"{wrong_count} of {len(found)} must be mended", status=ExitStatus.FOUND)
 
 

@@ -345,8 +345,7 @@ def _describe_standard(record: object) -> list[str]:
     def read(name: str) -> object:
         return cast("dict[str, object]", record).get(name) if isinstance(record, dict) else getattr(record, name, None)
 
-    page = getattr(read("parametros"), "paginacao", None)
-    if page is not None:
+    if (page := getattr(read("parametros"), "paginacao", None)) is not None:
         return [f"{page.quantidade_total_de_itens} in all"]
     value = read("valor")
     original = getattr(value, "original", value)

@@ -69,8 +69,7 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
     if isinstance(kind, inspect.DictType):
         parts = [(path, part) for part in cast(dict[str, object], value).values()]
         return _check_parts(parts, kind.value_type)
-    rule = _broken_rule(value, kind)
-    if rule is not None:
+    if (rule := _broken_rule(value, kind)) is not None:
         return f"{path or 'body'}: must {_name_form(declared) if rule == _DECLARED_FORM else rule}"
     if isinstance(kind, inspect.ListType):
         parts = [(f"{path}[{index}]", part) for index, part in enumerate(cast(list[object], value))]
@@ -92,8 +91,7 @@ def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path:
         below = f"{path}.{show_name(name)}" if path else show_name(name)
         field = declared.get(name)
         if field is not None:
-            found = _check(part, field.type, below)
-            if found is not None:
+            if (found := _check(part, field.type, below)) is not None:
                 return found
         elif struct.forbid_unknown_fields:
             return f"{below}: unknown field"

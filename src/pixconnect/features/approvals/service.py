@@ -67,8 +67,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         # Ending the order locks it too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
         # Before the order is checked: a repeated decision gets its answer though the order has ended since.
-        said = await approval_store.find_decision(connection, awaited.order_name)
-        if said is not None:
+        if (said := await approval_store.find_decision(connection, awaited.order_name)) is not None:
             return _repeat(said, is_approved=is_approved)
         # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
@@ -81,8 +80,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
             await _check_account(connection, order)
             # Its holder may no longer be permitted to send it.
             ordered = await read_ordered(connection, [order.name])
-            hold = (await find_holds(connection, ordered.values())).get(order.name)
-            if hold is not None:
+            if (hold := (await find_holds(connection, ordered.values())).get(order.name)) is not None:
                 raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
         decision = ApprovalAnswer(
             order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now

@@ -83,8 +83,7 @@ def current_key(keys: Sequence[SigningKey], host: str, now: datetime) -> Signing
 
 def superseded_at(key: SigningKey, keys: Sequence[SigningKey]) -> datetime | None:
     """Return when a key stops signing; ``None`` while no later key is known."""
-    ends_at = next_signs_from(key, [other for other in keys if other.host == key.host])
-    if ends_at is not None:
+    if (ends_at := next_signs_from(key, [other for other in keys if other.host == key.host])) is not None:
         return ends_at
     # Newer keys exist and none signs for this host: no process serves the host any more, and its last key ends with its
     # certificate.

@@ -187,19 +187,16 @@ async def _read_all(connection: Connection, tax_id: str) -> AsyncGenerator[list[
 async def _refuse_open(connection: Connection, tax_id: str, held: Sequence[PersonRow]) -> None:
     reports = [row.id for row in held if row.kind == "report"]
     names = [name for row in held for name in row.texts.values()]
-    cases = await person_store.list_open_cases(connection, names, tax_id, reports)
-    if cases:
+    if cases := await person_store.list_open_cases(connection, names, tax_id, reports):
         raise errors.BadRequest(
             f"tax_id: nothing is erased while a case of this person is open: {_enumerate(cases)}, see `pixconnect case show`"
         )
-    waiting = [row.id for row in held if row.kind == "report" and row.is_open]
-    if waiting:
+    if waiting := [row.id for row in held if row.kind == "report" and row.is_open]:
         raise errors.BadRequest(
             "tax_id: nothing is erased while a report that names this person waits: "
             f"{_enumerate(waiting)}, see `pixconnect report show`"
         )
-    blocked = await person_store.list_open_blocks(connection, held)
-    if blocked:
+    if blocked := await person_store.list_open_blocks(connection, held):
         raise errors.BadRequest(
             "tax_id: nothing is erased while money of this person's Pix is contested or blocked: "
             f"{_enumerate(blocked)}, see `pixconnect block list`"

@@ -221,8 +221,7 @@ async def check_payer(
     context: Context, holder_id: int, amount_cents: int, rules: Sequence[type[OrderRule]] | None = None
 ) -> None:
     """Refuse, outside of a batch, an amount that a holder may not send to any payee; by default by all rules."""
-    balance = await ledger_store.find_balance(context.pool, holder_id)
-    if balance is not None:
+    if (balance := await ledger_store.find_balance(context.pool, holder_id)) is not None:
         for rule in rules or list_rules():
             await rule.check_payer(context.pool, context.clock.now(), balance, amount_cents)
 

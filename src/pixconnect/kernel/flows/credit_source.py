@@ -55,8 +55,7 @@ class CreditSource(Struct, frozen=True, kw_only=True):
         if party.key is None:
             account = await context.directory.find_account(party.branch, party.account_number)
             return Credited(holder_id=account and account.holder_id, charge_txid=report.txid)
-        owner = await context.directory.find_owner(party.key)
-        if owner is not None:
+        if (owner := await context.directory.find_owner(party.key)) is not None:
             is_meant = await _is_for_owner(context, report, owner)
             # Money over the installation's own rail is on no account at an institution.
             if (await context.directory.read_account(owner)).institution_id is not None:

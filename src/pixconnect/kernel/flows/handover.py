@@ -112,8 +112,7 @@ async def ask_about_handed_orders(
 async def give_up_unsent(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
     """End orders not handed over in time at an account that is not called now."""
     due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, unsent_until=until)
-    too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
-    if too_late:
+    if too_late := [order for order in due if may_give_up(order, until, context.server.first_ids)]:
         await _end(context, [(order.name, GivenUp()) for order in too_late])
 
 
@@ -158,11 +157,9 @@ async def _ask_about(
     context: Context, fence: Fence, handed: Sequence[OpenOrder], until: datetime, *, may_send: bool = True
 ) -> None:
     silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
-    mute = [order.name for order, name in silent if name is None]
-    if mute:
+    if mute := [order.name for order, name in silent if name is None]:
         await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
-    askable = [(order, name) for order, name in silent if name is not None]
-    if askable:
+    if askable := [(order, name) for order, name in silent if name is not None]:
         await _ask(context, fence, askable, until, may_send=may_send)
 
 
@@ -361,8 +358,7 @@ async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datet
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
         return
     # With the backoff of queries, an order that waits for another would miss its turn again and again.
-    in_turn = [order.name for order in orders if source_of(order).sends_in_turn]
-    if in_turn:
+    if in_turn := [order.name for order in orders if source_of(order).sends_in_turn]:
         await order_store.look_later(context.pool, in_turn, now + RETRY_AFTER)
 
 
@@ -383,8 +379,7 @@ async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, Taken]]
 async def _end(context: Context, endings: Sequence[tuple[str, Ending]]) -> None:
     """Record endings. Those that cannot be recorded stay due; contradictions of our records are kept for an operator."""
     outcomes = await end_orders(context, endings)
-    failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]
-    if failed:
+    if failed := [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]:
         _log.warning("endings wait", orders_count=len(failed), reasons=sorted({why.code for why in failed}))
     for (name, ending), outcome in zip(endings, outcomes, strict=True):
         if isinstance(outcome, Misfit) and not isinstance(ending, GivenUp):

@@ -156,8 +156,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
     for field, value in wanted.items():
         if field.endswith("_cents"):
             _check_limit(field, value)
-    night_begins_h = wanted.pop("night_begins_h", None)
-    if night_begins_h is not None:
+    if (night_begins_h := wanted.pop("night_begins_h", None)) is not None:
         wanted["night_begins_late"] = read_night_begin(night_begins_h, context.clock.now())
     is_disabled = wanted.pop("is_disabled", None)
     changes_address = not wanted.keys().isdisjoint(_ADDRESS)

@@ -286,8 +286,7 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
     name = report.original_end_to_end_id
     original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
     if original is None:
-        recorded = await find_recorded(context.pool, report)
-        if recorded is not None:
+        if (recorded := await find_recorded(context.pool, report)) is not None:
             misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
             await kept_usecases.keep(context.pool, report, misfit)
             return first_answer(report, recorded)

@@ -73,16 +73,14 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
 def _describe_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
     said: dict[str, str | int] = {"losses_count": len(losses)}
     # If the service's last position is unknown, the beginning of the loss is unknown too.
-    known = [loss.known_until for loss in losses if loss.known_until is not None]
-    if known:
+    if known := [loss.known_until for loss in losses if loss.known_until is not None]:
         said |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}
     return said
 
 
 async def check_losses(pool: Pool) -> None:
     """Health check: facts that the database has lost and no operator has acknowledged."""
-    losses = await loss_store.find_losses(pool)
-    if losses:
+    if losses := await loss_store.find_losses(pool):
         raise errors.ServiceUnavailable(
             f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
             "production, and end this by `pixconnect database recovered`"

@@ -49,8 +49,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
             with _going_on(failures, "make", parent):
                 for name in await partition_store.make(connection, parent):
                     _log.debug("partition made", name=name)
-        jump = await partition_store.note(connection)
-        if jump is not None:
+        if (jump := await partition_store.note(connection)) is not None:
             _log.warning(
                 "the clock jumped since the last look at the partitions: none is dropped for an hour", jump=str(jump)
             )

@@ -91,8 +91,7 @@ async def _find_by_key(
 async def _look_key_up(
     context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
-    holder_id = await context.directory.find_owner(key.key)
-    if holder_id is not None:
+    if (holder_id := await context.directory.find_owner(key.key)) is not None:
         lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)

@@ -242,8 +242,7 @@ async def _check_family(context: Context, caller: Caller, former_id: int) -> Non
 
 
 async def _check_may_withdraw(context: Context, caller: Caller) -> None:
-    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is not None:
+    if (balance := await ledger_store.find_balance(context.pool, caller.holder_id)) is not None:
         check_may_withdraw(balance)
 
 

@@ -189,8 +189,7 @@ def format_static_br_code(
     if amount_cents is not None:
         money.check_amount(amount_cents)
     template = _format_field("00", _GUI) + _format_field("01", key)
-    text = _fold(description or "")
-    if text:
+    if text := _fold(description or ""):
         # 4 characters are the id and length of the description itself.
         room = _TEMPLATE_LENGTH_MAX - len(template) - 4
         if len(text) > room:

@@ -240,8 +240,7 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
     name = name_of(report)
     if not is_name(name) or name[0] != letter:
         return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
-    fault = _find_fault_of_amount(report.amount_cents)
-    if fault is not None:
+    if (fault := _find_fault_of_amount(report.amount_cents)) is not None:
         return fault
     if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
         return "reported_at, settled_at: must have a time zone"

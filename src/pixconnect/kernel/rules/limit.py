@@ -165,8 +165,7 @@ class Spending:
         check_limits(limits, spent, amount_cents, is_night=is_night)
 
     def count(self, holder_id: int, amount_cents: int) -> None:
-        spent = self._spent.get(holder_id)
-        if spent is not None:  # otherwise no sum is limited
+        if (spent := self._spent.get(holder_id)) is not None:
             self._spent[holder_id] = Spent(
                 day_cents=spent.day_cents + amount_cents,
                 # By day the night's sum is not used.

@@ -44,8 +44,7 @@ def one_by(
     async def find(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
         # Few rows have two names, so only missing ids cost a second query.
         for statement in statements:
-            row = await pool.fetchrow(statement, name, holder_id)
-            if row is not None:
+            if (row := await pool.fetchrow(statement, name, holder_id)) is not None:
                 return table.read(row)
         return None
 

@@ -251,8 +251,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
         """Return the cheapest text for these rows, and its arguments."""
         arrays = self.arguments(rows)
         for alike in self.alike:
-            arguments = alike.fit(arrays)
-            if arguments is not None:
+            if (arguments := alike.fit(arrays)) is not None:
                 return alike.sql, arguments
         return self.sql, arrays
 

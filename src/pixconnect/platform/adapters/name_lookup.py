@@ -127,8 +127,7 @@ class DnsLookup:
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """All addresses of a name; ``OSError`` states why it has none."""
-        written = self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)
-        if written is not None:
+        if (written := self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)) is not None:
             return written
         return await self._resolver.read().find(host)
 

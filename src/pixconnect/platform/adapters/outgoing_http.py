@@ -272,8 +272,7 @@ class OutgoingHttp:
 
     def _take(self, target: Target, addresses: Sequence[str]) -> HttpConnection | None:
         for address in addresses:
-            connection = self._idle.take(_key(target, address))
-            if connection is not None:
+            if (connection := self._idle.take(_key(target, address))) is not None:
                 return connection
         return None
 

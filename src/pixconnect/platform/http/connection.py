@@ -80,8 +80,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.flow = FlowControl(self.transport)
-        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        if peer:
+        if peer := cast("tuple[str, int] | None", transport.get_extra_info("peername")):
             self._client = (peer[0], peer[1])
             self.address = client_address(peer[0], "", ())
         self.connections.add(self)

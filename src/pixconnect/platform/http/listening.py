@@ -186,8 +186,7 @@ class Connections:
         self.unsent_octets += stall.octets
 
     def flows_again(self, connection: Connection) -> None:
-        stall = self._stalled.pop(connection, None)
-        if stall is not None:
+        if (stall := self._stalled.pop(connection, None)) is not None:
             self.unsent_octets -= stall.octets
 
     @property

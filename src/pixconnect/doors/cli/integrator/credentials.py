@@ -55,8 +55,7 @@ def _of_environment(settings: Settings) -> Credentials | None:
     given = {name: getattr(settings, name) for name in ("api_url", "client_id", "client_secret")}
     if not any(given.values()):
         return None
-    missing = [f"PIXCONNECT_{name.upper()}" for name, value in given.items() if not value]
-    if missing:
+    if missing := [f"PIXCONNECT_{name.upper()}" for name, value in given.items() if not value]:
         raise CommandError(f"{missing[0]}: missing; it is needed beside the other credentials in the environment")
     return Credentials(
         **given,
@@ -70,8 +69,7 @@ def _of_environment(settings: Settings) -> Credentials | None:
 def _of_home(settings: Settings) -> Credentials:
     home = settings.home_path
     _refuse_unreadable(home / SANDBOX_FILE)
-    found = read_sandbox_file(home)
-    if found is not None:
+    if (found := read_sandbox_file(home)) is not None:
         return Credentials(
             api_url=found.base_url,
             auth_url=found.auth_url,

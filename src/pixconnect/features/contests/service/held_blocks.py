@@ -111,8 +111,7 @@ class HeldBlocks(Claim):
     async def read(self, *, only_uncovered: bool = False) -> None:
         """Read the open blocks of all holders that have any. Call it before anything is changed."""
         work = self.work
-        blocked = [each for each in work.held.balances if work.balances[each].blocks_count]
-        if blocked:
+        if blocked := [each for each in work.held.balances if work.balances[each].blocks_count]:
             read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
             blocks = await read(work.connection, blocked)
             self.open = OpenBlocks(blocks, blocked if only_uncovered else ())
@@ -165,8 +164,7 @@ class HeldBlocks(Claim):
         ``contest_name`` is the contest that caused it, if reported.
         """
         work = self.work
-        block = self.open.find_to_take_of(refund, contest_name)
-        if block is not None:
+        if (block := self.open.find_to_take_of(refund, contest_name)) is not None:
             if contest_name in {None, block.reference}:
                 # The institution no longer holds it, so nothing else covers it here. Another contest's block is still held.
                 block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))

@@ -152,8 +152,7 @@ def _ending_of(report: EndingReport) -> Ending:
 
 async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
     try:
-        fault = _find_fault(report)
-        if fault is not None:
+        if (fault := _find_fault(report)) is not None:
             return [await _refuse(context, report, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
         try:
             acknowledgement = await _receive(context, report)

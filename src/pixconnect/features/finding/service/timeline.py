@@ -110,8 +110,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
         named = await infraction_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
         open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
         facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
-    names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]
-    if names:
+    if names := [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]:
         facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
     if viewer.may("ledger.read"):
         entries = await timeline_store.find_ledger_entries(pool, holder_id, facts.transfers, facts.refunds)

@@ -276,8 +276,7 @@ async def _judge_operator(
     # An unknown name costs as much time as a known one.
     is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
     if found is not None and is_right and not found.is_locked:
-        after = _use_code(context, found, asked.code)
-        if after is not None:
+        if (after := _use_code(context, found, asked.code)) is not None:
             await console_store.note_code(connection, after)
             return after
         await _count_wrong_code(context, connection, found)

@@ -265,8 +265,7 @@ class Keyring:
         return key
 
     def _open(self, key: SigningKey) -> jose.PrivateKey:
-        known = self._private.get(key.kid)
-        if known is not None:
+        if (known := self._private.get(key.kid)) is not None:
             return known
         opened = self._core.secret_box.open(key.private_sealed or b"", signing_key.about_key(key.kid))
         return jose.PrivateKey(jose.read_private_key(opened), key.kid)

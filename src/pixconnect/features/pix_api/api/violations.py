@@ -267,8 +267,7 @@ class Members:
         is_required, described = self._record[name]
         if not isinstance(described, kind):
             raise _misread(name)
-        value = self._members.get(name)
-        if value is not None:
+        if (value := self._members.get(name)) is not None:
             return value, described
         if self._refuses_null and name in self._members:
             self.violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")

@@ -85,8 +85,7 @@ async def put_charge(
     no_address = [NO_ADDRESS] if contents.due is not None and account.address is None else []
     if account.institution_id is not None:
         put = NewContents(txid=txid, contents=contents, location_id=location_id, is_new=is_new, violations=no_address)
-        there = await put_at_institution(context, caller, account.institution_id, put)
-        if there is not None:
+        if (there := await put_at_institution(context, caller, account.institution_id, put)) is not None:
             return there
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
@@ -324,8 +323,7 @@ async def create_due_charge(context: Context, caller: Caller, request: DueCharge
 
 
 async def _find_replayed(context: Context, caller: Caller, external_id: str, contents: ChargeContents) -> Charge:
-    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)
-    if charge is not None:
+    if (charge := await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)) is not None:
         made = read_contents(charge)
         # Later changes through the other API do not make the request another one.
         if charge.revision:

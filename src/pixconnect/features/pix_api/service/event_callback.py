@@ -62,8 +62,7 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
     Two processes may each make one at first: both are published, so either is valid.
     """
     for key in (await endpoint_store.list_callback_keys(context.pool, profile))[:1]:
-        private_der = _open_key(context, key)
-        if private_der is not None:
+        if (private_der := _open_key(context, key)) is not None:
             return load_signer(private_der)
     made = await asyncio.to_thread(make_rsa_key)
     sealed = context.secret_box.seal(made.private_der, signature.callback_key_seal(made.identifier))
@@ -303,8 +302,7 @@ async def set_account_webhook(context: Context, caller: Caller, url: str, profil
 
 
 async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
-    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
-    if found:
+    if found := await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name):
         change = EndpointChange(url=url, status="active")
         await endpoint_usecases.change_endpoint(context, caller, found[0].id, change)
         return

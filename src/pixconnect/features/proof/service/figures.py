@@ -83,8 +83,7 @@ PROBLEMS: Final = (
 
 async def check_books(context: Context) -> None:
     """Raise ``ServiceUnavailable`` if anything is known to be wrong in the books."""
-    broken = await run_store.count_broken(context.pool)
-    if broken:
+    if broken := await run_store.count_broken(context.pool):
         raise errors.ServiceUnavailable(
             f"`pixconnect verify` has found {sum(broken.values())} things wrong in the books, by {len(broken)} rules: run it "
             "with --whole, and read what each may mean and what to do"

@@ -204,8 +204,7 @@ class ComparedGroup(RuleGroup):
         await run_store.add_seen(self._look.connection, self._look.run, found or [])
 
     async def look_again(self, seen: Sequence[Finding]) -> None:
-        found = await self._compare(seen)
-        if found is not None:
+        if (found := await self._compare(seen)) is not None:
             await self._look.judge_seen(seen, found)
 
     async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:

@@ -173,8 +173,7 @@ async def verify(reader: BookReader, request: ProofRequest, report_progress: Pro
 
 def choose_rules(request: ProofRequest) -> Sequence[Rule]:
     by_name = {rule.name: rule for rule in RULES}
-    unknown = [name for name in request.rules if name not in by_name]
-    if unknown:
+    if unknown := [name for name in request.rules if name not in by_name]:
         raise errors.BadRequest(f"rule: there is no rule {unknown[0]}")
     if request.rules:
         return [by_name[name] for name in request.rules]

@@ -371,7 +371,6 @@ class Network:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        next_due_at = self._schedule.next_due_at
-        if next_due_at is not None:
+        if (next_due_at := self._schedule.next_due_at) is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)

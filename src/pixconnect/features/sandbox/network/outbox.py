@@ -65,8 +65,7 @@ class Outbox:
         self._wake.set()
 
     def find(self, report_id: str) -> Report | None:
-        pending = self._ready.get(report_id)
-        if pending is not None:
+        if (pending := self._ready.get(report_id)) is not None:
             return pending.report
         handed_out = self._handed_out.get(report_id)
         return None if handed_out is None else handed_out[0].report

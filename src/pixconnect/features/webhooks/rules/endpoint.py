@@ -141,8 +141,7 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
     """Read an endpoint's event types; at least one, and each once."""
     if not names:
         raise errors.BadRequest("event_types: name at least one event type")
-    unknown = [name for name in names if name not in EVENT_NAMES]
-    if unknown:
+    if unknown := [name for name in names if name not in EVENT_NAMES]:
         # Cut: the message stays short even if callers send many names.
         shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
         raise errors.BadRequest(f"event_types: there is no event type {shown}")

@@ -273,8 +273,7 @@ class DeliveryWorker(Member):
             endpoints = await endpoint_store.find_many(self._context.pool, endpoint_ids)
             # Their endpoint was deleted meanwhile, so there is no receiver.
             orphans = [work for work in taken if work.delivery.endpoint_id not in endpoints]
-            orphan_ids = sorted(delivery_id for work in orphans for delivery_id in work.delivery_ids)
-            if orphan_ids:
+            if orphan_ids := sorted(delivery_id for work in orphans for delivery_id in work.delivery_ids):
                 await delivery_store.give_up_orphans(self._context.pool, orphan_ids, self._context.clock.now())
         except DATABASE_FAILED as error:
             _log.warning("cannot read endpoints", error=type(error).__name__)

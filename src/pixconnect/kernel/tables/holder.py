@@ -104,14 +104,10 @@ _CHANGED = HOLDER.only(
     "id, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late",
     "disabled_at, approve_above_cents, approve_new_payees, street, city, state, postal_code",
 )
-_UPDATE: LiteralString = f"""
-update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
-where holder.id = new.id
-"""
 
 
 async def update(connection: Connection, holder: Holder) -> None:
-    await connection.execute(_UPDATE, *_CHANGED.values(holder))
+    await HOLDER.update(connection, _CHANGED, holder)
 
 
 async def set_institution(connection: Connection, holder_id: int, institution_id: int) -> None:

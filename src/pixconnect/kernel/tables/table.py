@@ -167,6 +167,15 @@ class Table(Columns[Record]):
         """Insert a row, or replace the one of its key."""
         await connection.execute(self._put, *self.values(record))
 
+    async def update(self, connection: Connection, columns: Columns[Record], record: Record) -> None:
+        """Write these columns of the row that has the record's key."""
+        found = " and ".join([f"{self.name}.{name} = new.{name}" for name in self._key])
+        await connection.execute(
+            f"update {self.name} set {columns.assignments} from (select {columns.parameters}) as new ({columns.names}) "
+            f"where {found}",
+            *columns.values(record),
+        )
+
     async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
         """Update one row and return its record; ``how`` is the statement from ``set`` on."""
         return self.read_found(await connection.fetchrow(f"update {self.name} {how} {self._returning}", *arguments))

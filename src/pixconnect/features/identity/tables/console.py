@@ -88,14 +88,10 @@ async def lock_operator(connection: Connection, name: str) -> ConsoleOperator | 
 
 
 _CHANGED: Final = _OPERATOR.without("role", "created_at")
-_UPDATE_OPERATOR: Final[LiteralString] = f"""
-    update console_operator set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
-    where console_operator.name = new.name
-"""
 
 
 async def update_operator(connection: Connection, operator: ConsoleOperator) -> None:
-    await connection.execute(_UPDATE_OPERATOR, *_CHANGED.values(operator))
+    await _OPERATOR.update(connection, _CHANGED, operator)
 
 
 _NOTE_CODE: Final[LiteralString] = """

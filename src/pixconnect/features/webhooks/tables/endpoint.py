@@ -132,14 +132,10 @@ async def lock_concerned(
 
 
 _CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
-_UPDATE: Final[LiteralString] = f"""
-    update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
-    where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id
-"""
 
 
 async def update(connection: Connection, endpoint: Endpoint) -> None:
-    await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
+    await ENDPOINT.update(connection, _CHANGED, endpoint)
 
 
 # A seal begins with the id of its key.

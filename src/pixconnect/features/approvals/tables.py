@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.order import ORDER
-from pixconnect.kernel.tables.table import Table, fetch_row, of_columns
+from pixconnect.kernel.tables.table import Table, fetch_row, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
 
@@ -56,9 +56,7 @@ APPROVAL_ANSWER: Final = Table(
     key=("order_name",),
 )
 
-INSERT: Final = of_columns(
-    PENDING_APPROVAL, once=(), name="pending_approval_row", sql="insert into pending_approval ({names}) {rows}"
-)
+INSERT: Final = insert_of(PENDING_APPROVAL, PENDING_APPROVAL, name="pending_approval_row")
 PENDING_APPROVALS: Final = Fact(rank=80, inserts=(INSERT,), key=None)
 
 

@@ -12,7 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Table, of_columns
+from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
@@ -315,9 +315,7 @@ ADJUSTMENT: Final = Table(
     key=("id", "holder_id"),
 )
 
-_INSERT_ADJUSTMENT: Final = of_columns(
-    ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}"
-)
+_INSERT_ADJUSTMENT: Final = insert_of(ADJUSTMENT, ADJUSTMENT, name="adjustment_row")
 ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 
 

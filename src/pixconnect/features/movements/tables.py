@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Table, of_columns, split_pairs
+from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
 MOVEMENT: Final = Table(
@@ -23,7 +23,7 @@ MOVEMENT: Final = Table(
     key=("holder_id", "item_id"),
 )
 
-INSERT: Final = of_columns(MOVEMENT, once=(), name="movement_row", sql="insert into movement ({names}) {rows}")
+INSERT: Final = insert_of(MOVEMENT, MOVEMENT, name="movement_row")
 MOVEMENTS: Final = Fact(rank=160, inserts=(INSERT,), key=None, sort_key=attrgetter("holder_id", "item_id"))
 
 find_by_item_id: Final = lookup.one_by(MOVEMENT, "item_id")

@@ -28,7 +28,7 @@ from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.listing import ListedRows, Source, merge_statuses
-from pixconnect.kernel.tables.table import Table, of_columns, update_of
+from pixconnect.kernel.tables.table import Table, insert_of, update_of
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
@@ -39,11 +39,8 @@ LOCATION: Final = Table(
     "id bigint, holder_id bigint, token text, status text, charge_id bigint, created_at timestamptz",
 )
 
-_INSERT_LOCATION: Final = of_columns(
-    LOCATION,
-    once=["status, created_at, holder_id", "status, created_at"],
-    name="location_row",
-    sql="insert into location ({names}) {rows}",
+_INSERT_LOCATION: Final = insert_of(
+    LOCATION, LOCATION, name="location_row", once=["status, created_at, holder_id", "status, created_at"]
 )
 
 _MOVED: Final = LOCATION.only("id", "holder_id", "status", "charge_id")

@@ -15,7 +15,7 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Table, fetch_row, of_columns, split_pairs, update_of
+from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
 INFRACTION: Final = Table(
@@ -29,29 +29,15 @@ INFRACTION: Final = Table(
     created_at timestamptz, modified_at timestamptz
     """,
 )
-INSERT: Final = of_columns(INFRACTION, once=(), name="infraction_row", sql="insert into infraction ({names}) {rows}")
+INSERT: Final = insert_of(INFRACTION, INFRACTION, name="infraction_row")
 _MOVED: Final = INFRACTION.only(
-    *(
-        "id",
-        "holder_id",
-        "taken_cents",
-        "state",
-        "respond_by",
-        "reported_at",
-        "defence",
-        "defended_at",
-        "defence_state",
-    ),
-    *("defence_refusal", "send_at", "remind_at", "modified_at"),
+    "id, holder_id, taken_cents, state, respond_by, reported_at, defence, defended_at, defence_state, defence_refusal",
+    "send_at, remind_at, modified_at",
 )
 UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
 INFRACTIONS: Final = Fact(
     rank=140, inserts=(INSERT,), updates=(UPDATE,), may_move_new=True, sort_key=attrgetter("name")
 )
-_MOVE: Final[LiteralString] = f"""
-    update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
-    where infraction.id = new.id and infraction.holder_id = new.holder_id
-"""
 # Written with the institution's refund, in one statement.
 INFRACTION_RETURN: Final = Table(
     "infraction_return",
@@ -59,9 +45,7 @@ INFRACTION_RETURN: Final = Table(
     "refund_id bigint, holder_id bigint, infraction_id bigint",
     key=("refund_id", "holder_id"),
 )
-INSERT_RETURNS: Final = of_columns(
-    INFRACTION_RETURN, once=(), name="infraction_return_row", sql="insert into infraction_return ({names}) {rows}"
-)
+INSERT_RETURNS: Final = insert_of(INFRACTION_RETURN, INFRACTION_RETURN, name="infraction_return_row")
 INFRACTION_RETURNS: Final = Fact(rank=150, inserts=(INSERT_RETURNS,), key=None)
 
 find_by_id: Final = lookup.one_by(INFRACTION, "id")
@@ -71,7 +55,7 @@ lock_by_id: Final = lookup.by_pairs(INFRACTION, "id", locks=True)
 
 async def move(connection: Connection, infraction: Infraction) -> None:
     """Change one outside of batches; the caller has locked it."""
-    await connection.execute(_MOVE, *_MOVED.values(infraction))
+    await INFRACTION.update(connection, _MOVED, infraction)
 
 
 _FIND_NAMED: Final[LiteralString] = """
@@ -210,7 +194,7 @@ BLOCK: Final = Table(
     state text, reported_at timestamptz, created_at timestamptz, modified_at timestamptz
     """,
 )
-INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into block ({names}) {rows}")
+INSERT_BLOCK: Final = insert_of(BLOCK, BLOCK, name="block_row")
 # The grants permit the service to change these only: the subject of a block never changes.
 _MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
 UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
@@ -223,9 +207,7 @@ BLOCK_STEP: Final = Table(
     BlockStep,
     "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
 )
-APPEND_STEPS: Final = of_columns(
-    BLOCK_STEP, once=(), name="block_step_row", sql="insert into block_step ({names}) {rows}"
-)
+APPEND_STEPS: Final = insert_of(BLOCK_STEP, BLOCK_STEP, name="block_step_row")
 BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
 
 # The order in which they are covered, that of the index ``block_uncovered``.

@@ -59,6 +59,22 @@ def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.C
     assert f"`pixconnect refund create {paid['end_to_end_id']}`" in capsys.readouterr().err
 
 
+def test_a_number_that_names_two_payments_refunds_neither(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    def pay(external_id: str) -> dict[str, Any]:
+        run("charge", "create", "1000", "--external-id", external_id)
+        run("pay", external_id, "--external-id")
+        assert run("charge", "watch", external_id, "--external-id")["status"] == "APPROVED"
+        return run("transfer", "show", run("charge", "payment", external_id, "--external-id")["end_to_end_id"])
+
+    first = pay("verbs-two-1")
+    second = pay(str(first["id"]))
+    assert main(["refund", "create", str(first["id"])]) != 0
+    refused = capsys.readouterr().err
+    assert f"what paid it is given back by `pixconnect refund create {second['end_to_end_id']}`" in refused
+    assert f"transfer {first['id']} by `pixconnect refund create {first['end_to_end_id']}`" in refused
+    assert run("refund", "create", first["end_to_end_id"])["amount"] == 1000
+
+
 def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:
     terms = ["--days-valid", "5", "--fine", "2%", "--interest", "1%/month", "--rebate", "100", "--discount", "0.5%/day"]
     payer = ["--payer-name", "Ana", "--payer-tax-id", "52998224725"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
@@ -14,7 +16,7 @@ from pixconnect.doors.cli.integrator.transfer import PdfFile, show_receipt
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.kernel.rules.refund import RefundReason, RefundStatus
-from pixconnect_client import Client, Forbidden, NotFound, Refund, Transfer
+from pixconnect_client import Charge, Client, Forbidden, NotFound, Refund, Transfer
 
 app = App(name="refund", help="Refund payments that you received.")
 
@@ -53,19 +55,34 @@ def create(
 
 def _find_received(client: Client, received: str) -> Transfer:
     try:
-        return transfer.find(client, received)
+        found = transfer.find(client, received)
     except CommandError:
-        # People refund "an order": that is the charge's name, and the refund returns its payment.
-        try:
-            charge = client.charges.get_by_external_id(received)
-            paid_by = client.charges.payment(charge.id)
-        except (NotFound, Forbidden):
-            raise CommandError(
-                f"there is no transfer {received} of this holder that was received; a charge has to be paid first"
-            ) from None
+        found = None
+    if found is not None and found.end_to_end_id == received:
+        return found
+    # People refund "an order": that is the charge's name, and the refund returns its payment.
+    paid = [each for each in _list_paying(client, received) if found is None or each != found.end_to_end_id]
+    if paid:
+        ways = " or ".join(f"`pixconnect refund create {each}`" for each in paid)
+        is_both = "" if found is None else f"; transfer {found.id} by `pixconnect refund create {found.end_to_end_id}`"
+        raise CommandError(f"{received} is a charge; what paid it is given back by {ways}{is_both}")
+    if found is None:
         raise CommandError(
-            f"{received} is a charge; what paid it is given back by `pixconnect refund create {paid_by.end_to_end_id}`"
-        ) from None
+            f"there is no transfer {received} of this holder that was received; a charge has to be paid first"
+        )
+    return found
+
+
+def _list_paying(client: Client, name: str) -> list[str]:
+    """The end-to-end ids of what paid the charges that have this external id or id."""
+    looks: list[Callable[[], Charge]] = [lambda: client.charges.get_by_external_id(name)]
+    if name.isascii() and name.isdecimal() and int(name) < 2**53:
+        looks.append(lambda: client.charges.get(int(name)))
+    paying: list[str] = []
+    for look in looks:
+        with suppress(NotFound, Forbidden):
+            paying.append(client.charges.payment(look().id).end_to_end_id)
+    return sorted(set(paying))
 
 
 @app.command

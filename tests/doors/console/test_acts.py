@@ -117,7 +117,9 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     paid = credit_report(console.service, amount_cents=1_000)
     await receive_credit(console.service.context, paid)
     await take_reports(console.service.context, [infraction_report(console.service, paid.end_to_end_id)])
-    [contested] = await console.service.fetch("select id from infraction")
+    [contested] = await console.service.fetch("select id, transfer_id from infraction")
+    page = (await browser.get(f"/transfers/{contested['transfer_id']}")).content.decode()
+    assert ("The payer contests this Pix" in page, 'id="refund"' in page) == (True, False)
     refundable = credit_report(console.service, amount_cents=1_000)
     await receive_credit(console.service.context, refundable)
     [received] = await console.service.fetch(

@@ -50,15 +50,18 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     subjects = {"charge": (facts.charge,), "transfer": facts.transfers, "refund": facts.refunds}[kind]
     subject = next(each for each in subjects if each is not None and each.id == resource_id)
     payment = _find_payment(facts, subject)
+    contests = await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers)
+    contest = next((each for each in contests if each.is_open and payment and each.transfer_id == payment.id), None)
     return visit.page(
         "payment.html",
         kind=kind,
         subject=subject,
         story=story,
         payment=payment,
-        refund=_find_refundable(visit, facts, payment),
+        contest=contest,
+        refund=None if contest else _find_refundable(visit, facts, payment),
         charge_names={facts.charge.id: facts.charge.external_id} if facts.charge else {},
-        contests=await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers),
+        contests=contests,
         due=facts.charge and show_due(facts.charge, story.now),
         picture=_draw(visit.parts.draw_qr, facts.charge, story.now) if kind == "charge" and facts.charge else "",
         origin=await search.find_shown(visit.context, kind, subject, is_operator=visit.who.kind != "holder"),

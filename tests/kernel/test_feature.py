@@ -16,6 +16,7 @@ from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.pix_api.api.frame import StandardOperation
+from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.proof.rules import Rule, RulePart
 from pixconnect.kernel.feature import (
     Feature,
@@ -42,6 +43,7 @@ from pixconnect.kernel.writing.unit_of_work import Claim, Follower
 
 ROWS: dict[Any, type[Any]] = dict(
     day_rules=DayRules,
+    lots=Lots,
     paid_parts=PaidParts,
     checks=HealthCheck,
     report_closings=ReportClosing,

@@ -22,7 +22,6 @@ from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.institutions.tables import books as books_store
-from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.monitoring import tables as alarm_store
 from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
@@ -379,7 +378,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "what paid charges": lambda c: transfer_store.find_all_paying(a_pool(c), HOT, GROUP),
     "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
     "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [(f"T{n:031}", HOT) for n in GROUP]),
-    "charges locked beside lots": lambda c: lot_store.lock_charges(c, [(f"T{n:031}", HOT) for n in GROUP]),
+    "charges locked beside lots": lambda c: pix_store.lock_charges(c, [(f"T{n:031}", HOT) for n in GROUP]),
     "charges locked by id": lambda c: charge_store.lock(c, PAIRS),
     "a charge by id": lambda c: charge_store.find_by_id(a_pool(c), HOT, 5_000),
     "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),

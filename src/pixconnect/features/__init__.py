@@ -12,7 +12,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Receipts of payments, as data and as PDF.
     "receipts": ("finding", "institutions"),
     # The OpenAPI documents, and the served site.
-    "documentation": ("identity", "lots", "monitoring", "pix_api", "statements", "webhooks"),
+    "documentation": ("identity", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
     "sandbox": ("contests", "due_charges", "finding", "identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
@@ -33,15 +33,14 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "due_charges",
         "identity",
         "institutions",
-        "lots",
         "prepared_transfers",
         "sandbox",
         "webhooks",
     ),
     # Charges with a due date: interest, fines, rebates, discounts.
-    "due_charges": ("lots", "pix_api"),
+    "due_charges": ("pix_api",),
     # Lots of charges with a due date.
-    "lots": ("due_charges", "institutions", "pix_api"),
+    "lots": ("due_charges", "institutions", "pix_api", "proof"),
     # Accounts at institutions, over which live mode moves money.
     "institutions": (
         "allowances",

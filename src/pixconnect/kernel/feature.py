@@ -116,6 +116,8 @@ class Feature(NamedTuple):
     """Amounts of charges with a due date, of one feature: ``kernel.rules.charge_contents.DayRules``."""
     paid_parts: Places = ()
     """What keeps the parts of their payments: ``kernel.flows.charge.PaidParts``."""
+    lots: Places = ()
+    """Lots of charges, of one feature: ``features.pix_api.lots.Lots``."""
     suspect_credits: Places = ()
     """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
     deadlines: Places = ()

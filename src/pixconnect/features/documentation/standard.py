@@ -26,9 +26,9 @@ from pixconnect.features.documentation.records import (
     to_schema,
     typed,
 )
-from pixconnect.features.lots.rules import NUMBER_MAX
 from pixconnect.features.pix_api.api import problem
 from pixconnect.features.pix_api.api.frame import PREFIXES, StandardOperation
+from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 
 _DESCRIPTION: Final = """\
 A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas e com vencimento, lotes,
@@ -49,7 +49,7 @@ _LOCATION_ID: Final = ("O `id` da location.", typed("integer", minimum=1, maximu
 _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/cobv/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
     "/cob/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
-    "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=NUMBER_MAX)),
+    "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=LOT_NUMBER_MAX)),
     "/loc/{id}": _LOCATION_ID,
     "/pix/{e2eid}": _END_TO_END_ID,
     "/pix/{e2eid}/devolucao/{id}": (

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
-from pixconnect.features.lots.rules import NUMBER_MAX
 from pixconnect.features.pix_api.api.charge_records import (
     Chave,
     Cnpj,
@@ -21,6 +20,7 @@ from pixconnect.features.pix_api.api.charge_records import (
     Txid,
 )
 from pixconnect.features.pix_api.api.location import PayloadLocation
+from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 from pixconnect.features.pix_api.service.payload import CobStatus, RecebedorEndereco
 from pixconnect.features.pix_api.service.pix import Instante, Pix, Reais
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
@@ -30,7 +30,7 @@ from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX
 Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026-12-31"])]
 _Validade = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Nome = Annotated[str, Meta(min_length=1, max_length=PAYER_NAME_LENGTH_MAX)]
-_Lote = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+_Lote = Annotated[int, Meta(ge=1, le=LOT_NUMBER_MAX)]
 _Linha = Annotated[str, Meta(max_length=STREET_LENGTH_MAX)]
 _Uf = Annotated[str, Meta(max_length=2)]
 _Cep = Annotated[str, Meta(max_length=8)]

@@ -7,6 +7,8 @@ from pixconnect.kernel.feature import Feature, Scope
 FEATURE: Final = Feature(
     deadlines=("features.lots.tables:DEADLINES",),
     members=("features.lots.worker:MEMBERS",),
+    rules=("features.lots.checks:LOTS",),
+    lots=("features.lots.item:LOTS",),
     scopes=(
         Scope("lotecobv.read", "Pix API: reading batches of charges with a due date", is_standard=True),
         Scope("lotecobv.write", "Pix API: making and changing batches of charges with a due date", is_standard=True),

@@ -28,7 +28,7 @@ from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, Perio
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
 from pixconnect.features.pix_api.api.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
-from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX, Violated, Violation
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.platform.base import errors
@@ -91,7 +91,7 @@ class ItemDoLote(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class LoteCobVConsultado(Struct, frozen=True, kw_only=True):
     """Um lote de cobranças com vencimento."""
 
-    numero: Annotated[int, Meta(ge=1, le=lot_rules.NUMBER_MAX)] = field(name="id")
+    numero: Annotated[int, Meta(ge=1, le=LOT_NUMBER_MAX)] = field(name="id")
     """O identificador do lote."""
     descricao: str
     """O nome do lote."""

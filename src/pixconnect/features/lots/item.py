@@ -6,24 +6,20 @@ If the worker dies before, the request stays; a second worker finds no request a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final, LiteralString
 
 from msgspec import Struct, structs
 
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.rules import LotItem, Refusal
 from pixconnect.features.lots.tables import ItemKey, LockedItem
+from pixconnect.features.pix_api.lots import BatchItems, Lots
 from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.service.charge_write import ChargeWrite
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
-
-if TYPE_CHECKING:
-    from pixconnect.features.pix_api.service.charge_write import ChargeWrite
-
-NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
-"""Refusals of a charge that become its item's. After any other outcome its request stays."""
 
 
 class ItemWrite(Struct, frozen=True, kw_only=True):
@@ -35,15 +31,14 @@ class ItemWrite(Struct, frozen=True, kw_only=True):
     """The errors of its form, if any."""
 
 
-class BatchItems(Struct):
+class LotItems(BatchItems):
     locked: Mapping[ItemKey, LockedItem]
     held: set[tuple[str, int]]
     """Txids, with their holders, that only requests of their lot may make or change now."""
     done: list[tuple[LotItem, int]]
 
     def check(self, write: ChargeWrite, charge: Charge | None, *, makes: bool) -> None:
-        """Raise the reason against a write; ``makes`` if it would make a new charge."""
-        if write.item is None:
+        if not isinstance(write.item, ItemWrite):
             if (write.txid, write.holder_id) in self.held and (makes or charge is not None):
                 reason = "este txid está em um lote, e lá a cobrança está EM_PROCESSAMENTO ou foi NEGADA"
                 raise _refuse(write, reason)
@@ -64,8 +59,9 @@ class BatchItems(Struct):
             and (locked.item.charge_id is None) == item.is_first
         )
 
-    def note(self, item: ItemWrite | None, outcome: Charge | errors.PixConnectError) -> None:
-        if item is None or not self.is_open(item):
+    def note(self, write: ChargeWrite, outcome: Charge | errors.PixConnectError) -> None:
+        item = write.item
+        if not isinstance(item, ItemWrite) or not self.is_open(item):
             return
         locked = self.locked[item.key]
         before = locked.item
@@ -78,38 +74,39 @@ class BatchItems(Struct):
             after = structs.replace(after, status="PROCESSING", refusal=None)
         self.done.append((after, item.number))
 
-
-async def lock_batch_items(
-    connection: Connection,
-    batch: Sequence[ChargeWrite],
-    charges: Mapping[tuple[str, int], Charge],
-    held_before: set[tuple[str, int]],
-) -> BatchItems:
-    """Lock the items of a batch of writes, after their charges.
-
-    Args:
-        charges: The existing ones, locked.
-        held_before: The txids, with their holders, that a lot held at the look-up.
-    """
-    keys = {write.item.key for write in batch if write.item is not None}
-    # A worker may have executed the request of an existing charge while we waited for its lock, so it is read again. Of
-    # immediate charges only new ones can have a txid of a lot, and no lock is waited for there.
-    asked = {
-        (write.txid, write.holder_id)
-        for write in batch
-        if write.item is None and write.kind == WITH_DUE_DATE and (write.txid, write.holder_id) in charges
-    }
-    held = held_before - charges.keys()
-    return BatchItems(
-        locked=await lot_store.lock_items(connection, sorted(keys, key=structs.astuple)) if keys else {},
-        held=held | await lot_store.find_held(connection, sorted(asked)) if asked else held,
-        done=[],
-    )
+    async def finish(self, connection: Connection) -> None:
+        if self.done:
+            await lot_store.finish(connection, self.done)
 
 
-async def finish_batch_items(connection: Connection, items: BatchItems) -> None:
-    if items.done:
-        await lot_store.finish(connection, items.done)
+class _OfLots(Lots):
+    held: ClassVar[LiteralString] = lot_store.FIND_HELD
+    searched: ClassVar[LiteralString | None] = lot_store.SEARCHED
+
+    async def lock_items(
+        self,
+        connection: Connection,
+        batch: Sequence[ChargeWrite],
+        charges: Mapping[tuple[str, int], Charge],
+        held_before: set[tuple[str, int]],
+    ) -> BatchItems:
+        keys = {write.item.key for write in batch if isinstance(write.item, ItemWrite)}
+        # A worker may have executed the request of an existing charge while we waited for its lock, so it is read again. Of
+        # immediate charges only new ones can have a txid of a lot, and no lock is waited for there.
+        asked = {
+            (write.txid, write.holder_id)
+            for write in batch
+            if write.item is None and write.kind == WITH_DUE_DATE and (write.txid, write.holder_id) in charges
+        }
+        held = held_before - charges.keys()
+        return LotItems(
+            locked=await lot_store.lock_items(connection, sorted(keys, key=structs.astuple)) if keys else {},
+            held=held | await lot_store.find_held(connection, sorted(asked)) if asked else held,
+            done=[],
+        )
+
+
+LOTS: Final = (_OfLots(),)
 
 
 def _refuse(write: ChargeWrite, reason: str) -> Violated:

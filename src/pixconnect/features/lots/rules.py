@@ -22,7 +22,6 @@ from pixconnect.kernel.rules.event import SLOTS_COUNT
 
 ITEMS_MAX: Final = 1000
 DESCRIPTION_LENGTH_MAX: Final = 255
-NUMBER_MAX: Final = 10**18 - 1
 WAITING_MAX: Final = 8
 """Maximum of pending requests of one charge."""
 

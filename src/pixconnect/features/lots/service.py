@@ -17,11 +17,11 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.pending_call import decode_caller, encode_caller, strip_rights
 from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import tables as lot_store
-from pixconnect.features.lots.item import NOTED, ItemWrite, list_reasons
+from pixconnect.features.lots.item import ItemWrite, list_reasons
 from pixconnect.features.lots.tables import DueItem, ItemKey
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge import NO_ADDRESS, make_write
-from pixconnect.features.pix_api.service.charge_write import REMOVAL, WRITE_CHARGES, ChargeWrite
+from pixconnect.features.pix_api.service.charge_write import NOTED, REMOVAL, WRITE_CHARGES, ChargeWrite
 from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller

@@ -11,9 +11,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, ShownItem, decode_refusal, encode_refusal
-from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.listing import Page, Span
-from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.listing import bounds
 from pixconnect.kernel.tables.table import Table, split_pairs
@@ -305,7 +303,7 @@ async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) ->
 
 
 # A lot's pending request would later undo a change made now through another API.
-_FIND_HELD: Final[LiteralString] = """
+FIND_HELD: Final[LiteralString] = """
     select txid, holder_id from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
     join lot_item using (txid, holder_id) where status = 'PROCESSING' or charge_id is null
 """
@@ -313,35 +311,13 @@ _FIND_HELD: Final[LiteralString] = """
 
 async def find_held(connection: Connection, wanted: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
     """Find those of some txids, with their holders, that only requests of their lot may make or change now."""
-    rows = await connection.fetch(_FIND_HELD, *split_pairs(wanted))
+    rows = await connection.fetch(FIND_HELD, *split_pairs(wanted))
     return {(row["txid"], row["holder_id"]) for row in rows}
 
 
-# One round trip for both: nearly every batch of the standard API requests only new charges, and nearly none is in a lot.
-_LOCK_CHARGES: Final[LiteralString] = f"""
-    with {charge_store.LOCKED_BY_TXID}, {charge_store.TAKE_BLOCK}, held as materialized (
-        select array_agg(txid) as held_txids, array_agg(holder_id) as held_holder_ids from ({_FIND_HELD}) as found
-    )
-    select locked.*, taken.first_id, held.* from taken cross join held left join locked on true
+# Searched from its lot, which has at most a thousand.
+SEARCHED: Final[LiteralString] = """
+    from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
+    where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
+        and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
 """
-
-
-class LockedCharges(Struct, frozen=True, kw_only=True):
-    charges: dict[tuple[str, int], Charge]
-    """By txid and holder."""
-    held: set[tuple[str, int]]
-    """As in ``find_held``, as it was before the wait for the locks."""
-    first_id: int
-    """Of a block that was taken when all were locked."""
-
-
-async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
-    """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
-    rows = await connection.fetch(_LOCK_CHARGES, *split_pairs(wanted))
-    # If no row was locked, the rest is in a separate row.
-    found = [charge_store.CHARGE.read(row) for row in rows if row["id"] is not None]
-    return LockedCharges(
-        charges={(charge.txid, charge.holder_id): charge for charge in found},
-        held=set(zip(rows[0]["held_txids"] or (), rows[0]["held_holder_ids"] or (), strict=True)),
-        first_id=rows[0]["first_id"],
-    )

@@ -12,6 +12,7 @@ from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 100_000
 """The maximum scanned, for conditions without an index."""
+LOT_NUMBER_MAX: Final = 10**18 - 1
 
 Shown = Mapping[str, object]
 """The members of a record in an institution's form."""

@@ -10,13 +10,16 @@ they are over; the few that the network dates otherwise are moved to their hours
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
+from functools import cache
 from operator import attrgetter
 from typing import Final, LiteralString
 
 import asyncpg
 from msgspec import Struct, structs
 
+from pixconnect.features.pix_api.lots import find_lots
 from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.listing import Page, Span
@@ -24,11 +27,11 @@ from pixconnect.kernel.rules.location import Location
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
-from pixconnect.kernel.tables.charge import CHARGE
+from pixconnect.kernel.tables.charge import CHARGE, LOCKED_BY_TXID, TAKE_BLOCK
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.listing import ListedRows, Source, merge_statuses
-from pixconnect.kernel.tables.table import Table, insert_of, update_of
+from pixconnect.kernel.tables.table import Table, insert_of, split_pairs, update_of
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
 
@@ -62,23 +65,45 @@ lock_locations: Final = lookup.by_pairs(LOCATION, "id", locks=True)
 read_locations: Final = lookup.page_of(LOCATION, listing_store.source_of_statuses("location", LOCATION.select))
 
 
+class LockedCharges(Struct, frozen=True, kw_only=True):
+    charges: dict[tuple[str, int], Charge]
+    """By txid and holder."""
+    held: set[tuple[str, int]]
+    """As in ``Lots.held``, as it was before the wait for the locks."""
+    first_id: int
+    """Of a block that was taken when all were locked."""
+
+
+async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
+    """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
+    rows = await connection.fetch(_write_lock(), *split_pairs(wanted))
+    # If no row was locked, the rest is in a separate row.
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
+    return LockedCharges(
+        charges={(charge.txid, charge.holder_id): charge for charge in found},
+        held=set(zip(rows[0]["held_txids"] or (), rows[0]["held_holder_ids"] or (), strict=True)),
+        first_id=rows[0]["first_id"],
+    )
+
+
+@cache
+def _write_lock() -> LiteralString:
+    # One round trip for both: nearly every batch of the standard API requests only new charges, and nearly none is in a lot.
+    return f"""
+        with {LOCKED_BY_TXID}, {TAKE_BLOCK}, held as materialized (
+            select array_agg(txid) as held_txids, array_agg(holder_id) as held_holder_ids from ({find_lots().held}) as found
+        )
+        select locked.*, taken.first_id, held.* from taken cross join held left join locked on true
+    """
+
+
 _IS_DUE: Final[LiteralString] = "due_on is not null"
 _IS_AT_ONCE: Final[LiteralString] = "due_on is null"
 _OWNED: Final[LiteralString] = """
     from charge where holder_id = $1 and holder_id + 0 = $1 and created_at between $2 and $3 and status || '' = any($4::text[])
 """
 _ORDER: Final[LiteralString] = "order by created_at desc, id desc"
-
-
-# Searched from its lot, which has at most a thousand.
-_OF_LOT: Final[LiteralString] = """
-    from lot_item join charge on charge.id = lot_item.charge_id and charge.holder_id = lot_item.holder_id
-    where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
-        and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
-"""
-_READ_OF_LOT: Final[LiteralString] = f"""
-    select {CHARGE.select} {_OF_LOT} order by charge.created_at desc, charge.id desc offset $8 limit $9
-"""
+_ORDER_OF_LOT: Final[LiteralString] = "order by charge.created_at desc, charge.id desc"
 
 
 class _Statements(Struct, frozen=True, kw_only=True):
@@ -124,15 +149,17 @@ async def search_charges(pool: Pool, holder_id: int, search: ChargeSearch, span:
         page = await listing_store.read_page(pool, statements.list, holder_id, search.statuses, span)
         return page.with_items([CHARGE.read(row) for row in page.items])
     oldest, newest = listing_store.bounds(span.initial_at, span.final_at)
-    if oldest > newest:
+    of_lot = None if search.lot_number is None else find_lots().searched
+    if oldest > newest or (search.lot_number is not None and of_lot is None):
         return Page(items=[], total_count=0)
     asked = (holder_id, oldest, newest, list(search.statuses))
     part = (span.position, span.page_size)
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        if search.lot_number is not None:
+        if of_lot is not None:
             filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
-            count: int = await connection.fetchval(f"select count(*) {_OF_LOT}", *filtered)
-            rows = await _read_search(connection, count, _READ_OF_LOT, *filtered, *part)
+            count: int = await connection.fetchval(f"select count(*) {of_lot}", *filtered)
+            read = f"select {CHARGE.select} {of_lot} {_ORDER_OF_LOT} offset $8 limit $9"
+            rows = await _read_search(connection, count, read, *filtered, *part)
         elif search.tax_id is not None:
             filtered = (*asked, search.tax_id, search.is_placed)
             count = await connection.fetchval(statements.count_of_debtor, *filtered)

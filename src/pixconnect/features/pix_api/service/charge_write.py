@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from pixconnect.features.due_charges.service import in_standard_order, judge_terms
 from pixconnect.features.institutions.service.charge_change import remove_locked
-from pixconnect.features.lots import tables as lot_store
-from pixconnect.features.lots.item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
 from pixconnect.features.pix_api import tables as pix_store
+from pixconnect.features.pix_api.lots import BatchItems, find_lots
 from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.location import open_own_location
 from pixconnect.features.pix_api.tables import LOCATIONS
@@ -35,6 +34,8 @@ from pixconnect.platform.base import errors
 
 REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 """The status by which a patch removes a charge."""
+NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
+"""Refusals of a charge that become those of a lot's item. After any other outcome the item's request stays."""
 
 
 class StandardCharge(Struct, frozen=True, kw_only=True):
@@ -81,7 +82,7 @@ class ChargeWrite(Struct, kw_only=True):
     new_token: str
     write_code: Callable[[str], str]
     """Writes the BR Code of a location's path."""
-    item: ItemWrite | None = None
+    item: object = None
     """The lot's request that this executes."""
     was_tried: bool = False
     """Another process may have used one of its names meanwhile."""
@@ -115,18 +116,18 @@ async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | err
     # No money moves, so no balance is locked: charges of one holder never wait for its transfers.
     work = await begin_work(batch)
     locked = await _lock(work, batch)
-    items = await lock_batch_items(work.connection, batch, locked.charges, locked.held)
+    items = await find_lots().lock_items(work.connection, batch, locked.charges, locked.held)
     outcomes: list[StandardCharge | errors.PixConnectError] = []
     for write in batch:
         try:
             decided = _decide(work, write, locked, items)
             outcomes.append(decided)
-            items.note(write.item, decided.charge)
+            items.note(write, decided.charge)
         except NOTED as refusal:
             outcomes.append(refusal)
-            items.note(write.item, refusal)
+            items.note(write, refusal)
     await work.write()
-    await finish_batch_items(work.connection, items)
+    await items.finish(work.connection)
     return outcomes
 
 
@@ -135,7 +136,7 @@ WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges, 
 
 async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     wanted_charges = sorted({(write.txid, write.holder_id) for write in batch})
-    first = await lot_store.lock_charges(work.connection, wanted_charges)
+    first = await pix_store.lock_charges(work.connection, wanted_charges)
     work.count_from(first.first_id)
     charges = first.charges
     taken: set[tuple[int, str]] = set()

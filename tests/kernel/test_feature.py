@@ -43,7 +43,8 @@ from pixconnect.kernel.writing.unit_of_work import Claim, Follower
 
 ROWS: dict[Any, type[Any]] = dict(
     day_rules=DayRules,
-    lots=Lots,
+    charge_batches=Lots,
+    unfinished=str,
     paid_parts=PaidParts,
     checks=HealthCheck,
     report_closings=ReportClosing,

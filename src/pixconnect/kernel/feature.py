@@ -116,8 +116,10 @@ class Feature(NamedTuple):
     """Amounts of charges with a due date, of one feature: ``kernel.rules.charge_contents.DayRules``."""
     paid_parts: Places = ()
     """What keeps the parts of their payments: ``kernel.flows.charge.PaidParts``."""
-    lots: Places = ()
-    """Lots of charges, of one feature: ``features.pix_api.lots.Lots``."""
+    charge_batches: Places = ()
+    """What holds charges that come in batches, of one feature: ``features.pix_api.lots.Lots``."""
+    unfinished: Places = ()
+    """Statements that find work on a holder's new charges, by its id: texts of SQL with one text in the result."""
     suspect_credits: Places = ()
     """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
     deadlines: Places = ()

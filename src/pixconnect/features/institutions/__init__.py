@@ -51,6 +51,7 @@ FEATURE: Final = Feature(
         ),
     ),
     event_families=("kernel.rules.charge_payment:FAMILIES",),
+    unfinished=("features.institutions.tables.pending_call:UNFINISHED",),
     text_columns="""
 account_alarm,kind,none
 account_alarm,observation ended_by,operator

@@ -228,6 +228,11 @@ async def find_due(pool: Pool, slots: Sequence[int], count_max: int, left_out_co
 # Requests from before a move of the clock are executed at their own time: due dates may pass.
 DEADLINES: Final = (Deadline(is_undone="select exists (select from lot_request)"),)
 
+_FIND_UNFINISHED: Final[LiteralString] = (
+    "select 'a lot of its charges is being made' from lot_request where holder_id = $1 limit 1"
+)
+UNFINISHED: Final = (_FIND_UNFINISHED,)
+
 
 # Locked in this order within the statement: a join by itself would lock in the order of its plan.
 _LOCK: Final[LiteralString] = f"""

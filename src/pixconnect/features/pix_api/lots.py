@@ -58,4 +58,4 @@ class Lots:
 
 @cache
 def find_lots() -> Lots:
-    return gather_one("lots", Lots)
+    return gather_one("charge_batches", Lots)

@@ -128,20 +128,6 @@ async def move_to_successor(
     await connection.execute("select move_to_successor($1, $2, $3, $4)", former_id, heir_id, tokens_from, moved_at)
 
 
-_FIND_OPEN: LiteralString = """
-    select case
-        when exists (select from charge_opening where charge_opening.holder_id = $1 and state = 'opening')
-        then 'charges of it are being opened'
-        when exists (select from lot_request where lot_request.holder_id = $1) then 'a lot of its charges is being made'
-    end
-"""
-
-
-async def find_unfinished(connection: Connection, holder_id: int) -> str | None:
-    """Find a holder's pending work that would end in new charges of it."""
-    return await connection.fetchval(_FIND_OPEN, holder_id)
-
-
 # Newest first: of two on one account, the earlier one was left before.
 _FIND_MEMBER: LiteralString = """
     select member.id from holder as asked

@@ -16,6 +16,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.account import find_account, put_on_account
 from pixconnect.features.webhooks.service.endpoint import show_in_audit
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.flows.holder import NewHolder, make_holder
@@ -91,8 +92,9 @@ async def _judge(connection: Connection, former: Holder, account: InstitutionAcc
         raise errors.BadRequest(
             f"holder_id: holder {former.id} is disabled: enable it first, by `pixconnect holder enable`"
         )
-    if (unfinished := await holder_store.find_unfinished(connection, former.id)) is not None:
-        raise errors.BadRequest(f"holder_id: {unfinished}; repeat this once that has ended")
+    for statement in gather("unfinished", str):
+        if (unfinished := await connection.fetchval(statement, former.id)) is not None:
+            raise errors.BadRequest(f"holder_id: {unfinished}; repeat this once that has ended")
 
 
 async def _open(

@@ -139,6 +139,11 @@ CHANGES: Final = PendingCalls(
     write={"contents": lambda change: change.contents and encode_contents(change.contents)},
 )
 
+_FIND_UNFINISHED: Final[LiteralString] = """
+    select 'charges of it are being opened' from charge_opening where holder_id = $1 and state = 'opening' limit 1
+"""
+UNFINISHED: Final = (_FIND_UNFINISHED,)
+
 OPENINGS: Final = PendingCalls(
     "charge_opening",
     ChargeOpening,

@@ -6,6 +6,7 @@ all holders together: there the highest ids come first, which are the newest exc
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
@@ -98,6 +99,16 @@ def _of_holders(table: LiteralString, columns: LiteralString, *, is_by_status: b
     """
 
 
+_ESCAPED: Final = str.maketrans({each: f"\\{each}" for each in "\\%_"})
+
+
+def fold_words(text: str) -> list[str]:
+    """A pattern of ``like`` for each word, which folded names are compared with."""
+    letters = unicodedata.normalize("NFKD", text.lower())
+    folded = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return [f"%{word.translate(_ESCAPED)}%" for word in folded.split()]
+
+
 def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is_by_status: bool = True) -> Lookback:
     of_all: LiteralString = f"select {columns} from {table} where id < $5 order by id desc limit $6"
     in_span: LiteralString = "created_at between $3 and $4 and status = any($2::text[])"
@@ -109,17 +120,19 @@ def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is
     )
 
 
-_PARTY: Final[LiteralString] = """(
-    $11::text is null or strpos(lower(counterparty ->> 'name'), lower($11)) > 0
+# People read names aloud and copy them from paper: case, accents and what stands between the words are ignored.
+FOLDED: Final[LiteralString] = "translate(lower({}), 'áàâãäéèêëíìîïóòôõöúùûüçñ', 'aaaaaeeeeiiiiooooouuuucn')"
+_OF_PARTY: Final[LiteralString] = f"{FOLDED} like all ($11)"
+_PARTY: Final[LiteralString] = f"""(
+    $11::text[] is null or {_OF_PARTY.format("counterparty ->> 'name'")}
     or $12::text in (counterparty ->> 'tax_id', counterparty ->> 'key', own_key)
 )"""
-# People read names aloud and copy them from paper: case is ignored.
 _NAMED: Final[LiteralString] = "$13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0"
 CHARGES: Final = _lookback(
     "charge",
     CHARGE.select,
     f"""{_AMOUNT} and ({_NAMED.format("txid")}) and ($10::text is null or $10 = 'IN') and (
-        $11::text is null or strpos(lower(payer_name), lower($11)) > 0 or $12::text in (payer_tax_id, key)
+        $11::text[] is null or {_OF_PARTY.format("payer_name")} or $12::text in (payer_tax_id, key)
     )""",
 )
 TRANSFERS: Final = _lookback(
@@ -134,14 +147,14 @@ REFUNDS: Final = _lookback(
     REFUND.select,
     # A value and no "exists", which PostgreSQL may answer by a hash of the whole table.
     f"""status = any($2::text[]) and {_AMOUNT} and ({_NAMED.format("return_id, network_id, original_end_to_end_id")})
-    and ($10::text is null or flow = $10) and ($11::text is null or (
+    and ($10::text is null or flow = $10) and ($11::text[] is null or (
         select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
     ))""",
     is_by_status=False,
 )
 
 _ASKED_OF_EVENTS: Final[LiteralString] = """
-    name = any($2::text[]) and ($8::bigint is null and $9::bigint is null and $10::text is null and $11::text is null
+    name = any($2::text[]) and ($8::bigint is null and $9::bigint is null and $10::text is null and $11::text[] is null
         and $12::text is null and $13::text is null)
 """
 EVENTS: Final = Lookback(
@@ -187,7 +200,7 @@ async def look_back(
         wanted.amount_min_cents,
         wanted.amount_max_cents,
         wanted.direction,
-        wanted.counterparty,
+        None if wanted.counterparty is None else fold_words(wanted.counterparty),
         # Tax ids and keys are stored without punctuation.
         None if wanted.counterparty is None else as_kept(unmask_tax_id(wanted.counterparty)),
         wanted.name_part,

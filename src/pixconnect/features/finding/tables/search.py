@@ -11,6 +11,7 @@ from typing import Final, Literal, LiteralString
 
 from msgspec import Struct, convert
 
+from pixconnect.features.finding.tables.browse import FOLDED, fold_words
 from pixconnect.platform.pool import Pool
 
 
@@ -188,7 +189,7 @@ async def find_by_any_id(
 
 
 # Holders have an index of their tax ids; by a part of the name the newest of them are scanned.
-_FIND_HOLDERS: Final[LiteralString] = """
+_FIND_HOLDERS: Final[LiteralString] = f"""
     select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at,
         null::bigint as asked_cents
@@ -197,7 +198,7 @@ _FIND_HOLDERS: Final[LiteralString] = """
         union all
         (
             select * from (select * from holder where $2 is null order by id desc limit $4) as newest
-            where strpos(lower(name), lower($1)) > 0
+            where {FOLDED.format("name")} like all ($1)
         )
     ) as holder
     order by id limit $3
@@ -206,5 +207,5 @@ _FIND_HOLDERS: Final[LiteralString] = """
 
 async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int, looked_at_max: int) -> list[Found]:
     """Find the holders with this tax id or, for any other text, the newest ones whose name contains it."""
-    rows = await pool.fetch(_FIND_HOLDERS, text, tax_id, each_max, looked_at_max)
+    rows = await pool.fetch(_FIND_HOLDERS, fold_words(text), tax_id, each_max, looked_at_max)
     return [convert(dict(row), Found) for row in rows]

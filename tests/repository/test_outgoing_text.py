@@ -169,7 +169,7 @@ def writes(pattern: str) -> set[str]:
         # A file that a program asked for, and how much of it has come; a defect before logs are set up.
         (
             r"sys\.(stdout|stderr)\.(buffer|write)",
-            {"doors/cli/terminal.py", "features/statements/cli.py", "platform/outgoing_text.py"},
+            {"features/statements/cli.py", "platform/outgoing_text.py"},
         ),
         (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api.py"}),
         (r"event-stream|b\"data: \"", {"platform/outgoing_text.py", "doors/console/application.py"}),

@@ -246,7 +246,7 @@ async def test_one_bad_item_stops_none_of_the_others(liar: Liar, institution: In
     assert len(kept) == len(bad)
     assert isinstance(pix, ReceivedPix)
     assert pix.payer_message is not None
-    assert (len(pix.payer_message), pix.payer.name) == (140, None)
+    assert (len(pix.payer_message), pix.payer.name) == (140, "-")
     first = kept[1]
     assert isinstance(first, MalformedItem)
     assert (first.end_to_end_id, "valor" in first.reason, "12.34" in first.content) == (E2E, True, True)

@@ -713,7 +713,8 @@ begin
                 else (contents ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
                     ? new.item_id
             end
-    ) and (new.joined_kind is not null or new.waits is distinct from 'no_money' or find_pattern(old) is null) then
+    ) and (new.joined_kind is not null or new.waits is distinct from 'no_money' or find_pattern(old) is null)
+        and (new.joined_kind is distinct from 'movement' or old.joined_kind is not null or not counts_by_answer(old)) then
         raise exception 'two operators have not answered so about item % of account %', new.item_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_answer_is_confirmed_by_another';
     end if;
@@ -1122,6 +1123,15 @@ create index line_answer_pattern on line_answer (pattern_id) where pattern_id is
 create trigger line_answer_never_changes before update or delete or truncate on line_answer for each statement execute function
     refuse_change();
 grant select on table line_answer to pixconnect_service;
+
+create function counts_by_answer(line institution_item) returns boolean language sql stable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select coalesce((
+        select answer = 'counts' from line_answer as given
+        where given.institution_id = line.institution_id and given.item_id = line.item_id order by id desc limit 1
+    ), false)
+$function$;
+grant execute on function counts_by_answer(line institution_item) to pixconnect_service;
 
 -- The text of a line of the bank without its numbers; null for a line that may name a Pix, a party or an account.
 create function read_line_form(line institution_item) returns text language sql immutable set search_path to 'pixconnect', 'pg_temp'

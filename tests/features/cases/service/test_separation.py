@@ -230,3 +230,20 @@ async def test_a_line_that_was_set_aside_by_mistake_waits_again_until_its_day_wa
     await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "adjust")
     with pytest.raises(errors.BadRequest, match="2026-07-01 was adjusted without S1: undo the adjustment first"):
         await propose_separation(as_operator(shop.live.context), "loja", ["S1"])
+
+
+async def test_a_line_that_was_counted_by_mistake_is_taken_back(shop: Shop) -> None:
+    lines = [("S1", "50.00", "SALDO A"), ("T1", "1.00", "TARIFA")]
+    await read(shop, *lines, closing="152.00")
+    (case,) = await look(shop)
+    await answer(shop, case.id, counts=["S1"])
+    assert await moved(shop) == [1_00, 50_00]
+    await separate(shop, "S1")
+    assert (await moved(shop), await waiting(shop)) == ([-50_00, 1_00, 50_00], {"S1": "struck"})
+    # Only the line that was answered about is joined by the answer.
+    for statement in (
+        "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'T1'",
+        "update institution_item set joined_by = 'answer' where item_id = 'T1'",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await shop.live.execute_as_owner(statement)

@@ -115,8 +115,10 @@ async def list_set_aside(connection: Connection, institution_id: int, days: tupl
     return await ITEM.find_all(connection, _ASIDE, institution_id, *days, SET_ASIDE)
 
 
+# A movement of a line that an answer has made count is joined by the answer, which can be taken back.
 _JOIN: Final[LiteralString] = """
-    update institution_item set joined_kind = $3, joined_id = $4, joined_by = $5, is_reversal = $6, waits = null
+    update institution_item as item set joined_kind = $3, joined_id = $4, is_reversal = $6, waits = null, joined_by =
+        case when $3::text = 'movement' and counts_by_answer(item) then 'answer' else $5 end
     where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = ''
 """
 _ADD_PART: Final[LiteralString] = """

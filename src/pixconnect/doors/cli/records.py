@@ -104,8 +104,8 @@ def find(
     """
     if is_external_id:
         found = _look(by_external_id, any_id)
-    elif any_id.isascii() and any_id.isdecimal() and int(any_id) < 2**53:
-        found, other = _look(by_id, int(any_id)), _look(by_external_id, any_id)
+    elif (number := read_id(any_id)) is not None:
+        found, other = _look(by_id, number), _look(by_external_id, any_id)
         if found and other and found.id != other.id:
             terminal.notice(
                 f"{any_id} is the id of this {kind}, and the external_id of another, whose id is {other.id}: "
@@ -119,6 +119,11 @@ def find(
     if found is None:
         raise CommandError(f"there is no {kind} {any_id} of this holder")
     return found
+
+
+def read_id(text: str) -> int | None:
+    """Read an id of the service; ``None`` if the text is a name of another kind."""
+    return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**53 else None
 
 
 def _look(read: Callable[[Asked], Named], name: Asked) -> Named | None:

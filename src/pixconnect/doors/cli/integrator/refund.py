@@ -76,8 +76,8 @@ def _find_received(client: Client, received: str) -> Transfer:
 def _list_paying(client: Client, name: str) -> list[str]:
     """The end-to-end ids of what paid the charges that have this external id or id."""
     looks: list[Callable[[], Charge]] = [lambda: client.charges.get_by_external_id(name)]
-    if name.isascii() and name.isdecimal() and int(name) < 2**53:
-        looks.append(lambda: client.charges.get(int(name)))
+    if (number := records.read_id(name)) is not None:
+        looks.append(lambda: client.charges.get(number))
     paying: list[str] = []
     for look in looks:
         with suppress(NotFound, Forbidden):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date, timedelta
 from typing import Final
 
@@ -29,7 +28,7 @@ from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
 from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
-from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
@@ -148,9 +147,7 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         await _write(writes, connection, account, plan)
         await proposals.record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
     first_on = min(item.day for items in plan.items.values() for item in items)
-    # A concurrent process ends it as well.
-    with suppress(errors.ServiceUnavailable):
-        await settle_items(writes, account, first_on)
+    await settle_if_free(writes, account, first_on)
 
 
 async def _write(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:

@@ -16,7 +16,6 @@ others. A pattern never posts money: balances prove that a line is money, and no
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
@@ -26,7 +25,7 @@ from pixconnect.features.cases.service.answer import LINES_MAX
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service.account import found, name_account
 from pixconnect.features.institutions.service.proposals import confirming, record_confirmed
-from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -125,6 +124,5 @@ async def answer_remembered(context: Writer, account: InstitutionAccount) -> Non
         await item_store.lock_recording(connection, account.id)
         waiting = dict(await case_store.list_remembered(connection, account.id, today, LINES_MAX))
         await item_store.note_waiting(connection, account.id, dict.fromkeys(waiting, "no_money"))
-    # A concurrent process ends it as well.
-    with suppress(errors.ServiceUnavailable):
-        await settle_items(context, account, min(waiting.values(), default=today))
+    if waiting:
+        await settle_if_free(context, account, min(waiting.values()))

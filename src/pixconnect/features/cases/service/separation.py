@@ -13,7 +13,6 @@ opens their cases, even if this process dies after it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from typing import Final
 
@@ -25,7 +24,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import LineKey, RecordedItem
 from pixconnect.features.institutions.service.account import found, name_account
 from pixconnect.features.institutions.service.proposals import confirming, record_confirmed
-from pixconnect.features.institutions.service.statement import settle_items
+from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -80,9 +79,7 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
         # In this transaction: a closed day without its line has no case.
         await day_store.write_states(connection, account.id, [(day, "open") for day in days], context.clock.now())
         await record_confirmed(context, connection, account, proposal, dict(lines=said))
-    # A concurrent process judges them as well.
-    with suppress(errors.ServiceUnavailable):
-        await settle_items(writes, account, min(days))
+    await settle_if_free(writes, account, min(days))
 
 
 def is_separable(item: RecordedItem) -> bool:

@@ -290,6 +290,12 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
     )
 
 
+async def settle_if_free(context: Writer, account: InstitutionAccount, since: date | None) -> None:
+    """Settle the items, unless another process is doing it: that one, or the worker's next round, settles these too."""
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(context, account, since)
+
+
 async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_deep: bool) -> None:
     """Settle the remaining lines of files, readings and answers, and release reserves without a waiting line.
 
@@ -301,5 +307,4 @@ async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_dee
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
     # A process that died after an answer about the only line has left its reserve.
     if first_on is not None or await reserved_store.differs(context.pool, account.id):
-        with suppress(errors.ServiceUnavailable):
-            await settle_items(context, account, first_on)
+        await settle_if_free(context, account, first_on)

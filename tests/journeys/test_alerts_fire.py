@@ -160,8 +160,7 @@ def test_an_institution_that_does_not_answer_leaves_its_account_unread(watched: 
     watched.seen.wait_until_quiet("AccountUnread")
 
 
-def test_an_institution_that_gives_no_token_is_told(watched: Watched) -> None:
-    watched.fail("unavailable", "face_token")
+def test_an_institution_that_refuses_its_tokens_is_reported(watched: Watched) -> None:
     watched.fail("token_ended", "face_read")
     watched.seen.wait_until_firing("TokenRefused", institution=NAME)
     watched.mend()

@@ -29,8 +29,8 @@ STANDBY_AGE: Final = MetricFamily("pixconnect_standby_age_seconds", "gauge",
     "How old the tables of that standby were when this process last looked, each second; missing while it is not used.")
 CALLS: Final = MetricFamily("pixconnect_institution_calls_total", "counter",
     "Calls to institutions, by outcome: answered, refused (401 or 403), throttled (429), failed (5xx), "
-    "lost (no whole answer), unreached (nothing was sent), or no_token (no token was given, so no call "
-    "was made).", ("institution", "outcome"))
+    "lost (no whole answer), unreached (nothing was sent), or no_token (the institution refused a token, so "
+    "no call was made).", ("institution", "outcome"))
 GROUP_SIZE: Final = MetricFamily("pixconnect_group_size", "histogram",
     "Requests that were committed together; _count is the commits, _sum the requests.", ("write",))
 GROUP_QUEUE: Final = MetricFamily("pixconnect_group_queue_length", "gauge", "Requests that wait for their group.", ("write",))

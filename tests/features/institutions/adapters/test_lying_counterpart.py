@@ -318,10 +318,21 @@ async def test_each_call_is_counted_by_what_came_of_it(liar: Liar) -> None:
     institution = open_there(liar, note=noted.append)
     await institution.open_charge(TERMS)
     away = open_there(liar, note=noted.append, base_url="http://127.0.0.1:1", token_url="http://127.0.0.1:1")
+    # The second call falls into the pause after the first one's token request.
     await away.open_charge(TERMS)
-    assert noted == ["no_token", "no_token"]
+    await away.open_charge(TERMS)
+    assert noted == ["no_token", "unreached", "unreached"]
     await institution.close()
     await away.close()
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(400, "no_token"), (429, "throttled"), (503, "failed")])
+async def test_only_a_refused_token_is_counted_as_refused(liar: Liar, status: int, outcome: str) -> None:
+    liar.token, noted = answer({}, status), list[str]()
+    institution = open_there(liar, note=noted.append)
+    await institution.open_charge(TERMS)
+    await institution.close()
+    assert noted == [outcome]
 
 
 async def test_what_was_never_sent_is_told_from_what_nobody_knows(liar: Liar, institution: Institution) -> None:

@@ -231,9 +231,8 @@ class Calls:
     async def _authorize(self) -> str:
         try:
             return await self._tokens.authorize()
-        except NoToken:
-            # Without a token nothing was sent, which differs from a refusing answer.
-            self._parts.note("no_token")
+        except NoToken as refused:
+            self._parts.note(refused.outcome)
             raise
 
     async def _exchange(

@@ -57,11 +57,19 @@ class NoToken(Exception):  # noqa: N818  the institution gave none, which is not
     """There is no token, so the call was not sent. The text is for the operator, and contains no secrets."""
 
     def __init__(
-        self, reason: str, wait_s: float | None = None, *, is_refusal: bool = False, is_wrong: bool = False
+        self,
+        reason: str,
+        wait_s: float | None = None,
+        *,
+        is_refusal: bool = False,
+        is_wrong: bool = False,
+        outcome: str = "no_token",
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.wait_s = wait_s
+        self.outcome = outcome
+        """Of the call, for the metric: an institution that is away has refused nothing."""
         self.is_refusal = is_refusal
         """The requested scopes are refused."""
         self.is_wrong = is_wrong
@@ -135,6 +143,7 @@ class AccountTokens(Tokens):
         self._life_s = parts.token.lifetime_s
         self._one_at_a_time = asyncio.Lock()
         self._token: Token | None = None
+        self._outcome = "no_token"
         self._asks_more = bool(parts.traits.asks_scopes and parts.traits.due_scopes)
 
     async def authorize(self) -> str:
@@ -207,7 +216,8 @@ class AccountTokens(Tokens):
         try:
             await self._paces.take("token", PATIENCE_S)
         except BudgetSpent as refused:
-            raise NoToken(f"no token: {refused.reason}", refused.retry_after.total_seconds()) from None
+            wait_s = refused.retry_after.total_seconds()
+            raise NoToken(f"no token: {refused.reason}", wait_s, outcome=self._outcome) from None
         asked_at_s = self._clock.monotonic_s()
         try:
             request = write_request(self._host, "POST", self._path, query, headers, body)
@@ -216,7 +226,8 @@ class AccountTokens(Tokens):
         except ValueError as error:
             raise NoToken(f"no token: {error}") from None
         except (NoConnection, AnswerLost, MalformedAnswer) as error:
-            raise self._pause(f"no token: {error}", None) from None
+            outcome = "unreached" if isinstance(error, NoConnection) else "lost"
+            raise self._pause(f"no token: {error}", None, outcome=outcome) from None
         # If the credential itself is wrong, the request with fewer scopes fails too.
         refused_by = (400, 401, 403) if needed else (400, 403)
         if scopes is not None and content.status in refused_by:
@@ -224,13 +235,19 @@ class AccountTokens(Tokens):
         if not content.is_success:
             said = f" {content.name}" if content.name else ""
             reason = f"no token: the institution answered {content.status}{said}"
-            raise self._pause(reason, content.wait_s, is_wrong=content.status in (400, 401, 403))
+            is_wrong = content.status in (400, 401, 403)
+            outcome = "failed" if content.status >= 500 else "throttled" if content.status == 429 else "no_token"
+            raise self._pause(reason, content.wait_s, is_wrong=is_wrong, outcome=outcome)
         token = self._read(content.members, asked_at_s, needed)
         self._paces.note_success("token")
         return token
 
-    def _pause(self, reason: str, asked_s: float | None, *, is_wrong: bool = False) -> NoToken:
-        return NoToken(reason, self._paces.pause("token", asked_s), is_wrong=is_wrong)
+    def _pause(
+        self, reason: str, asked_s: float | None, *, is_wrong: bool = False, outcome: str = "no_token"
+    ) -> NoToken:
+        # Calls during the pause count as the request that caused it.
+        self._outcome = outcome
+        return NoToken(reason, self._paces.pause("token", asked_s), is_wrong=is_wrong, outcome=outcome)
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
         value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))

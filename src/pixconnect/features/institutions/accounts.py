@@ -34,9 +34,6 @@ class Institutions(Protocol):
     async def list_all(self) -> Sequence[InstitutionAccount]:
         return ()
 
-    async def list_active(self) -> Sequence[InstitutionAccount]:
-        return ()
-
     async def find(self, account_id: int) -> OpenAccount | None:
         """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
         return None

@@ -97,7 +97,8 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
         return ABILITIES
 
     async def check_sends(self, context: Context) -> None:
-        if self.account_id not in {account.id for account in await context.port(INSTITUTIONS).list_active()}:
+        states = {account.id: account.state for account in await context.port(INSTITUTIONS).list_all()}
+        if states.get(self.account_id) != "active":
             raise await explain_pause(context.port(INSTITUTIONS), self.account_id)
 
     async def find_named_charge(self, pool: Pool, owner: int | None, name: str) -> Charge | None:

@@ -1,15 +1,22 @@
 """A stop of outgoing money works at every account that can be paused, and in workers that have not heard of it."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.account import pause_all
+from pixconnect.features.institutions.service.monitoring import PROBLEMS
+from pixconnect.features.institutions.service.open_accounts import OpenAccounts
+from pixconnect.features.monitoring.service.health import check_rail
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base import errors
 from support.account_shop import Shop, make_owner
 from support.books import check_books
 from support.fake_institution import LOST_BEFORE, FakeInstitution, a_description
@@ -98,3 +105,25 @@ async def test_what_keeps_one_account_from_being_paused_keeps_no_other(shop: Sho
     assert failed.startswith("cheia (")
     states = {shown.account.name: shown.account.state for shown in await account_usecases.list_institutions(operator)}
     assert states == dict(antiga="closed", cheia="active", loja="paused")
+
+
+async def test_health_distinguishes_a_paused_account_from_none(shop: Shop) -> None:
+    async def find_waiting() -> list[str]:
+        return []
+
+    accounts = shop.context.port(INSTITUTIONS)
+    check = partial(check_rail, NoRail(), find_waiting, has_rail=False, institutions=accounts)
+    await check()
+    await pause_all(as_operator(shop.live.context))
+    assert isinstance(accounts, OpenAccounts)
+    accounts.forget()
+    with pytest.raises(errors.ServiceUnavailable, match="every account at an institution is paused: no money leaves"):
+        await check()
+
+
+async def test_a_paused_account_that_is_not_read_degrades_health(shop: Shop) -> None:
+    await pause_all(as_operator(shop.live.context))
+    shop.live.clock.advance(minutes=6)
+    assert await PROBLEMS[0].find(shop.context) == "1 account at an institution was not read for over 300 s"
+    await shop.read()
+    assert await PROBLEMS[0].find(shop.context) is None

@@ -164,7 +164,7 @@ async def list_waiting_charges(
 
 async def _count_unread(context: Context) -> int:
     late_count = 0
-    for account in await context.port(INSTITUTIONS).list_active():
+    for account in filter(lambda one: one.is_read, await context.port(INSTITUTIONS).list_all()):
         near = await day_store.find(context.pool, account.id, "near")
         since = account.created_at if near is None else near.ended_at
         late_count += context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s))

@@ -271,9 +271,6 @@ class OpenAccounts:
         await self._look()
         return list(self._accounts.values())
 
-    async def list_active(self) -> Sequence[InstitutionAccount]:
-        return [account for account in await self.list_all() if account.state == "active"]
-
     async def find(self, account_id: int) -> OpenAccount | None:
         opened = await self.find_read(account_id)
         return None if opened is None or opened.account.state != "active" else opened

@@ -186,14 +186,16 @@ async def check_rail(
         waiting = ()
     problems: list[str] = []
     # Accounts at institutions are rails of their own.
-    has_accounts = institutions is not None and await institutions.list_active()
+    states: set[str] = set() if institutions is None else {account.state for account in await institutions.list_all()}
     try:
-        if not has_accounts:
+        if "active" not in states:
             await rail.check()
     except RailUnavailable:
         problems.append(
             "the rail cannot be reached"
             if has_rail
+            else "every account at an institution is paused: no money leaves"
+            if "paused" in states
             else "neither an account at an institution nor a rail is configured: payments are impossible in both directions"
         )
     if problems or waiting:

@@ -66,8 +66,7 @@ def _look_at_live(settings: Settings) -> Iterator[Symptom]:
         yield live_mode.wrong("live", f"refused: {text}", todo)
     for line in live_mode.list_risks(settings):
         text, _, todo = line.partition("; ")
-        # A setting can be repaired; a holder without an account may be intended.
-        yield (live_mode.wrong if line.startswith("PIXCONNECT_") else live_mode.note)("live", text, todo)
+        yield live_mode.wrong("live", text, todo)
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:

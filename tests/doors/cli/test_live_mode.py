@@ -74,14 +74,11 @@ def test_every_address_of_a_database_is_looked_at_and_an_operator_may_let_it_be(
     live_mode.refuse_unsafe_database(read_settings(address))
 
 
-def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live_service(tmp_path: Path) -> None:
+def test_nothing_is_refused_nor_warned_of_in_a_sandbox_or_a_good_live_service(tmp_path: Path) -> None:
     sandbox = read_settings({"PIXCONNECT_HOME": str(tmp_path), "PIXCONNECT_BASE_URL": "https://pix.example"})
     assert [*live_mode.list_refusals(sandbox), *live_mode.list_risks(sandbox)] == []
     good = read_settings(NAMED | {"PIXCONNECT_HOME": str(tmp_path)})
-    assert [*live_mode.list_refusals(good)] == []
-    # There is no rail yet, so this warning always comes.
-    (risk,) = live_mode.list_risks(good)
-    assert risk.startswith("accounts: ")
+    assert [*live_mode.list_refusals(good), *live_mode.list_risks(good)] == []
 
 
 @pytest.mark.parametrize(
@@ -194,9 +191,10 @@ def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLi
         "! live: refused: PIXCONNECT_INSTITUTION_NAME: ",
         "! live: refused: PIXCONNECT_OPERATOR_DATABASE_URL: reaches db.example",
         "! live: PIXCONNECT_TRUSTED_PROXIES: not set",
-        "~ live: accounts: ",
     ):
         assert told in done.stdout
+    # Whether an account exists is seen by health and the worker.
+    assert "institution add" not in done.stdout
     assert "make run" not in done.stdout + done.stderr
 
 

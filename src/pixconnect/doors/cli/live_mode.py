@@ -107,18 +107,11 @@ def list_refusals(settings: Settings) -> Iterator[str]:
 
 def list_risks(settings: Settings) -> Iterator[str]:
     """List states that are probably mistakes in live mode, but may be intended; in the same form."""
-    if settings.mode != "live":
-        return
-    if settings.lacks_proxies:
+    if settings.mode == "live" and settings.lacks_proxies:
         yield (
             "PIXCONNECT_TRUSTED_PROXIES: not set, so behind a proxy on this machine all callers have one address, "
             "and one caller's failed logins lock out all; name the proxy's network, such as 127.0.0.1/32"
         )
-    yield (
-        "accounts: live mode moves money over accounts at institutions alone: a holder without one issues charges "
-        "that cannot be paid, and its transfers are cancelled after a minute with their money kept; `pixconnect "
-        "institution add`"
-    )
 
 
 def _list_unsafe_urls(settings: Settings) -> Iterator[str]:

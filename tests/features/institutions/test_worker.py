@@ -16,9 +16,11 @@ from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
+from pixconnect.features.institutions import worker
+from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.institutions.worker import AccountReaders
+from pixconnect.features.institutions.worker import AccountReaders, look_after
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import connect
@@ -98,3 +100,19 @@ async def test_live_mode_without_an_account_is_told_once(database: Addresses) ->
             for _ in range(2):
                 await readers._look()
     assert [line["log_level"] for line in logs if "no account at an institution" in line["event"]] == ["warning"]
+
+
+async def test_an_account_waits_for_a_database_that_is_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([ConnectionRefusedError(), None])
+
+    async def find(_: int) -> None:
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    monkeypatch.setattr(worker, "AWAY_S", (0.0,))
+    leases: Any = SimpleNamespace(add=lambda _: None, listen=lambda *_: None, held=())
+    institutions: Any = SimpleNamespace(find_read=find)
+    readers = AccountReaders(shop.context.with_port(INSTITUTIONS, institutions), leases, cast(Any, None))
+    with capture_logs() as logs:
+        await readers._keep(shop.account.id, look_after)
+    assert [line["reason"] for line in logs] == ["ConnectionRefusedError"]

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
+from pixconnect.features.institutions.cli import institution as institution_cli
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
@@ -192,6 +193,8 @@ async def test_an_institution_that_goes_away_in_a_page_leaves_the_watermark(shop
     after = await sweep_store.find(shop.context.pool, shop.account.id, "near")
     assert after is not None
     assert (after.began_at, after.failure) == (before.began_at, "cut")
+    shown = await account_usecases.read_account(as_operator(shop.live.context), "loja")
+    assert institution_cli._shown(shown)["last_failure"] == "cut"
     assert await read_funds(shop.live, shop.house) == (1, 0), "what was listed is recorded all the same"
     shop.there.list_received = answered  # type: ignore[method-assign]
     await shop.read()

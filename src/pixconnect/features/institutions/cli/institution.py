@@ -353,6 +353,7 @@ def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str 
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
+        last_failure=shown.last_failure,
         waiting=[one.text for one in shown.waiting] or None,
         allowed=output.pick(shown.allowance, allowed),
     )

@@ -48,6 +48,8 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
     balance_here_cents: int
     last_reading_at: datetime | None
+    last_failure: str | None
+    """Of a reading since then."""
     holder_ids: Sequence[int]
     ending: Sequence[EndingCertificate]
     """Its certificates that expire soon."""
@@ -322,6 +324,7 @@ async def _show(
         account=account,
         balance_here_cents=await account_store.sum_balance_here(connection, account.id),
         last_reading_at=near and near.ended_at,
+        last_failure=near and near.failure,
         holder_ids=await account_store.list_lying_on(connection, account.id),
         ending=[one for one in ending if one.institution == account.name],
         waiting=await proposal_store.list_waiting(connection, institution_id=account.id),

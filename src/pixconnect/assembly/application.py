@@ -274,8 +274,10 @@ class Application:
             return None
 
     def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
-        """Refuse without a task if the process is full; ``None`` if ``__call__`` is needed."""
-        if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
+        """Refuse without a task if the process is full or the caller owes a wait; ``None`` if ``__call__`` is needed."""
+        if not (self._admission.is_full or self._refusal_pace.owing_until_s) or self._rates is not None:
+            return None
+        if self._access_log.wants(_FULL) or self._access_log.wants(_RATE_LIMITED):
             return None
         headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
         caller = self._services.verifier.recall(headers.get(b"authorization", b""))
@@ -289,16 +291,29 @@ class Application:
                 authorize(caller, prepared.scope)
         except errors.PixConnectError:
             return None
-        if prepared.is_public or not prepared.has_body or not self._admission.refuses(caller.holder_id):
+        found = None if prepared.is_public else self._find_refusal(prepared, caller.holder_id, started_s)
+        if found is None:
             return None
-        # Last, since it counts this request.
-        if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
-            return None
+        refusal, delay_s = found
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
-        refused = prepared.operation.refusals.write(errors.ServiceUnavailable(TOO_MANY), request_id, self._now())
+        refused = prepared.operation.refusals.write(refusal, request_id, self._now())
         self._count(prepared.operation, refused.status, self._monotonic_s() - started_s)
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
-        return WholeAnswer(refused.status, own_headers, refused.content)
+        return WholeAnswer(refused.status, own_headers, refused.content, delay_s)
+
+    def _find_refusal(
+        self, prepared: PreparedOperation, holder_id: int, now_s: float
+    ) -> tuple[errors.PixConnectError, float] | None:
+        """Find why a request is refused without a task, and in how many seconds."""
+        pace = self._refusal_pace
+        try:
+            pace.refuse_owing(holder_id, now_s)
+        except errors.RateLimited as owing:
+            return owing, pace.delay_s(holder_id, now_s)
+        # Last, since it counts this request.
+        if prepared.has_body and self._admission.refuses(holder_id) and pace.is_due_now(holder_id, now_s):
+            return errors.ServiceUnavailable(TOO_MANY), 0.0
+        return None
 
     async def _slow_down(self, progress: _Progress, interval_s: float, *, is_costly: bool) -> None:
         """Delay a refusal if this party gets many of them."""

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
-from pixconnect.platform.flow.overload import AT_ONCE_COUNT, Admission
+from pixconnect.platform.flow.overload import AT_ONCE_COUNT, EACH_S, Admission
 from pixconnect.platform.logging import AccessLog
 from support.api import Api
 from support.service import FakeClock, a_context
@@ -73,3 +73,19 @@ async def test_a_flood_of_one_holder_is_slowed_down_on_the_long_way(services: Se
     application._admission = Admission(0)
     told = [application.answer_at_once(_scope("POST", "/v1/connect/charge")) for _ in range(AT_ONCE_COUNT + 5)]
     assert sum(answer is not None for answer in told) == AT_ONCE_COUNT
+
+
+async def test_who_owes_a_wait_is_refused_later_and_without_a_task(services: Services) -> None:
+    services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    told = await Api(application).post("/v1/connect/charge", {"no": "charge"})
+    assert (told.status, application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance"))) == (400, None)
+    application._refusal_pace.owing_until_s = {7: 60.0}
+    refused = [
+        application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance")) for _ in range(AT_ONCE_COUNT + 5)
+    ]
+    assert {answer.status for answer in refused if answer is not None} == {429}
+    delays = [answer.delay_s for answer in refused if answer is not None]
+    assert len(delays) == len(refused)
+    assert (delays[0], delays == sorted(delays), delays[-1] >= 4 * EACH_S) == (0.0, True, True)
+    assert application.answer_at_once(_scope("POST", "/oauth/token")) is None, "whoever asks for a token is not known"

@@ -159,7 +159,9 @@ class Prompt:
 
     def answer_at_once(self, scope: dict[str, Any]) -> WholeAnswer | None:
         return (
-            WholeAnswer(503, [(b"retry-after", b"1")], b"no " + scope["raw_path"])
+            WholeAnswer(
+                503, [(b"retry-after", b"1")], b"no " + scope["raw_path"], 60.0 * (scope["raw_path"] == b"/later")
+            )
             if scope["method"] == "POST"
             else None
         )
@@ -192,11 +194,17 @@ async def test_a_body_that_comes_after_its_answer_is_dropped() -> None:
 
 async def test_a_client_that_is_gone_before_an_answer_at_once_leaves_nothing() -> None:
     async with serving(Prompt()) as (server, connect):
-        client = await connect()
-        client.writer.write(b"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n")
-        client.writer.transport.abort()
-        await until(lambda: not server.connections.all)
-        assert not server.connections.tasks
+        for path in (b"/1", b"/later"):
+            client = await connect()
+            client.writer.write(b"POST %b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n" % path)
+            await until(lambda: bool(server.connections.all))
+            (connection,) = server.connections.all
+            client.writer.transport.abort()
+            await until(lambda: not server.connections.all)
+            assert not server.connections.tasks
+            gone = weakref.ref(connection)
+            del connection
+            await until(lambda: gone() is None)  # noqa: B023 - called at once
 
 
 async def refuse(_scope: dict[str, Any], _receive: Any, send: Any) -> None:

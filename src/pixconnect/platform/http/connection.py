@@ -356,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
         self._running = exchange
         if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
             # The parser must return first: its callbacks may not call it.
-            self.loop.call_soon(exchange.send_prompt, answer)
+            exchange.timer = self.loop.call_later(answer.delay_s, exchange.send_prompt, answer)
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)

@@ -75,10 +75,12 @@ class Exchange:
         "more_body",
         "scope",
         "task",
+        "timer",
     )
 
-    # Set when it is this request's turn; one that is answered at once has none.
+    # Set when it is this request's turn; one that is answered without the application has a timer.
     task: asyncio.Task[None] | None
+    timer: asyncio.Handle | None
 
     def __init__(self, channel: Connection, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
@@ -89,7 +91,7 @@ class Exchange:
         self._has_started = False
         self._is_chunked = False
         self.keeps_alive = keeps_alive
-        self.task = None
+        self.task = self.timer = None
         self.body: bytes | bytearray = b""
         self.more_body = True
         self.is_abandoned = False
@@ -117,10 +119,10 @@ class Exchange:
             self._ended(errors.require(self.task, "it runs"))
 
     def send_prompt(self, answer: WholeAnswer) -> None:
-        if not self.is_abandoned:
-            headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
-            self._start(answer.status, headers)
-            self._continue(answer.body, is_last=True)
+        self.timer = None  # which refers to us
+        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+        self._start(answer.status, headers)
+        self._continue(answer.body, is_last=True)
 
     def feed(self, body: bytes) -> None:
         if not self.body:
@@ -150,6 +152,8 @@ class Exchange:
             # A task that is cancelled before its first step never reaches the end of ``run``.
             self.task.add_done_callback(self._ended)
             self.task.cancel()
+        elif self.timer is not None:
+            self.timer.cancel()
 
     async def receive(self) -> Message:
         if self._expects_continue and self.more_body:
@@ -247,6 +251,7 @@ class WholeAnswer(NamedTuple):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    delay_s: float = 0.0
 
 
 @runtime_checkable

@@ -163,6 +163,8 @@ def _attack(
     attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int], send: Send
 ) -> None:
     os.sched_setaffinity(0, cores)
+    # The victim shares the core: it must wait for the service, and not for the attacker's client.
+    os.nice(19)
 
     async def run() -> None:
         await asyncio.gather(*(send(attack, base_url, requests[at % len(requests)]) for at in range(connections)))

@@ -53,7 +53,6 @@ _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 _READING: Final = frozenset({"GET", "HEAD"})
 _REFUSED_FROM: Final = 400
 _RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
-_FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
 _FORMER_ACCOUNT: Final = b"x-account-number"
 """The account of a read, if the holder has succeeded another one."""
 _log = structlog.get_logger(__name__)
@@ -277,8 +276,6 @@ class Application:
         """Refuse without a task if the process is full or the caller owes a wait; ``None`` if ``__call__`` is needed."""
         if not (self._admission.is_full or self._refusal_pace.owing_until_s) or self._rates is not None:
             return None
-        if self._access_log.wants(_FULL) or self._access_log.wants(_RATE_LIMITED):
-            return None
         headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
         caller = self._services.verifier.recall(headers.get(b"authorization", b""))
         if caller is None:
@@ -298,6 +295,10 @@ class Application:
         request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
         refused = prepared.operation.refusals.write(refusal, request_id, self._now())
         self._count(prepared.operation, refused.status, self._monotonic_s() - started_s)
+        if self._access_log.wants(refused.status):
+            progress = _Progress(scope, headers, self._services.trusted_proxies, request_id, started_s)
+            progress.operation, progress.caller = prepared.operation, caller
+            self._note_access(progress, refused.status, refusal)
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
         return WholeAnswer(refused.status, own_headers, refused.content, delay_s)
 

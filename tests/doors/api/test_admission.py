@@ -1,5 +1,6 @@
 """An overloaded process refuses changing requests immediately."""
 
+from io import StringIO
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ async def test_a_full_process_refuses_writes_before_it_reads_them_and_answers_re
 
 def _scope(method: str, path: str) -> dict[str, Any]:
     headers = {b"authorization": b"Bearer good"}
-    return dict(method=method, raw_path=path.encode(), headers_by_name=headers, client_certificate=None)
+    return dict(method=method, raw_path=path.encode(), headers_by_name=headers, client=None, client_certificate=None)
 
 
 async def test_a_refusal_at_once_says_what_the_long_one_says(services: Services) -> None:
@@ -77,7 +78,8 @@ async def test_a_flood_of_one_holder_is_slowed_down_on_the_long_way(services: Se
 
 async def test_who_owes_a_wait_is_refused_later_and_without_a_task(services: Services) -> None:
     services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
-    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    log = AccessLog(services.context.clock, wanted="refused", stream=StringIO())
+    application = make_application(services, log)
     told = await Api(application).post("/v1/connect/charge", {"no": "charge"})
     assert (told.status, application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance"))) == (400, None)
     application._refusal_pace.owing_until_s = {7: 60.0}
@@ -88,4 +90,5 @@ async def test_who_owes_a_wait_is_refused_later_and_without_a_task(services: Ser
     delays = [answer.delay_s for answer in refused if answer is not None]
     assert len(delays) == len(refused)
     assert (delays[0], delays == sorted(delays), delays[-1] >= 4 * EACH_S) == (0.0, True, True)
+    assert [line.holder_id for line in log._waiting] == [7] * len(refused)
     assert application.answer_at_once(_scope("POST", "/oauth/token")) is None, "whoever asks for a token is not known"

@@ -16,7 +16,7 @@ from pixconnect.doors.api import decoding
 from pixconnect.doors.api.operation import Parameter, Verifier
 from pixconnect.kernel.rules.access import Caller, check_certificate
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.address_rules import Network, client_address, sender_address
+from pixconnect.platform.base.address_rules import Network, client_address, recall_client_address, sender_address
 
 Target = TypeVar("Target")
 
@@ -175,7 +175,6 @@ async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certi
 
 
 _REMEMBERED_LENGTH_MAX: Final = 64
-_remember_address = lru_cache(1024)(client_address)
 _remember_sender = lru_cache(1024)(sender_address)
 
 
@@ -183,7 +182,7 @@ def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tup
     """Return the address of a request's sender: behind a trusted proxy, the one that the proxy names."""
     forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1") if trusted_proxies else ""
     # Cached: reading an address takes as long as reading a small body, and the same ones come again and again.
-    find = _remember_address if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else client_address
+    find = recall_client_address if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else client_address
     return find(peer, forwarded_for, trusted_proxies)
 
 

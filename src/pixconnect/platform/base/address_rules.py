@@ -310,6 +310,9 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
     return peer if address is None else str(address)
 
 
+recall_client_address: Final = lru_cache(1024)(client_address)
+
+
 def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
     """Find the address that a request comes from; ``forwarded_for`` is joined with commas, the oldest first, or empty."""
     address = _find_sender(peer, forwarded_for, trusted)

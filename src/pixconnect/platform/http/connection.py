@@ -27,9 +27,9 @@ from typing import Final, cast
 import httptools
 
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.address_rules import client_address
+from pixconnect.platform.base.address_rules import recall_client_address
 from pixconnect.platform.http import listening as limits
-from pixconnect.platform.http.exchange import STATUS_LINES, ASGIApp, Exchange, FlowControl, Prompt
+from pixconnect.platform.http.exchange import STATUS_LINES, AnswerAtOnce, ASGIApp, Exchange, FlowControl
 from pixconnect.platform.http.head import Head, MessageBody, find_end
 from pixconnect.platform.http.listening import Connections
 
@@ -55,7 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
         self._app = app
-        self._prompt = app if isinstance(app, Prompt) else None
+        self._answer_at_once: AnswerAtOnce | None = getattr(app, "answer_at_once", None)
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._client: tuple[str, int] | None = None
         # The request that is being answered, those after it, and the one read last, whose body may still be coming.
@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self.flow = FlowControl(self.transport)
         if peer := cast("tuple[str, int] | None", transport.get_extra_info("peername")):
             self._client = (peer[0], peer[1])
-            self.address = client_address(peer[0], "", ())
+            self.address = recall_client_address(peer[0], "", ())
         self.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -354,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
-        if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
+        if self._answer_at_once is not None and (answer := self._answer_at_once(exchange.scope)) is not None:
             # The parser must return first: its callbacks may not call it.
             exchange.timer = self.loop.call_later(answer.delay_s, exchange.send_prompt, answer)
             return

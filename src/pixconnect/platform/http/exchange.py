@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
@@ -231,7 +231,8 @@ class Exchange:
 
 # ASGI types of our applications and server. Our server's scopes also have ``headers_by_name``, a dictionary or ``None`` if a
 # header is repeated; ``client_certificate``, its thumbprint or ``None``, with ``client_name``; and ``traceparent`` if traces
-# are exported. It first calls ``answer_at_once`` of a ``Prompt`` application.
+# are exported. If the application has ``answer_at_once``, that is called first; it gives the whole answer to a request whose
+# body need not be read, or ``None`` if the application must be called.
 
 HTTP: Final = "http"
 REQUEST: Final = "http.request"
@@ -254,10 +255,4 @@ class WholeAnswer(NamedTuple):
     delay_s: float = 0.0
 
 
-@runtime_checkable
-class Prompt(Protocol):
-    """An application that has some answers at once."""
-
-    def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
-        """The whole answer to a request whose body need not be read; ``None`` where the application must be called."""
-        ...
+AnswerAtOnce = Callable[[Scope], WholeAnswer | None]

@@ -1,6 +1,6 @@
 """``pixconnect find``: resources by id, and orders that the rail has not ended, of all holders."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -24,6 +24,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.origin import Origin
+from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base.clock import format_local
 
 _MONEY: Final = ("amount", "asked_amount", "amount_cents")
@@ -79,8 +80,7 @@ def find(  # noqa: PLR0913  each narrows the search
         found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
         shown = [_shown(one, origin) for one, origin in found]
     elif (part, name, amount, day, tax_id) != (None,) * 5:
-        wanted = _read_wanted(part, name, amount, tax_id)
-        looked, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, _read_day(day))
+        looked, searched_to = operating.run(_look_for, holder_id, _read_wanted(part, name, amount, tax_id), day)
         shown = [_shown(one, None) for one in looked]
     else:
         raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
@@ -104,9 +104,16 @@ def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, t
     )
 
 
-def _read_day(text: str | None) -> date | None:
+async def _look_for(
+    context: Operator, holder_id: int | None, wanted: Wanted, day: str | None
+) -> tuple[list[Found], datetime | None]:
+    wanted_day = None if day is None else _read_day(day, await service_now(context.clock, context.pool))
+    return await search_usecases.look_for(context, holder_id, wanted, wanted_day)
+
+
+def _read_day(text: str, now: datetime) -> date:
     try:
-        return None if text is None else date.fromisoformat(as_days(text, datetime.now(UTC)))  # noqa: TID251  a person means their own day
+        return date.fromisoformat(as_days(text, now))
     except ValueError:
         raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
 

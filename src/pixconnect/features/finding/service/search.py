@@ -28,6 +28,7 @@ from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.origin import AskedFact, Origin, OriginKind
+from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool
@@ -155,6 +156,8 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
     """Find all resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
+    # The sandbox may have moved it, and a verb has not followed: "yesterday" is the service's.
+    await service_now(context.clock, context.pool)
     result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
     if not result.found:
         raise errors.NotFound(_explain_nothing(text, result.asked))

@@ -21,20 +21,22 @@ _DAY_LENGTH: Final = len("2026-11-03")
 
 _REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 # Pages that write amounts by a locale put a no-break space behind the sign.
-_AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?", re.ASCII)
+_AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
 _BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
 _LEAP_DAY_WITHIN_YEARS: Final = 8
 _INSTANT: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
 _WORD: Final = re.compile(
-    r"\b(?:(today|hoje)|(yesterday|ontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b", re.IGNORECASE
+    r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b",
+    re.IGNORECASE,
 )
 _DAY: Final = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}/[0-9]{1,2}(?:/[0-9]{4})?)"
-_WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|7 ?days|7 ?dias"
-# The amount has the sign or cents, or it may be an id. "Month" is taken for a part of a name unless it follows the amount.
+_WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias"
+# The amount has the sign, cents or its unit, or may be an id. "Month" is part of a name unless it follows the amount.
 _KNOWN_AMOUNT: Final = re.compile(
-    rf"(?:(?P<first>\S.*?)\s+)??(?P<amount>R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})"
+    rf"(?:(?P<first>\S.*?)\s+)??(?:(?P<when_first>{_WHEN})\s+)?"
+    rf"(?P<amount>(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})(?:\s+reais)?|(?:{_REAIS})\s+reais)"
     rf"(?:\s+(?P<when>{_WHEN}|month|m[eê]s))?(?:\s+(?P<last>\S.*?)(?:\s+(?P<when_last>{_WHEN}))?)?",
     re.IGNORECASE,
 )
@@ -123,14 +125,15 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
 
 def _read_known_amount(found: re.Match[str], now: datetime) -> dict[str, str]:
     """Return the amount, and the day and the party beside it; empty if the rest is neither."""
-    who, when = [found[name] for name in ("first", "last") if found[name]], found["when"] or found["when_last"]
-    if len(who) > 1 or (found["when"] and found["when_last"]):
+    who = [found[name] for name in ("first", "last") if found[name]]
+    when = [found[name] for name in ("when_first", "when", "when_last") if found[name]]
+    if len(who) > 1 or len(when) > 1:
         return {}
     if who and not (_TAX_ID.fullmatch(who[0]) or _NAME.fullmatch(who[0])):
         return {}
     return (
         dict(amount=found["amount"])
-        | (dict(when=as_days(when, now)) if when else {})
+        | (dict(when=as_days(when[0], now)) if when else {})
         | (dict(who=who[0]) if who else {})
     )
 
@@ -157,11 +160,10 @@ def as_days(text: str, now: datetime) -> str:
         return f"{found[3] or today.year}-{month:02}-{day:02}"
 
     def write_days(word: re.Match[str]) -> str:
-        if word[1]:
-            return f"{today}"
-        if word[2]:
-            return f"{today - timedelta(days=1)}"
-        return f"{today - timedelta(days=6) if word[3] else today.replace(day=1)}..{today}"
+        for days_ago in range(3):
+            if word[days_ago + 1]:
+                return f"{today - timedelta(days=days_ago)}"
+        return f"{today - timedelta(days=6) if word[4] else today.replace(day=1)}..{today}"
 
     return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
 

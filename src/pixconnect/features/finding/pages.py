@@ -36,7 +36,7 @@ _PATHS: Final = dict(
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[])
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[], who="")
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
 
@@ -53,9 +53,8 @@ async def find(visit: Visit) -> Response:
         if result.asked and visit.viewer.may_see(kind)
     ]
     amounts = wanted_rules.list_possible_amounts(text)
-    return visit.page(
-        "found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to, amounts=amounts
-    )
+    at, who = result.searched_to, result.asked.get("who", "")
+    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who)
 
 
 async def suggest(visit: Visit) -> Response:

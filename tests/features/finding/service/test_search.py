@@ -10,7 +10,7 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.doors.console.paces import SEARCHES
-from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_instants, read_known
+from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
 from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.finding.service import search
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
@@ -157,6 +157,8 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "Padaria do Zé": dict(who="Padaria do Zé"),
         "12,34 3/11/2026": dict(amount="12,34", when="2026-11-03"),
         "R$ 25,50 yesterday": dict(amount="R$ 25,50", when="2026-11-03"),
+        "25,50 reais anteontem": dict(amount="25,50 reais", when="2026-11-02"),
+        "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 04/11": dict(amount="25,50", when="2026-11-04"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
         "25,50 29/02": dict(amount="25,50", when="2024-02-29"),
@@ -170,6 +172,7 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
     }
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
+    assert read_amounts("25,50 reais") == read_amounts("R$ 25,50")
     assert list_possible_amounts("2550") == ["R$ 25,50", "R$ 2.550,00"]
     assert list_possible_amounts("order-2550") == list_possible_amounts("52998224725") == []
 
@@ -250,6 +253,16 @@ async def test_a_request_leads_to_what_it_made_and_a_refused_one_to_nothing(serv
 
 def uuid7_of(at: datetime) -> str:
     return str(UUID(int=(int(at.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | secrets.randbits(60)))
+
+
+async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Caller) -> None:
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        assert (
+            "Taken as a name, CPF or CNPJ: bolachas"
+            in (await own.get("/search?q=25,50%20bolachas%20ontem")).content.decode()
+        )
+        assert "Taken as a name" not in (await own.get("/search?q=25,50%20reais%20anteontem")).content.decode()
 
 
 async def test_an_endless_search_is_slowed_down_and_a_stranger_is_out(service: Service, caller: Caller) -> None:

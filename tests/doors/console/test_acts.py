@@ -25,7 +25,7 @@ from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.outgoing_text import LENGTH_MAX
 from support.api import Answer
-from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
+from support.console import HOST, Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
@@ -360,7 +360,12 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     answers = [await holder.post(f"{page}/refund", form) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert (await holder.post(f"{page}/refund", {"amount": "5,00", "number": "1"})).status == 422
-    assert (await holder.post(f"{page}/refund", {"amount": "7,00", "number": "2"})).status == 422
+    own = {"accept-language": "pt-BR", "referer": f"http://{HOST}{page}?said=refunded"}
+    refused = await holder.post(f"{page}/refund", {"amount": "7,00", "number": "2"}, **own)
+    assert refused.status == 422
+    told = refused.content.decode()
+    assert "Só é possível devolver mais R$\u00a06,00 deste Pix." in told
+    assert f'href="{page}">Voltar à página' in told
     rows = await console.service.fetch("select amount_cents from refund")
     assert [row["amount_cents"] for row in rows] == [400]
     shown = (await holder.get(page)).content.decode()

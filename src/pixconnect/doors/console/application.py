@@ -11,6 +11,7 @@ to us, and nothing else.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -28,10 +29,11 @@ from starlette.routing import Route
 
 from pixconnect.doors.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
 from pixconnect.doors.console.paces import ACTS, REFUSED_LINES, SIGN_INS, Paces, Streams
-from pixconnect.doors.console.visit import ConsoleParts, Visit, read_visit
+from pixconnect.doors.console.visit import ConsoleParts, Visit, is_own_address, read_visit
 from pixconnect.kernel.flows import holder
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.access import Visitor
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import RatePolicy
@@ -58,6 +60,7 @@ STREAM_S: Final = 600.0
 
 _EVENTS: Final = "text/event-stream"
 _COME_LATER: Final = b"retry: 60000\n\n"
+_CENTS: Final = re.compile(r"\b([0-9]{1,18}) cents\b", re.ASCII)
 _SAFE_METHODS: Final = {"GET", "HEAD"}
 _TOLD_SHORTLY: Final = {413, 429}
 
@@ -341,7 +344,18 @@ def refuse(visit: Visit, error: Exception) -> Response:
     if visit.visitor is None and status in _TOLD_SHORTLY:
         return PlainTextResponse(f"{error}\n", status, headers)
     whole = msgspec.structs.replace(visit, is_part=False)
-    return whole.page("error.html", status=status, headers=headers, error_status=status, reason=str(error))
+    # People read reais; clients of the API read cents.
+    amounts = [show_reais(int(cents)) for cents in _CENTS.findall(str(error))]
+    reason = _CENTS.sub("%s", str(error).replace("%", "%%")) % tuple(amounts)
+    shown = dict(error_status=status, reason=reason, amount_said="".join(amounts[:1]), back=_find_way_back(visit))
+    return whole.page("error.html", status=status, headers=headers, **shown)
+
+
+def _find_way_back(visit: Visit) -> str:
+    """Return the page of the console with the form that was sent; empty if none was."""
+    request = visit.request
+    path = request.headers.get("referer", "").partition(f"://{request.headers.get('host', '')}")[2].partition("?")[0]
+    return visit.link(path) if request.method not in _SAFE_METHODS and is_own_address(path) else ""
 
 
 def _status_of(error: Exception) -> int:

@@ -46,8 +46,8 @@ def find(  # noqa: PLR0913  each narrows the search
     """Print the resources with an id, of all holders: at most a hundred of each kind.
 
     It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id, a txid (ours, or the
-    institution's own), the reference of a charge's static code, an end-to-end id or a return id (of these two, also the first
-    half), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an answer:
+    institution's own), the text of a charge's code or the reference of a static one, an end-to-end id or a return id (or half
+    of it), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an answer:
     that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
     with their origin: the client and its token, the address, the request, or the operator.
 

@@ -19,7 +19,9 @@ from pixconnect.features.institutions.service.charge_opening import OPENING_CALL
 from pixconnect.features.institutions.service.pending_call import go_on
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
+from pixconnect.kernel.rules.br_code import format_static_br_code
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.tables import holder as holder_store
@@ -28,8 +30,8 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from support.account_shop import Shop
 from support.console import open_console, sign_in_client
 from support.operators import as_operator
-from support.records import own_key
-from support.service import Service, infraction_report, open_holder
+from support.records import outside_party, own_key
+from support.service import Service, credit_report, infraction_report, open_holder
 from support.statement import History, make_history
 
 
@@ -253,6 +255,20 @@ async def test_a_request_leads_to_what_it_made_and_a_refused_one_to_nothing(serv
 
 def uuid7_of(at: datetime) -> str:
     return str(UUID(int=(int(at.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | secrets.randbits(60)))
+
+
+async def test_a_charge_is_found_by_its_code_and_by_who_paid_it(service: Service, caller: Caller) -> None:
+    stranger = await open_holder(service, account_number="2")
+    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=55, key=own_key()))
+    its = ("charge", str(charge.id))
+    static = format_static_br_code(own_key(), "Loja", "Sao Paulo", txid=charge.txid[:25])
+    for code, found in ((charge.br_code, {its}), (f" {charge.br_code}\n", {its}), (static, set[tuple[str, str]]())):
+        assert await known(service, code, caller.holder_id) == await known(service, code, None) == found
+        assert await known(service, code, stranger.holder_id) == set()
+    assert its not in await known(service, outside_party().name, None)
+    await receive_credit(service.context, credit_report(service, txid=charge.txid, amount_cents=55))
+    assert its in await known(service, outside_party().name, None)
+    assert its in await known(service, f"0,55 {outside_party().name}", caller.holder_id)
 
 
 async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Caller) -> None:

@@ -6,7 +6,7 @@ Also the origins of requests: for one resource, for all of a client's, and their
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
@@ -21,11 +21,13 @@ from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.kernel.flows.context import Context, Core, Operator
 from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
+from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.holder import as_kept
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.origin import AskedFact, Origin, OriginKind
 from pixconnect.kernel.writing.service_time import service_now
@@ -131,6 +133,7 @@ _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
 """The beginning of a name on the network, which has 32 characters: ISPB, minute, random ones."""
 _HALF: Final = 16
+_CODE_BEGINS: Final = "000201"
 _LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
 _TO_THE_MINUTE: Final = 21
 """One holder's are searched among all with this beginning, which are few only within one minute."""
@@ -188,8 +191,23 @@ async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]
     text = text.strip()
     # As webhooks name an event.
     number = text.removeprefix("evt_")
-    found = await _find(context.pool, number if number.isdecimal() else text, viewer.holder_id)
+    if text.startswith(_CODE_BEGINS):
+        found = await _find_by_code(context.pool, text, viewer.holder_id)
+    else:
+        found = await _find(context.pool, number if number.isdecimal() else text, viewer.holder_id)
     return [one for one in found if viewer.may_see(one.kind)]
+
+
+async def _find_by_code(pool: Pool, text: str, holder_id: int | None) -> list[Found]:
+    """Find the charge of a pasted QR code, by the txid of a static one or the end of a location."""
+    code = parse_br_code(text)
+    name = code.txid or (code.location or "").rpartition("/")[2]
+    served = await charge_store.find_served(pool, [name, f"cobv/{name}"])
+    own = [one for one in served.values() if holder_id in (None, one.holder_id)]
+    if own or not name:
+        return [_as_found("charge", one, one.txid, one.created_at) for one in own]
+    # Not as a number or a key: those would be other things.
+    return await search_store.find_by_any_id(pool, name, None, "", EACH_MAX, holder_id)
 
 
 SUGGESTED_LENGTH_MIN: Final = 3
@@ -218,8 +236,8 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     text, bare = text.strip(), unmask_tax_id(text.strip())
     tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
     found = await find_anything(context, viewer, tax_id or text)
-    # An id of a request has enough letters for a name.
-    asked = {} if _read_made_at(text) else read_known(text, context.clock.now())
+    # An id of a request, or a code, has enough letters for a name.
+    asked = {} if _read_made_at(text) or text.startswith(_CODE_BEGINS) else read_known(text, context.clock.now())
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
     found = found or await _find_by_request(context.pool, viewer, text)
@@ -319,9 +337,22 @@ async def _look_at_lists(
             listed: browse.Kind[Any] = browse.TRANSFERS if kind == "transfer" else browse.REFUNDS
             page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
             found += [_as_found(kind, one, one.shown_id, _settled(one)) for one in page.items]
+            if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
+                found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
         if page.next is not None:
             ends.append(page.searched_to or page.items[-1].created_at)
     return found, max(ends, default=None)
+
+
+async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collection[str]) -> list[Found]:
+    """Find the charges that these payments have paid, which may name another payer or none."""
+    paying = {(one.charge_id, one.holder_id): one for one in transfers if one.charge_id and one.settled_at}
+    charges = await search_store.find_charges(pool, list(paying))
+    return [
+        structs.replace(_as_found("charge", one, one.txid, _settled(by)), party=by.counterparty.name)
+        for pair, by in paying.items()
+        if (one := charges.get(pair)) is not None and str(one.id) not in known
+    ]
 
 
 def _settled(one: Transfer | Refund) -> datetime:

@@ -12,7 +12,11 @@ from typing import Final, Literal, LiteralString
 from msgspec import Struct, convert
 
 from pixconnect.features.finding.tables.browse import FOLDED, fold_words
+from pixconnect.kernel.tables import lookup
+from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.platform.pool import Pool
+
+find_charges: Final = lookup.by_pairs(CHARGE, "id")
 
 
 class Found(Struct, frozen=True, kw_only=True):

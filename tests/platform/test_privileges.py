@@ -75,3 +75,14 @@ async def test_only_a_sandbox_can_be_given_deposits(owner: "Connection", databas
     assert not await owner.fetchval(question)
     assert not await owner.fetchval(question.replace("pixconnect_funding", "pixconnect_service"))
     await privileges.allow_play(owner, "pixconnect", LOGIN_ROLE)
+
+
+async def test_a_start_grants_again_only_what_the_verifier_may_not_read(owner: "Connection") -> None:
+    await owner.execute(
+        "revoke select (name) on pixconnect.holder from pixconnect_verifier; "
+        "revoke select on sequence pixconnect.holder_id from pixconnect_verifier; create table pixconnect.later (a int)"
+    )
+    for expected in (["pixconnect.holder", "pixconnect.later", "sequence pixconnect.holder_id"], []):
+        grants = [grant for (grant,) in await owner.fetch(privileges._LIST_GRANTS, "pixconnect", "pixconnect_verifier")]
+        assert sorted(grant.partition(" on ")[2].partition(" to ")[0] for grant in grants) == expected
+        await privileges.grant_reading(owner, "pixconnect")

@@ -17,6 +17,7 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.assembly.outside import has_rail, open_rail
+from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.secret_key import refuse_other_key
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rail import RecordingRail
@@ -144,12 +145,16 @@ async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGe
         yield operator, base.context
 
 
-async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
-    """Make the missing parts of the sandbox's demonstration; ``known`` is the result of an earlier start."""
+async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> tuple[DemoCredentials, str]:
+    """Make the missing parts of the sandbox's demonstration, and a token for a link to the console.
+
+    Args:
+        known: The result of an earlier start.
+    """
     # Errors only: the parent process reports the result, for people.
     set_up_logging(settings.log_format, "error" if settings.log_level == "error" else "warning")
     async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
-        return await prepare_demonstration(
+        made = await prepare_demonstration(
             base.context,
             operator,
             known,
@@ -157,6 +162,7 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
             client_secret=settings.demonstration_client_secret,
             clock_at=settings.clock_begins_at,
         )
+        return made, await console_session.make_link(operator)
 
 
 async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryAnswer:

@@ -9,7 +9,6 @@ import msgspec
 
 from pixconnect.assembly import operators
 from pixconnect.doors.cli.settings import read_settings
-from pixconnect.features.identity.service import console_session
 from pixconnect.features.sandbox.service.demonstration import DemoCredentials
 from pixconnect.platform.config import Settings
 from pixconnect.platform.local import embedded_roles, home, postgres_placement
@@ -34,18 +33,11 @@ async def _prepare(settings: Settings) -> Prepared:
     applied = await migrate.bring_up_to_date(settings, box=box)
     if settings.mode != "sandbox":
         return Prepared(steps_count=len(applied), sandbox_file=None)
-    file = await _make_demonstration(settings)
-    async with operators.open_operator(settings) as operator:
-        token = await console_session.make_link(operator)
-    return Prepared(steps_count=len(applied), sandbox_file=file, console_link_token=token)
-
-
-async def _make_demonstration(settings: Settings) -> SandboxFile:
     written = home.read_sandbox_file(settings.home_path)
     # The database has only the hash of the client's secret: an earlier start's file still has the secret.
     known = msgspec.convert(written, DemoCredentials, from_attributes=True) if written else None
-    credentials = await operators.prepare_demo(settings, known)
-    return SandboxFile(
+    credentials, token = await operators.prepare_demo(settings, known)
+    file = SandboxFile(
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,
         client_id=credentials.client_id,
@@ -54,3 +46,4 @@ async def _make_demonstration(settings: Settings) -> SandboxFile:
         pix_keys=credentials.pix_keys,
         console_url=settings.public_console_url,
     )
+    return Prepared(steps_count=len(applied), sandbox_file=file, console_link_token=token)

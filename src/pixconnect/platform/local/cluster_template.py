@@ -11,6 +11,8 @@ import os
 import secrets
 import shutil
 import sys
+from functools import reduce
+from itertools import accumulate
 from pathlib import Path
 
 from pixconnect.platform.local.process_death import SystemUser
@@ -90,20 +92,26 @@ def _copy_folder(source: Path | str, target: Path | str) -> None:
 
 def _change_identifier(control: Path) -> None:
     content = control.read_bytes()
-    end = next(
-        (end for end in range(8, _CONTROL_SIZE_MAX, 4) if content[end : end + 4] == _checksum(content[:end])), None
-    )
+    checksums = accumulate(content[:_CONTROL_SIZE_MAX], _add_octet, initial=_CHECKSUM_START)
+    ends = (end for end, checksum in enumerate(checksums) if content[end : end + 4] == _write_checksum(checksum))
+    end = next((end for end in ends if end >= 8), None)
     if end is None:
         raise DamagedTemplateError("its control file is damaged")
     changed = secrets.randbits(63).to_bytes(8, sys.byteorder) + content[8:end]
-    control.write_bytes(changed + _checksum(changed) + content[end + 4 :])
+    checksum = _write_checksum(reduce(_add_octet, changed, _CHECKSUM_START))
+    control.write_bytes(changed + checksum + content[end + 4 :])
 
 
-def _checksum(content: bytes) -> bytes:
-    """CRC-32C, which no module of Python computes."""
-    checksum = 0xFFFFFFFF
-    for octet in content:
-        checksum ^= octet
-        for _ in range(8):
-            checksum = checksum >> 1 ^ (0x82F63B78 if checksum & 1 else 0)
+_CHECKSUM_START = 0xFFFFFFFF
+
+
+def _add_octet(checksum: int, octet: int) -> int:
+    """Continue a CRC-32C, which no module of Python computes."""
+    checksum ^= octet
+    for _ in range(8):
+        checksum = checksum >> 1 ^ (0x82F63B78 if checksum & 1 else 0)
+    return checksum
+
+
+def _write_checksum(checksum: int) -> bytes:
     return (checksum ^ 0xFFFFFFFF).to_bytes(4, sys.byteorder)

@@ -10,7 +10,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.proof.rules import Finding
+from pixconnect.kernel.rules.proof import Finding
 from support.all_books import AllBooks
 from support.multiplied_books import SHIFT
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from pixconnect.features.proof.rules import Rule, Subject
 from pixconnect.features.proof.service.verify import RULES
+from pixconnect.kernel.rules.proof import Rule, Subject
 from support.damage import read_catalogue
 
 _TITLES: Mapping[Subject, str] = {

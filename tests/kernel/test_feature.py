@@ -17,7 +17,6 @@ from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
-from pixconnect.features.proof.rules import Rule, RulePart
 from pixconnect.kernel.feature import (
     Feature,
     FeatureError,
@@ -37,6 +36,7 @@ from pixconnect.kernel.flows.settlement import END_RULES, EndRule
 from pixconnect.kernel.flows.source import Accounts
 from pixconnect.kernel.rules.charge_contents import DayRules
 from pixconnect.kernel.rules.event import EventFamily
+from pixconnect.kernel.rules.proof import Rule, RulePart
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.writing.unit_of_work import Claim, Follower

@@ -133,9 +133,9 @@ class Feature(NamedTuple):
     meters: Places = ()
     """Values that workers measure in the database: ``doors.worker.parts.Meter``."""
     rules: Places = ()
-    """Rules of the proof: ``features.proof.rules.Rule``."""
+    """Rules of the proof: ``kernel.rules.proof.Rule``."""
     rule_parts: Places = ()
-    """What a feature's rows add to other rules of the proof: ``features.proof.rules.RulePart``."""
+    """What a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``."""
     chores: Places = ()
     """Periodic tasks of a worker: ``doors.worker.parts.Chore``."""
     sections: Places = ()

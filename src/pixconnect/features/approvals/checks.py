@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.features.proof.rules import Rule, RulePart
+from pixconnect.kernel.rules.proof import Rule, RulePart
 
 APPROVALS: Final = (
     Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pixconnect.features.proof.rules import Rule, RulePart
+from pixconnect.kernel.rules.proof import Rule, RulePart
 
 _rule: Final = partial(
     Rule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(Rule, todo="ask the institution for its present blocks, and compare with an earlier backup")
 

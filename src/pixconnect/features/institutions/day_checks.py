@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.features.institutions.tables.books import DEBITS
 from pixconnect.features.institutions.tables.statement_file import RESERVED, WAITING
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(
     Rule,

@@ -18,10 +18,11 @@ from pixconnect.doors.cli.operating import TheHolder, run_with_settings
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Rule, format_heads, parse_heads
+from pixconnect.features.proof.rules import ChainedEntry, ChainHead, format_heads, parse_heads
 from pixconnect.features.proof.service import verify as verify_usecases
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.proof.service.verify import ProofRequest, Verification
+from pixconnect.kernel.rules.proof import Rule
 from pixconnect.platform.base.clock import format_local
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_named_file

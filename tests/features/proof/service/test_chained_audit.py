@@ -9,21 +9,14 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.features.proof.rules import (
-    HEADS_TOLD,
-    ChainHead,
-    Finding,
-    digest_entry,
-    digest_person,
-    next_head,
-    parse_heads,
-)
+from pixconnect.features.proof.rules import HEADS_TOLD, ChainHead, digest_entry, digest_person, next_head, parse_heads
 from pixconnect.features.proof.service.verify import chain_audit, list_heads, log_heads
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import AUDIT_CHAIN, count_unchained_audit
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import write_alone
+from pixconnect.kernel.rules.proof import Finding
 from support.books import chain_all
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.service.verify import RULES, ProofRequest, Verification, verify
 from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.proof import Extent
 from support.postgres import Addresses
 from support.service import Service
 from support.verifier import be_started, open_book_reader

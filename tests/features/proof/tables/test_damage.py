@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.service.rule_group import judge_accounts
 from pixconnect.features.proof.service.verify import RULES, ProofRequest, verify
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import CHAIN
+from pixconnect.kernel.rules.proof import Finding
 from support.all_books import AllBooks, open_all_books
 from support.books import EVERYBODY
 from support.damage import NEVER_RIGHT, Catalogue, plant, read_catalogue, sort_found, without_numbers

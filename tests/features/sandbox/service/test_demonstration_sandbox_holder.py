@@ -5,13 +5,13 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.identity.service import access
-from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.service.verify import RULES
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.audit import AUDIT
 from pixconnect.features.sandbox.service.demonstration import NewSandboxHolder, open_sandbox_holder
 from pixconnect.kernel.flows import audit, holder, ledger
 from pixconnect.kernel.rules.access import SCOPES, Caller
+from pixconnect.kernel.rules.proof import Finding
 from pixconnect.kernel.tables import installation
 from pixconnect.platform import privileges
 from pixconnect.platform.base import errors

@@ -29,7 +29,6 @@ from pixconnect.features.institutions.statement_files.statement_file import Reco
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as day_file_store
-from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import reports as rail_store
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
@@ -37,6 +36,7 @@ from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.rules import kept_report
+from pixconnect.kernel.rules.proof import Finding
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.tables import order as order_store

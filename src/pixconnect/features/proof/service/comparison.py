@@ -35,11 +35,11 @@ from pixconnect.features.institutions.service.statement_sweep import read_day_of
 from pixconnect.features.institutions.service.sweep import sweep
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as sweep_store
-from pixconnect.features.proof.rules import Finding
 from pixconnect.features.proof.tables import reports as rail_store
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.kernel.rules.proof import Finding
 from pixconnect.kernel.rules.rail import Rail, SettledItem
 from pixconnect.platform.pool import Connection
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from pixconnect.doors.worker.parts import Gauge, HealthCheck, Meter, age_s, counted
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import CaseKind
-from pixconnect.features.proof.rules import Extent
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.proof import Extent
 from pixconnect.platform.base import errors
 
 

@@ -14,13 +14,14 @@ from msgspec import Struct
 from pixconnect.features.institutions.day_checks import CLOSED_DAYS
 from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.proof.rules import ChainHead, Finding, Judgement, Rule, Subject, Verdict
+from pixconnect.features.proof.rules import ChainHead
 from pixconnect.features.proof.service.comparison import APART, compare_with_rail
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.features.proof.tables.run import Run
+from pixconnect.kernel.rules.proof import Finding, Judgement, Rule, Subject, Verdict
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base.clock import Clock, to_day

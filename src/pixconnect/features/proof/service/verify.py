@@ -19,17 +19,7 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import Chore
-from pixconnect.features.proof.rules import (
-    HEADS_TOLD,
-    ChainedEntry,
-    ChainHead,
-    Extent,
-    Finding,
-    Judgement,
-    Rule,
-    RulePart,
-    Subject,
-)
+from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.features.proof.service.rule_group import (
     BookReader,
     Look,
@@ -50,6 +40,7 @@ from pixconnect.features.proof.tables.reports import RAIL, REPORTS
 from pixconnect.features.proof.tables.run import Run
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.rules.proof import Extent, Finding, Judgement, Rule, RulePart, Subject
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, LiteralString
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(Rule, of="installation")
 _ASK: Final = (

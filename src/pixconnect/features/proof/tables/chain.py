@@ -15,8 +15,9 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.proof.rules import ChainedEntry, ChainHead, Finding, Rule
+from pixconnect.features.proof.rules import ChainedEntry, ChainHead
 from pixconnect.features.proof.tables.look import read_finding
+from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode

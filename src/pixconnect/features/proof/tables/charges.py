@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, LiteralString
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(
     Rule, todo="look at the charge and at the payment, `pixconnect find ID`: the rail's settlement is the truth"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(
     Rule, todo="no money is wrong; inform the receivers of events by other means: `pixconnect operator endpoint replay`"

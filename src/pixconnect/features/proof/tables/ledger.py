@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, LiteralString
 
-from pixconnect.features.proof.rules import Rule
+from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(
     Rule, todo="find out who wrote by hand, and since when by earlier runs; compare with an earlier backup"

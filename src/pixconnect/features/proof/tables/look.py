@@ -9,8 +9,8 @@ from typing import Final, LiteralString, TypeVar
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.features.proof.rules import Finding, Rule
 from pixconnect.features.proof.tables.shape import SHAPE, find_changed
+from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

@@ -8,8 +8,8 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.features.proof.rules import Finding, Rule
 from pixconnect.features.proof.tables.look import read_finding
+from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.kernel.rules.rail import SettledItem
 from pixconnect.platform.pool import Connection
 

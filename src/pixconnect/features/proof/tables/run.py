@@ -9,8 +9,8 @@ from typing import Final, Literal, LiteralString
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.proof.rules import Extent, Finding, Judgement
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange, read_finding
+from pixconnect.kernel.rules.proof import Extent, Finding, Judgement
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 

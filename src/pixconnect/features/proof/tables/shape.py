@@ -22,7 +22,7 @@ from typing import Final, LiteralString
 import asyncpg
 import msgspec
 
-from pixconnect.features.proof.rules import Finding, Rule
+from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.kernel.tables.installation import COUNTED, select_reach
 from pixconnect.platform.pool import Connection
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
-from pixconnect.features.proof.service.comparison import BalanceComparisons
+from pixconnect.features.institutions.service.comparison import BalanceComparisons
 from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.faces import Bank

@@ -18,15 +18,15 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Health checks, metrics, alarms and figures.
     "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
-    "contests": ("finding", "institutions", "movements", "proof", "sandbox"),
+    "contests": ("finding", "institutions", "movements", "sandbox"),
     # Money that an institution moves by itself: fees, wires.
     "movements": ("contests", "institutions", "sandbox"),
     # Operators' approval of outgoing transfers.
-    "approvals": ("institutions", "proof"),
+    "approvals": ("institutions",),
     # Transfers that are prepared first and confirmed later.
     "prepared_transfers": (),
     # Differences between the books and the outside, and what two operators do about each.
-    "cases": ("allowances", "institutions", "movements", "proof"),
+    "cases": ("allowances", "institutions", "movements"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
     "pix_api": (
         "contests",
@@ -40,7 +40,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Charges with a due date: interest, fines, rebates, discounts.
     "due_charges": ("pix_api",),
     # Lots of charges with a due date.
-    "lots": ("due_charges", "institutions", "pix_api", "proof"),
+    "lots": ("due_charges", "institutions", "pix_api"),
     # Accounts at institutions, over which live mode moves money.
     "institutions": (
         "allowances",
@@ -51,13 +51,12 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "monitoring",
         "movements",
         "pix_api",
-        "proof",
         "webhooks",
     ),
     # What operators allow to leave over an account at an institution.
     "allowances": ("institutions",),
     # Proof of the books: rules, chains of entries and audit, `verify`.
-    "proof": ("cases", "institutions"),
+    "proof": ("cases",),
     # Search, timelines and lists across subjects.
     "finding": ("contests", "due_charges", "identity", "institutions", "monitoring", "webhooks"),
     # People's data: export, erasure, retention.

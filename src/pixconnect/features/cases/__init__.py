@@ -1,4 +1,4 @@
-"""Entries that two operators post where the books and an institution differ."""
+"""Differences between the books and the outside, and what operators do about each."""
 
 from typing import Final
 
@@ -6,7 +6,14 @@ from pixconnect.kernel.feature import Event, Feature, Verb
 
 FEATURE: Final = Feature(
     report_closings=("features.cases.service.case:REPORT_CLOSINGS",),
+    problems=("features.cases.service.case:PROBLEMS",),
+    meters=("features.cases.service.case:METERS",),
+    chores=("features.cases.service.case:CHORES",),
     verbs=(
+        Verb(
+            *("operator", "case", "features.cases.cli:app"),
+            "Show and end differences between the books and the institution or rail.",
+        ),
         Verb(
             *("operator", "proposal", "features.cases.cli:proposal_app"),
             "Read and confirm what waits for a second operator.",
@@ -28,5 +35,10 @@ FEATURE: Final = Feature(
     text_columns="""
 adjustment,kind direction account,none
 adjustment,proposed_by confirmed_by,operator
+case_ending,evidence_name proposed_by confirmed_by,operator
+case_ending,order_name kind said evidence_digest contrary_item_id,none
+case_note,operator note,operator
+kept_case,kind name ended_as,none
+kept_case,said ended_by end_reason,operator
 """,
 )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
+from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
+from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.books import DEBITS
 from pixconnect.features.institutions.tables.statement_file import RESERVED, WAITING
-from pixconnect.kernel.rules.proof import Rule
+from pixconnect.kernel.rules.proof import Finding, Judgement, Rule, Verdict
+from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.pool import Connection
 
 _rule: Final = partial(
     Rule,
@@ -130,10 +136,41 @@ LINES: Final = Rule(
     meaning="the line's contents were written by hand, or lost, here",
     todo=_ASK,
 )
+CLOSED: Final = "closed_days_close"
+
+
+async def judge_closed_days(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
+    """Return until when each account's days are closed, and each closed day that would not close now, by recorded facts."""
+    judgements, found = list[Judgement](), list[Finding]()
+    for account in await account_store.list_all(connection):
+        days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
+        found += [
+            Finding(
+                rule=CLOSED,
+                ids=(f"account {account.name}", f"day {recorded.day}"),
+                expected=recorded.state,
+                found=judged.state,
+                since=recorded.closed_at,
+            )
+            for recorded, judged in days
+            if recorded.is_closed and judged.state != recorded.state
+        ]
+        # Up to the first gap: a later closed day proves nothing about earlier ones.
+        closed = [recorded.day for recorded, _ in takewhile(lambda pair: pair[0].is_closed, days)]
+        verdict: Verdict = "not_checkable"
+        reason = "no day of it has closed: its statement has no balance, or not yet"
+        if closed:
+            verdict = "checked" if closed[-1] == days[-1][0].day else "provisional"
+            reason = f"closed until {closed[-1]}"
+        judgements.append(Judgement(rule=CLOSED, verdict=verdict, account=account.name, reason=reason))
+    return judgements, found
+
+
 CLOSED_DAYS: Final = Rule(
-    name="closed_days_close",
+    name=CLOSED,
     says="each day of an account that has closed would close again",
     of="accounts",
+    judge_accounts=judge_closed_days,
     meaning="a line of it, or its matched record, has changed since, and the day was not judged again",
     todo=_ASK,
 )

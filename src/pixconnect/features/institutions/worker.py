@@ -5,7 +5,7 @@ other, and a long list delays no order and no charge. No money leaves a paused a
 sent orders are queried. An account paused by a loss of the database is only read.
 
 A balance for metrics is read only while orders are queued, at most once a minute, and discarded when none are. Each account's
-balance is compared with the books every ten minutes (``features/proof/service/comparison.py``).
+balance is compared with the books every ten minutes (``features/institutions/service/comparison.py``).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.sweep import APART_S, Pace
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
+from pixconnect.features.institutions.service.comparison import BalanceComparisons
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.institutions.service.pending_call import go_on
 from pixconnect.features.institutions.service.returns import follow_sent_returns, give_back_due
@@ -37,7 +38,6 @@ from pixconnect.features.institutions.service.statement_sweep import read_day_fi
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.monitoring import tables as figures_store
-from pixconnect.features.proof.service.comparison import BalanceComparisons
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.flows.settlement import Fence

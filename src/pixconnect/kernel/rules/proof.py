@@ -6,9 +6,9 @@ errors that cancel out are two findings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -37,14 +37,17 @@ class Rule(Struct, frozen=True, kw_only=True):
     Empty if Python compares it.
 
     For rules of holders: ``$1`` is the first holder's id and ``$2`` the last one's. ``{transfers}`` and its like are those
-    holders' rows: all of them, or in a run over changes the changed ones. ``{runs_on}`` is whether instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be
-    gone. ``{parts}`` are the rows that features add.
+    holders' rows: all of them, or in a run over changes the changed ones. ``{runs_on}`` is whether instants only rise;
+    ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone. ``{parts}`` are the
+    rows that features add.
     """
     meaning: str
     todo: str
     of: Subject = "holders"
     why_not: str | None = None
     """Selects why the rule cannot be checked here, if so."""
+    judge_accounts: Callable[[Any, datetime], Awaitable[tuple[Sequence[Judgement], Sequence[Finding]]]] | None = None
+    """For rules of accounts: returns, by a connection and the service time, each account's judgement, and violations."""
     is_of_whole_runs: bool = False
     """It reads everything regardless of changes, so a run over changes omits it."""
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from pixconnect.features.institutions.day_checks import judge_closed_days
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service.succession import move_holder
-from pixconnect.features.proof.service.rule_group import judge_accounts
 from pixconnect.features.proof.service.verify import RULES
 from pixconnect.features.proof.tables import look
 from pixconnect.kernel.flows import transfer as transfer_usecases
@@ -86,7 +86,7 @@ async def owner(shop: Shop, database: Addresses) -> AsyncIterator[asyncpg.Connec
 
 
 async def find_broken(owner: asyncpg.Connection, shop: Shop) -> set[str]:
-    _, found = await judge_accounts(owner, shop.live.clock.now())
+    _, found = await judge_closed_days(owner, shop.live.clock.now())
     for rule in RULES:
         if rule.of in ("holders", "installation"):
             found += await look.ask(owner, rule, EVERYBODY if rule.of == "holders" else None, None)

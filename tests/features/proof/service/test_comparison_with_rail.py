@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from msgspec import Struct, structs
 
-from pixconnect.features.proof.service.comparison import compare_with_rail
+from pixconnect.features.proof.service.rule_group import compare_with_rail
 from pixconnect.features.proof.service.verify import ProofRequest, verify
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders

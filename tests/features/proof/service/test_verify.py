@@ -3,9 +3,8 @@
 import pytest
 from msgspec import structs
 
-from pixconnect.features.proof.service.figures import check_books
 from pixconnect.features.proof.service.rule_group import BookReader
-from pixconnect.features.proof.service.verify import RULES, ProofRequest, Verification, verify
+from pixconnect.features.proof.service.verify import RULES, ProofRequest, Verification, check_books, verify
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, SLICES_MAX, HolderRange, list_slices
 from pixconnect.kernel.rules.access import Caller

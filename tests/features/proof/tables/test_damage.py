@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from pixconnect.features.proof.service.rule_group import judge_accounts
+from pixconnect.features.institutions.day_checks import judge_closed_days
 from pixconnect.features.proof.service.verify import RULES, ProofRequest, verify
 from pixconnect.features.proof.tables import look
 from pixconnect.features.proof.tables.chain import CHAIN
@@ -43,7 +43,7 @@ async def owner(books: AllBooks, database: Addresses) -> AsyncIterator[asyncpg.C
 
 
 async def ask_everything(owner: asyncpg.Connection, books: AllBooks) -> list[Finding]:
-    _, found = await judge_accounts(owner, books.live.clock.now())
+    _, found = await judge_closed_days(owner, books.live.clock.now())
     for rule in RULES:
         if rule.of in ("holders", "installation"):
             found += await look.ask(owner, rule, EVERYBODY if rule.of == "holders" else None, None)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, get_args
 
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.parts import Chore
+from pixconnect.doors.worker.parts import Chore, Gauge, Meter, age_s, counted
 from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.service import case_ending as ending_usecases
@@ -29,14 +29,11 @@ from pixconnect.features.institutions.statement_files.statement_file import Reco
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as day_file_store
-from pixconnect.features.proof.tables import reports as rail_store
-from pixconnect.features.proof.tables import run as run_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.proof import Finding
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.tables import order as order_store
@@ -55,8 +52,6 @@ WAITS_MAX: Final = timedelta(days=1)
 
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _log = structlog.get_logger(__name__)
-
-_COMES_IN: Final = ("credit", "return", "movement_in")
 
 
 class ShownCase(Struct, frozen=True, kw_only=True):
@@ -85,7 +80,6 @@ async def look_for_cases(context: Context) -> None:
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
     await _look_at_reports(context)
-    await _look_at_findings(context)
     for account in accounts:
         # A closed account's differences are never resolved by reports: its cases wait for operators.
         if account.state != "closed":
@@ -107,42 +101,19 @@ async def _look_at_reports(context: Context) -> None:
                 institution_id=None,
                 name=str(report.id),
                 amount_cents=day_case.within_bounds(kept_report.find_amount(report) or 0),
-                said=_cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
+                said=cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
                 since=report.first_seen_at,
             )
             for report in reports
         ]
-        await _keep(connection, "report", differences)
+        await keep_all(connection, "report", differences)
 
 
-async def _look_at_findings(context: Context) -> None:
-    async with context.pool.acquire() as connection, connection.transaction():
-        if not await case_store.try_lock(connection):
-            return
-        names = [rule.name for rule in rail_store.RAIL]
-        findings = await run_store.list_standing(connection, names, LOOKED_AT_MAX)
-        await _keep(connection, "rail", [_of_finding(finding, seen_at) for finding, seen_at in findings])
-
-
-async def _keep(connection: Connection, kind: rules.CaseKind, differences: Sequence[rules.Difference]) -> None:
+async def keep_all(connection: Connection, kind: rules.CaseKind, differences: Sequence[rules.Difference]) -> None:
+    """Open a case for each difference of the kind without one, and end those without a difference."""
     # A truncated list ends no case: missing ones may still differ.
     is_cut = len(differences) == LOOKED_AT_MAX
     await case_store.keep(connection, () if is_cut else (kind,), None, _EVER, differences)
-
-
-def _of_finding(finding: Finding, seen_at: datetime) -> rules.Difference:
-    theirs, ours = int(finding.expected or 0), int(finding.found or 0)
-    what = finding.ids[0].split(" ")[0]
-    sign = 1 if what in (*_COMES_IN, "position") else -1
-    return rules.Difference(
-        kind="rail",
-        institution_id=None,
-        holder_id=finding.holder_id,
-        name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
-        amount_cents=day_case.within_bounds(sign * (theirs - ours)),
-        said=_cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
-        since=finding.since or seen_at,
-    )
 
 
 async def _look_at_account(context: Context, account: InstitutionAccount) -> None:
@@ -197,7 +168,7 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
             holder_id=holder_id,
             name=name,
             amount_cents=None,
-            said=_cut(f"{name} {said}"),
+            said=cut(f"{name} {said}"),
             since=since,
         )
         for name, holder_id, said, since in found
@@ -206,7 +177,7 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
     await case_store.keep(connection, () if is_cut else ("waits",), account.id, _EVER, differences)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     return kept_report.storable(text, rules.TEXT_LENGTH_MAX)
 
 
@@ -337,7 +308,7 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
 def _check_text(field: str, text: str) -> str:
     if not text.strip() or len(text) > rules.TEXT_LENGTH_MAX:
         raise errors.BadRequest(f"{field}: must have 1 to {rules.TEXT_LENGTH_MAX} characters, not all blank")
-    return _cut(text.strip())
+    return cut(text.strip())
 
 
 async def count_cases(context: Core) -> int:
@@ -348,3 +319,37 @@ async def count_cases(context: Core) -> int:
 
 CHORES: Final = (Chore(name="cases", run=look_for_cases, every_s=60.0),)
 REPORT_CLOSINGS: Final = (ReportClosing(case_store.end_of_report),)
+
+
+async def _look_at_cases(context: Context, _now: datetime) -> Mapping[str, tuple[int, float]]:
+    found, real_now = await case_store.count_open(context.pool), context.clock.real_now()
+    ages = {kind: (count, age_s(oldest_at, real_now)) for kind, (count, oldest_at) in found.items()}
+    return {kind: ages.get(kind, (0, 0.0)) for kind in get_args(rules.CaseKind)}
+
+
+# fmt: off
+METERS: Final = (
+    Meter[Mapping[str, tuple[int, float]]](look=_look_at_cases, gauges=(
+        Gauge("pixconnect_cases", ("kind",),
+            "Cases that are open: what an institution or the rail says and the books do not, or the other way round; see "
+            "`pixconnect case list`.",
+            lambda cases: {kind: count for kind, (count, _) in cases.items()}),
+        Gauge("pixconnect_case_oldest_open_age_seconds", ("kind",),
+            "How long ago the oldest of these was found; 0 if there is none.",
+            lambda cases: {kind: oldest_s for kind, (_, oldest_s) in cases.items()}),
+    )),
+)
+# fmt: on
+
+
+async def _count_apart(context: Context) -> int:
+    found = (await case_store.count_open(context.pool)).get("account")
+    return found[0] if found else 0
+
+
+PROBLEMS: Final = (
+    counted(
+        *("institutions", _count_apart, "account at an institution has", "accounts at institutions have"),
+        "another balance there than in the books",
+    ),
+)

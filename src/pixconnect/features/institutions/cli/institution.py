@@ -28,13 +28,13 @@ from pixconnect.features.institutions.service import open_accounts as credential
 from pixconnect.features.institutions.service import proposals as proposal_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
+from pixconnect.features.institutions.service.comparison import BalanceThere, read_balance_at_institution
 from pixconnect.features.institutions.service.inquiry import InquiryAnswer
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.features.monitoring.service import health as alarm_usecases
-from pixconnect.features.proof.service.comparison import BalanceThere, read_balance_at_institution
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.platform.base import errors

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
-from itertools import takewhile
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 import structlog
 from msgspec import Struct
 
-from pixconnect.features.institutions.day_checks import CLOSED_DAYS
-from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
-from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.proof.rules import ChainHead
-from pixconnect.features.proof.service.comparison import APART, compare_with_rail
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
+from pixconnect.features.proof.tables import reports as rail_store
 from pixconnect.features.proof.tables import run as run_store
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.features.proof.tables.run import Run
-from pixconnect.kernel.rules.proof import Finding, Judgement, Rule, Subject, Verdict
-from pixconnect.kernel.rules.rail import Rail, RailUnavailable
+from pixconnect.kernel.rules.proof import Finding, Judgement, Rule, Subject
+from pixconnect.kernel.rules.rail import Rail, RailUnavailable, SettledItem
 from pixconnect.kernel.writing.service_time import service_now
-from pixconnect.platform.base.clock import Clock, to_day
+from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
@@ -250,9 +247,14 @@ class OfAccounts(ComparedGroup):
         return await super().judge() if self._judgements is None else self._judgements
 
     async def _compare(self, seen: Sequence[Finding] | None) -> Sequence[Finding] | None:
+        judgements, found = list[Judgement](), list[Finding]()
         try:
             now = await read_now(self._look.reader)
-            judgements, found = await look_store.read(judge_accounts(self._look.connection, now))
+            for rule in self.rules:
+                judge = errors.require(rule.judge_accounts, rule.name)
+                judged, broken = await look_store.read(judge(self._look.connection, now))
+                judgements += judged
+                found += broken
         except NotReadableError as error:
             for rule in self.rules:
                 self._note(rule, error)
@@ -304,28 +306,61 @@ def explain(error: NotReadableError) -> str:
     return f"who verifies cannot read what it compares: {error}"
 
 
-async def judge_accounts(connection: Connection, now: datetime) -> tuple[list[Judgement], list[Finding]]:
-    """Return until when each account's days are closed, and each closed day that would not close now, by recorded facts."""
-    judgements, found = list[Judgement](), list[Finding]()
-    for account in await account_store.list_all(connection):
-        days = await judge_anew(connection, account, to_day(now) - LOOKED_BACK, now)
-        found += [
-            Finding(
-                rule=CLOSED_DAYS.name,
-                ids=(f"account {account.name}", f"day {recorded.day}"),
-                expected=recorded.state,
-                found=judged.state,
-                since=recorded.closed_at,
-            )
-            for recorded, judged in days
-            if recorded.is_closed and judged.state != recorded.state
-        ]
-        # Up to the first gap: a later closed day proves nothing about earlier ones.
-        closed = [recorded.day for recorded, _ in takewhile(lambda pair: pair[0].is_closed, days)]
-        verdict: Verdict = "not_checkable"
-        reason = "no day of it has closed: its statement has no balance, or not yet"
-        if closed:
-            verdict = "checked" if closed[-1] == days[-1][0].day else "provisional"
-            reason = f"closed until {closed[-1]}"
-        judgements.append(Judgement(rule=CLOSED_DAYS.name, verdict=verdict, account=account.name, reason=reason))
-    return judgements, found
+ITEMS_AT_ONCE: Final = 100_000
+APART: Final = timedelta(hours=1)
+"""Maximum distance of both sides' dates of one item: reports come late, but not that late."""
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""A sandbox whose clock was moved back has items dated days ahead of it."""
+
+
+async def compare_with_rail(
+    connection: Connection,
+    rail: Rail,
+    since: datetime | None,
+    rules: Collection[str],
+    *,
+    items_at_once: int = ITEMS_AT_ONCE,
+) -> list[Finding]:
+    """Return all violations of rules of ``features/proof/tables/reports.py``, by name; of items since an instant, or all."""
+    first = await connection.fetchval("select min(created_at) from holder")
+    if first is None:
+        return []
+    found = list[Finding]()
+    if rail_store.ITEMS.name in rules:
+        found += await _compare_items(
+            connection, rail, max(first - APART, since) if since else first - APART, items_at_once
+        )
+    if rail_store.SUM.name in rules:
+        found += await _compare_sums(connection, rail)
+    return found
+
+
+async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
+    now = (await rail.position()).as_of
+    # After a clock is put back, settlements are dated ahead of it: only the earlier list distinguishes them from those after
+    # the position was taken.
+    ahead = [item async for page in rail.statement(now, _LATEST) for item in page]
+    position = await rail.position()
+    recent = position.as_of - APART
+    # Facts that we date within the span may be dated before it there.
+    theirs = [item async for page in rail.statement(recent - APART, position.as_of) for item in page]
+    theirs += [item for item in ahead if item.settled_at >= position.as_of]
+    # Facts that either side alone has from ``recent`` on are no difference.
+    cents = await rail_store.sum_held(connection, theirs, recent, position.as_of + APART)
+    if cents == position.amount_cents:
+        return []
+    return [Finding(rule=rail_store.SUM.name, ids=("position",), expected=str(position.amount_cents), found=str(cents))]
+
+
+async def _compare_items(connection: Connection, rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:
+    until = (await rail.position()).as_of
+    found, known = list[Finding](), list[SettledItem]()
+    # Facts that we date within the span may be dated before or after it there, ahead of a clock that was put back too.
+    async for page in rail.statement(begin - APART, _LATEST):
+        known += page
+        end = min(known[-1].settled_at - APART, until)
+        if len(known) >= items_at_once and end > begin:
+            found += await rail_store.compare_items(connection, known, begin, end)
+            known = [item for item in known if item.settled_at >= end - APART]
+            begin = end
+    return found + await rail_store.compare_items(connection, known, begin, until)

@@ -9,16 +9,20 @@ Also chains entries and the audit by hash after their commit, shows chains, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, get_args
 
 import msgspec
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.doors.worker.parts import Chore
+from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, Meter, age_s
+from pixconnect.features.cases import tables as case_store
+from pixconnect.features.cases.rules import Difference
+from pixconnect.features.cases.service.case import LOOKED_AT_MAX, cut, keep_all
+from pixconnect.features.cases.service.day_case import within_bounds
 from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.features.proof.service.rule_group import (
     BookReader,
@@ -232,7 +236,81 @@ async def _log_heads_of_live_mode(context: Context) -> None:
         await log_heads(context)
 
 
+_COMES_IN: Final = ("credit", "return", "movement_in")
+
+
+async def _look_at_rail(context: Context) -> None:
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await case_store.try_lock(connection):
+            return
+        names = [rule.name for rule in RAIL]
+        findings = await run_store.list_standing(connection, names, LOOKED_AT_MAX)
+        await keep_all(connection, "rail", [_describe(finding, seen_at) for finding, seen_at in findings])
+
+
+def _describe(finding: Finding, seen_at: datetime) -> Difference:
+    theirs, ours = int(finding.expected or 0), int(finding.found or 0)
+    what = finding.ids[0].split(" ")[0]
+    sign = 1 if what in (*_COMES_IN, "position") else -1
+    return Difference(
+        kind="rail",
+        institution_id=None,
+        holder_id=finding.holder_id,
+        name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
+        amount_cents=within_bounds(sign * (theirs - ours)),
+        said=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
+        since=finding.since or seen_at,
+    )
+
+
+class _Runs(Struct, frozen=True, kw_only=True):
+    broken: Mapping[str, int]
+    ages_s: Mapping[str, float]
+    """Empty without a run."""
+    took_s: Mapping[str, float]
+
+
+async def _look_at_runs(context: Context, _now: datetime) -> _Runs:
+    runs = {extent: await run_store.find_last_ended(context.pool, extent) for extent in get_args(Extent)}
+    ended = [(extent, run.began_at, run.ended_at) for extent, run in runs.items() if run is not None and run.ended_at]
+    real_now = context.clock.real_now()
+    return _Runs(
+        broken=await run_store.count_broken(context.pool),
+        ages_s={extent: age_s(ended_at, real_now) for extent, _, ended_at in ended},
+        took_s={extent: age_s(began_at, ended_at) for extent, began_at, ended_at in ended},
+    )
+
+
+# fmt: off
+METERS: Final = (
+    Meter[_Runs](look=_look_at_runs, gauges=(
+        Gauge("pixconnect_verify_broken", ("rule",),
+            "What `pixconnect verify` found wrong when it last looked at everything, and at changes since, by rule; the health "
+            "check uses it.",
+            lambda runs: runs.broken),
+        Gauge("pixconnect_verify_age_seconds", ("extent",),
+            "How long ago the last run of `pixconnect verify` over everything (whole), or over changes, has ended.",
+            lambda runs: runs.ages_s),
+        Gauge("pixconnect_verify_seconds", ("extent",),
+            "How long that run took.",
+            lambda runs: runs.took_s),
+    )),
+)
+# fmt: on
+
+
+async def check_books(context: Context) -> None:
+    """Raise ``ServiceUnavailable`` if anything is known to be wrong in the books."""
+    if broken := await run_store.count_broken(context.pool):
+        raise errors.ServiceUnavailable(
+            f"`pixconnect verify` has found {sum(broken.values())} things wrong in the books, by {len(broken)} rules: run it "
+            "with --whole, and read what each may mean and what to do"
+        )
+
+
+CHECKS: Final = (HealthCheck("books", check_books),)
 CHORES: Final = (
+    Chore(name="rail cases", run=_look_at_rail, every_s=60.0),
     Chore(name="chain", run=lambda context: _chain(context, chain_entries, CHAINED_MAX), every_s=20.0),
     Chore(name="audit", run=lambda context: _chain(context, chain_audit, AUDIT_CHAINED_MAX), every_s=20.0),
     # Also when a worker starts: one that is started each night would never log them otherwise.

@@ -8,10 +8,13 @@ from pixconnect.doors.console.filters import event_payload
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
-from pixconnect.kernel.flows import incoming
+from pixconnect.kernel.flows import incoming, settlement
+from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.rail import Settled
+from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
@@ -175,11 +178,16 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
     history = await make_history(service, caller)
     request = ChargeRequest(amount_cents=2550, key=own_key(), external_id="order-7788")
     charge = await charge_usecases.create_charge(service.context, caller, request)
-    await incoming.receive_credit(service.context, credit_report(service, amount_cents=2550, txid=charge.txid))
+    paid = credit_report(service, amount_cents=2550, txid=charge.txid)
+    await incoming.receive_credit(service.context, paid)
+    part = RefundRequest(end_to_end_id=paid.end_to_end_id, amount_cents=550)
+    refund = await refund_usecases.start_refund(service.context, caller, part)
+    await settlement.end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
     async with open_console(service) as shown:
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get(f"/charges/{charge.id}")).content.decode()
         assert "<h1>order-7788</h1>" in page
+        assert "Given back: R$\u00a05,50" in page
         assert f'<p class="lead">Charge {charge.id}</p>' in page
         assert '<span class="quiet">from ' in page
         for path in ("/charges", "/transfers", "/", "/search?q=25.50", "/search?q=R$ 25,50 today"):

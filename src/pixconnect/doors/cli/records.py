@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Asked = TypeVar("Asked", int, str)
 Named = TypeVar("Named", Charge, Transfer, Refund)
 
-MONEY: Final = frozenset({"amount", "held", "taken", "available_funds", "current_funds"})
+MONEY: Final = frozenset({"amount", "amount_returned", "held", "taken", "available_funds", "current_funds"})
 """Amounts, shown to people as reais."""
 _NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
 """The form of end-to-end ids and return identifications."""

@@ -45,6 +45,9 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     payment = run("charge", "payment", "verbs-1")
     assert payment["amount"] == 1000
     assert run("transfer", "show", payment["end_to_end_id"])["charge_external_id"] == "verbs-1"
+    run("refund", "create", payment["end_to_end_id"], "--amount", "400", "--external-id", "verbs-part")
+    assert run("refund", "watch", "verbs-part")["status"] == "RETURNED"
+    assert run("charge", "show", "verbs-1")["amount_returned"] == 400
     by_code = run("charge", "create", "5")
     assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 

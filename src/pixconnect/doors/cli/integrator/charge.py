@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 from pixconnect.doors.cli import output, qr_code, records, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.session import open_session
+from pixconnect.doors.cli.integrator.transfer import show_later
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
@@ -202,7 +203,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         else:
             told = structs.asdict(terms)
             charge = charges.create_due(amount, own_key, payer=payer, external_id=external_id, **told)
-    _show(charge, as_json=json, with_picture=qr)
+    _show(charge, {}, as_json=json, with_picture=qr)
 
 
 @app.command
@@ -220,7 +221,9 @@ def show(
     """
     with open_session() as session:
         found = find(session.client, charge, is_external_id=external_id)
-    _show(found, as_json=json, with_picture=qr)
+        payment = session.client.charges.payment(found.id) if found.status == "APPROVED" else None
+        later = payment and show_later(session.client, payment.transfer_id)
+    _show(found, later or {}, as_json=json, with_picture=qr)
 
 
 @app.command(name="list")
@@ -260,8 +263,8 @@ def find(client: Client, any_id: str, *, is_external_id: bool) -> Charge:
     return records.find("charge", any_id, *ways, is_external_id=is_external_id)
 
 
-def _show(charge: Charge, *, as_json: bool, with_picture: bool) -> None:
-    shown = records.shown(charge)
+def _show(charge: Charge, later: output.Shown, *, as_json: bool, with_picture: bool) -> None:
+    shown = records.shown(charge) | later
     # Requested without a picture, that field is always empty.
     del shown["base64image"]
     output.show(shown, as_json=as_json, money=records.MONEY)

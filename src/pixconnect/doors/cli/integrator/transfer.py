@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
@@ -117,8 +118,16 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
         found = find(session.client, transfer, is_external_id=external_id)
         outcome = session.client.transfers.outcome(found.id)
         paid = {"charge_external_id": _name_charge(session.client, found)}
-    shown = {**records.shown(found), **paid, "code": outcome.code, "reason": outcome.reason}
+        later = show_later(session.client, found.id) if found.status == "CONFIRMED" else {}
+    shown = {**records.shown(found), **paid, **later, "code": outcome.code, "reason": outcome.reason}
     output.show(shown, as_json=json, money=records.MONEY)
+
+
+def show_later(client: Client, transfer_id: int) -> output.Shown:
+    """Return how much of a payment was returned, as far as the caller may know."""
+    with suppress(Forbidden, NotFound):
+        return {"amount_returned": client.transfers.receipt(transfer_id).amount_returned}
+    return {}
 
 
 def _name_charge(client: Client, transfer: Transfer) -> str | None:

@@ -121,7 +121,7 @@ def _read_day(text: str, now: datetime) -> date:
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
-        "counterparty=party created_at"
+        "counterparty=party open_infraction created_at"
     )
     return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
 

@@ -52,6 +52,14 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 
 
+def test_an_open_contest_is_shown_with_its_payment_and_its_charge(run: Run) -> None:
+    run("trigger", "infraction.opened")
+    (contest,) = run("infraction", "list", "--status", "OPEN", "--limit", "1")["infractions"]
+    shown = [run("transfer", "show", contest["end_to_end_id"]), run("charge", "show", str(contest["charge_id"]))]
+    shown += run("find", contest["end_to_end_id"])["found"]
+    assert [each["open_infraction"] for each in shown] == [contest["id"]] * 3
+
+
 def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     run("charge", "create", "1000", "--external-id", "verbs-back-1")
     assert main(["refund", "create", "verbs-back-1"]) != 0

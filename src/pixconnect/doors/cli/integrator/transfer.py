@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -124,10 +124,14 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
 
 
 def show_later(client: Client, transfer_id: int) -> output.Shown:
-    """Return how much of a payment was returned, as far as the caller may know."""
+    """Return how much of a payment was returned, and its open contest, as far as the caller may know."""
+    later: output.Shown = {}
     with suppress(Forbidden, NotFound):
-        return {"amount_returned": client.transfers.receipt(transfer_id).amount_returned}
-    return {}
+        later["amount_returned"] = client.transfers.receipt(transfer_id).amount_returned
+    with suppress(Forbidden, NotFound):
+        open_ones = chain(*(client.infractions.list(status=each, page_size=100) for each in ("OPEN", "ANSWERED")))
+        later["open_infraction"] = next((each.id for each in open_ones if each.transfer_id == transfer_id), None)
+    return later
 
 
 def _name_charge(client: Client, transfer: Transfer) -> str | None:

@@ -167,7 +167,7 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
     origins = await find_origins(context.pool, result.found)
     found = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
-        for one in result.found
+        for one in await search_store.mark_contested(context.pool, result.found)
     ]
     return found, result.searched_to
 
@@ -238,15 +238,11 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     found = await find_anything(context, viewer, tax_id or text)
     # An id of a request, or a code, has enough letters for a name.
     asked = {} if _read_made_at(text) or text.startswith(_CODE_BEGINS) else read_known(text, context.clock.now())
-    if found and tax_id is None:
-        return SearchResult(found=found, asked={})
     found = found or await _find_by_request(context.pool, viewer, text)
-    if found and tax_id is None:
+    if not asked or (found and tax_id is None):
         return SearchResult(found=found, asked={})
     if "who" in asked and "amount" not in asked and viewer.may_see("holder"):
         found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
-    if not asked:
-        return SearchResult(found=found, asked={})
     low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
     initial_at, final_at = read_instants(asked["when"], context.clock.now()) if "when" in asked else (None, None)
     wanted = Wanted(
@@ -318,7 +314,7 @@ async def look_for(
     found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
     if day is not None:
         found = [one for one in found if to_day(one.created_at) == day]
-    return found, searched_to
+    return await search_store.mark_contested(context.pool, found), searched_to
 
 
 async def _look_at_lists(

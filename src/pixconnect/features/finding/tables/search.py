@@ -6,10 +6,11 @@ for any number of holders and rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, LiteralString
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, structs
 
 from pixconnect.features.finding.tables.browse import FOLDED, fold_words
 from pixconnect.kernel.tables import lookup
@@ -35,6 +36,8 @@ class Found(Struct, frozen=True, kw_only=True):
     asked_cents: int | None
     """A charge's requested amount, if it was paid with another."""
     direction: Literal["IN", "OUT"] | None = None
+    open_infraction: int | None = None
+    """The id of a payer's undecided contest of it, or of its payment."""
     party: str | None = None
     """The name of the other one: a transfer's, or the payer that a charge names."""
 
@@ -213,3 +216,20 @@ async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int,
     """Find the holders with this tax id or, for any other text, the newest ones whose name contains it."""
     rows = await pool.fetch(_FIND_HOLDERS, fold_words(text), tax_id, each_max, looked_at_max)
     return [convert(dict(row), Found) for row in rows]
+
+
+_MARK_CONTESTED: Final[LiteralString] = """
+    select kind, wanted.id, wanted.holder_id, min(infraction.id) as infraction_id
+    from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id)
+    join infraction on infraction.holder_id + 0 = wanted.holder_id and state in ('open', 'answered')
+        and wanted.id = case kind when 'charge' then charge_id else transfer_id end
+    group by 1, 2, 3
+"""
+
+
+async def mark_contested(pool: Pool, found: Sequence[Found]) -> list[Found]:
+    """The same with their open infractions."""
+    wanted = [(one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"}]
+    rows = await pool.fetch(_MARK_CONTESTED, *zip(*wanted, strict=True)) if wanted else ()
+    by_name = {(row["kind"], str(row["id"]), row["holder_id"]): row["infraction_id"] for row in rows}
+    return [structs.replace(one, open_infraction=by_name.get((one.kind, one.id, one.holder_id))) for one in found]

@@ -152,6 +152,22 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
         assert f'href="/holders/{caller.holder_id}"' in page
 
 
+async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service, caller: Caller) -> None:
+    types = ("qrcode.pending", "qrcode.approved")
+    request = EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=types)
+    await endpoint_usecases.create_endpoint(service.context, caller, request)
+    charge = await make_charge(service, caller)
+    await incoming.receive_credit(service.context, credit_report(service, txid=charge.txid))
+    first, second = await service.fetch("select id from delivery order by event_id")
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await own.get("/deliveries")).content.decode()
+        assert (page.count("waits behind an earlier one"), page.count("next try at any moment")) == (1, 1)
+        for row, said in ((first, "resent"), (second, "resent_later")):
+            sent = await own.post(f"/deliveries/{row['id']}/resend")
+            assert sent.headers["location"] == f"/deliveries/{row['id']}?said={said}"
+
+
 async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_reason(
     service: Service, caller: Caller
 ) -> None:

@@ -76,7 +76,9 @@ async def redeliver_delivery(visit: Visit) -> Response:
     visit = visit.about(found.delivery.holder_id)
     caller, act = visit.act("delivery resend", f"delivery {found.delivery.id}")
     await redelivery.redeliver(visit.acting, caller, found.delivery.id, act)
-    return visit.go(f"/deliveries/{found.delivery.id}", said="resent")
+    waiting = (await timeline.read_delivery_view(visit.context, visit.viewer, found.delivery.id)).waiting
+    is_held_back = waiting is not None and waiting.what == "earlier_event"
+    return visit.go(f"/deliveries/{found.delivery.id}", said="resent_later" if is_held_back else "resent")
 
 
 async def list_endpoints(visit: Visit) -> Response:

@@ -290,6 +290,8 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     resource_id: int
     endpoint: Endpoint | None
     """``None`` if it was deleted."""
+    is_held_back: bool = False
+    """Whether an earlier one must go first."""
 
 
 async def browse_deliveries(
@@ -312,6 +314,7 @@ async def browse_deliveries(
     names = await browse_store.read_event_names(
         context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
     )
+    held_back = await timeline_store.find_held_back(context.pool, deliveries)
     lines = [
         DeliveryLine(
             delivery=delivery,
@@ -319,6 +322,7 @@ async def browse_deliveries(
             resource=row["resource"],
             resource_id=row["resource_id"],
             endpoint=endpoints[delivery.endpoint_id],
+            is_held_back=delivery.id in held_back,
         )
         for row, delivery in zip(found.items, deliveries, strict=True)
     ]

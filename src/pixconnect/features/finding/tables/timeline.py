@@ -158,10 +158,10 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
 
 
 _FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {_WHOSE}"
-_IS_HELD_BACK: Final[LiteralString] = """
-    select exists (
-        select from delivery where endpoint_id = $1 and resource_id = $2 and resource = $3 and status = 'pending'
-            and (event_id, id) < ($4, $5)
+_FIND_HELD_BACK: Final[LiteralString] = """
+    select later.id from delivery as later where id = any($1) and status = 'pending' and exists (
+        select from delivery where endpoint_id = later.endpoint_id and resource_id = later.resource_id
+            and resource = later.resource and status = 'pending' and (event_id, id) < (later.event_id, later.id)
     )
 """
 
@@ -176,8 +176,6 @@ async def find_event(pool: Pool, event_id: int, holder_id: int | None) -> Event 
     return await EVENT.find(pool, f"where {_WHOSE}", event_id, holder_id)
 
 
-async def is_held_back(pool: Connection | Pool, delivery: Delivery, event: Event) -> bool:
-    """Whether an earlier event of the same resource still waits for the same endpoint."""
-    return await pool.fetchval(
-        _IS_HELD_BACK, delivery.endpoint_id, event.resource_id, event.resource, event.id, delivery.id
-    )
+async def find_held_back(pool: Connection | Pool, deliveries: Sequence[Delivery]) -> set[int]:
+    """The ids of those behind an earlier event of the same resource that still waits for the same endpoint."""
+    return {row["id"] for row in await pool.fetch(_FIND_HELD_BACK, [each.id for each in deliveries])}

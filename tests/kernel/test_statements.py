@@ -14,6 +14,7 @@ import pixconnect
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.tables import clock
 from pixconnect.kernel.tables.clock import Deadline
+from pixconnect.kernel.tables.lookup import Statement
 from pixconnect.kernel.tables.table import Table
 from support.service import Service
 
@@ -37,6 +38,8 @@ def list_statements() -> Iterator[tuple[str, str]]:
             is_whole = isinstance(value, str) and BEGINS.match(value) and "{" not in value
             if is_whole and f"{found.name}.{name}" not in FRAGMENTS:
                 yield f"{found.name}.{name}", value
+            if isinstance(value, Statement):
+                yield f"{found.name}.{name}", value.text
         yield from list_of_tables(importlib.import_module(found.name))
     for deadline in gather("deadlines", Deadline):
         for part in (deadline.first, deadline.last, deadline.is_undone):

@@ -12,6 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -136,15 +137,11 @@ async def list_oldest(
 # In the order of ids, to avoid deadlocks between two decisions on the same cases.
 _LOCK_CASES: Final[LiteralString] = "where id = any($1) order by id for no key update"
 
+find: Final = FindOne[rules.Case, int](CASE, "where id = $1")
 
-async def find(connection: Connection | Pool, case_id: int) -> rules.Case | None:
-    return await CASE.find(connection, "where id = $1", case_id)
-
-
-async def find_named(connection: Connection, kind: rules.CaseKind, institution_id: int, name: str) -> rules.Case | None:
-    return await CASE.find(
-        connection, "where kind = $1 and institution_id = $2 and name = $3", kind, institution_id, name
-    )
+find_named: Final = FindOne[rules.Case, rules.CaseKind, int, str](
+    CASE, "where kind = $1 and institution_id = $2 and name = $3"
+)
 
 
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, rules.Case]:
@@ -172,15 +169,8 @@ async def end_of_report(connection: Connection, kept_id: int, operator: str, rea
     await connection.execute(_END_OF_REPORT, str(kept_id), operator, reason)
 
 
-async def add_note(connection: Connection, case_id: int, operator: str, note: str) -> None:
-    await connection.execute(
-        "insert into case_note (case_id, operator, note) values ($1, $2, $3)", case_id, operator, note
-    )
-
-
-async def list_notes(connection: Connection | Pool, case_id: int) -> list[rules.CaseNote]:
-    return await NOTE.find_all(connection, "where case_id = $1 order by id", case_id)
-
+add_note: Final = Command[int, str, str]("insert into case_note (case_id, operator, note) values ($1, $2, $3)")
+list_notes: Final = FindAll[rules.CaseNote, int](NOTE, "where case_id = $1 order by id")
 
 _COUNT: Final[LiteralString] = """
     select kind, count(*), min(opened_at) as oldest_at from kept_case where ended_at is null group by kind
@@ -249,19 +239,15 @@ async def close_step(connection: Connection, order_name: str) -> bool:
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None
 
 
-async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[rules.CaseEnding]:
-    return await CASE_ENDING.find_all(connection, "where case_id = any($1) order by order_name", case_ids)
+find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](
+    CASE_ENDING, "where case_id = any($1) order by order_name"
+)
 
-
-_NEVER: Final[LiteralString] = """
-    where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name
-"""
-
-
-async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[rules.CaseEnding]:
-    """Orders of an account, with one of these amounts, that two operators closed as never sent."""
-    return await CASE_ENDING.find_all(connection, _NEVER, institution_id, amounts)
-
+list_never: Final = FindAll[rules.CaseEnding, int, Sequence[int]](
+    CASE_ENDING,
+    "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name",
+)
+"""Orders of an account, with one of these amounts, that two operators closed as never sent."""
 
 _NAMES: Final[LiteralString] = """
     select order_name, array_remove(array[order_name, transfer.network_id], null) as names from case_ending
@@ -318,13 +304,9 @@ ADJUSTMENT: Final = Table(
 _INSERT_ADJUSTMENT: Final = insert_of(ADJUSTMENT, ADJUSTMENT, name="adjustment_row")
 ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 
-
-async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[rules.Adjustment]:
-    return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)
-
+list_adjustments: Final = FindAll[rules.Adjustment, int](ADJUSTMENT, "where case_id = $1 order by created_at, id")
 
 # Lines that operators set aside, and patterns of lines that are remembered.
-
 _LIST_REHEARSALS: Final[LiteralString] = """
     select rehearsal.*, pattern.id as pattern_id, pattern.since,
         (select count(*) from line_answer where pattern_id = pattern.id) as answered_count
@@ -352,11 +334,7 @@ async def remember(connection: Connection, institution_id: int, one: rules.Rehea
     return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form)
 
 
-async def forget(connection: Connection, pattern_id: int, now: datetime, operator: str) -> None:
-    await connection.execute(
-        "update answer_pattern set revoked_at = $2, revoked_by = $3 where id = $1", pattern_id, now, operator
-    )
-
+forget: Final = Command[int, datetime, str]("update answer_pattern set revoked_at = $2, revoked_by = $3 where id = $1")
 
 # The cheap conditions first: an account without patterns reads no answers.
 _LIST_REMEMBERED: Final[LiteralString] = """

@@ -1,5 +1,10 @@
 """Look-ups of charges, transfers, refunds and locations: a function here builds each table's, with its statement.
 
+A statement that needs nothing but its parameters is declared with their types, and called with a connection::
+
+    has_money: Final = Value[bool, int]("select exists (select from balance where holder_id = $1)")
+    find_named: Final = FindOne[Account, str](ACCOUNT, "where name = $1")
+
 Levels are as of ``read_at``, in real time: readers add the tokens gained since.
 """
 
@@ -7,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import Final, LiteralString, TypeVar
+from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -18,6 +23,46 @@ from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
+Result = TypeVar("Result")
+Sent = TypeVarTuple("Sent")
+
+
+class Statement:
+    """A whole statement, which its subclasses run; their parameters are the types of its result and of what it is sent."""
+
+    def __init__(self, text: LiteralString) -> None:
+        self.text = text
+
+
+class Value(Statement, Generic[Result, *Sent]):
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> Result:
+        return await connection.fetchval(self.text, *sent)
+
+
+class Command(Statement, Generic[*Sent]):
+    """Runs in the caller's transaction."""
+
+    async def __call__(self, connection: Connection, *sent: *Sent) -> None:
+        await connection.execute(self.text, *sent)
+
+
+class _Records(Statement, Generic[Record]):
+    """The statement of a table, from ``where`` on."""
+
+    def __init__(self, table: Table[Record], which: LiteralString) -> None:
+        super().__init__(f"select {table.select} from {table.name} {which}")
+        self._read = table.read
+
+
+class FindOne(_Records[Record], Generic[Record, *Sent]):
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> Record | None:
+        row = await connection.fetchrow(self.text, *sent)
+        return None if row is None else self._read(row)
+
+
+class FindAll(_Records[Record], Generic[Record, *Sent]):
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> list[Record]:
+        return [self._read(row) for row in await connection.fetch(self.text, *sent)]
 
 
 # Without any succession in the installation, PostgreSQL skips the part that searches a family.

@@ -22,6 +22,7 @@ from pixconnect.features.institutions.rules.account import (
 from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -101,16 +102,14 @@ async def insert(connection: Connection, account: InstitutionAccount, sealed: Se
     return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
 
 
-async def find(connection: Connection | Pool, account_id: int) -> InstitutionAccount | None:
-    return await ACCOUNT.find(connection, "where id = $1", account_id)
+find: Final = FindOne[InstitutionAccount, int](ACCOUNT, "where id = $1")
 
 
 async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
     return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
 
 
-async def find_named(connection: Connection | Pool, name: str) -> InstitutionAccount | None:
-    return await ACCOUNT.find(connection, "where name = $1 and removed_at is null", name)
+find_named: Final = FindOne[InstitutionAccount, str](ACCOUNT, "where name = $1 and removed_at is null")
 
 
 async def lock_named(connection: Connection, name: str) -> InstitutionAccount | None:
@@ -119,11 +118,8 @@ async def lock_named(connection: Connection, name: str) -> InstitutionAccount | 
 
 IS_ANY: Final[LiteralString] = "exists (select from institution_account where removed_at is null)"
 
-
-async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
-    """List all but removed accounts, by name: there are few."""
-    return await ACCOUNT.find_all(connection, "where removed_at is null order by name")
-
+list_all: Final = FindAll[InstitutionAccount](ACCOUNT, "where removed_at is null order by name")
+"""List all but removed accounts, by name: there are few."""
 
 _READ_SEALED: Final[LiteralString] = """
     select receiving_sealed as receiving, sending_sealed as sending from institution_account where id = $1
@@ -135,14 +131,10 @@ async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedC
     return None if row is None else SealedCredentials(**row)
 
 
-_SET_STATE: Final[LiteralString] = """
+set_state: Final = Command[int, AccountState]("""
     update institution_account set state = $2, paused_because = null, lost_at = null, revision = revision + 1 where id = $1
-"""
-
-
-async def set_state(connection: Connection, account_id: int, state: AccountState) -> None:
-    """Set the state on an operator's behalf, which ends any state set by a loss."""
-    await connection.execute(_SET_STATE, account_id, state)
+""")
+"""Set the state on an operator's behalf, which ends any state set by a loss."""
 
 
 async def pause(connection: Connection, account_id: int) -> None:
@@ -216,7 +208,7 @@ async def take_environment(connection: Connection, environment: Environment) -> 
 
 
 # A return may be requested for 90 days, so one of the last 90 days is of a Pix of the last 180.
-_FIND_USE: Final[LiteralString] = """
+find_use: Final = Value[str | None, int, datetime]("""
     select case
         -- Holders stay on an account that is closed, with nothing.
         when exists (
@@ -246,26 +238,17 @@ _FIND_USE: Final[LiteralString] = """
             select from kept_case where institution_id = $1 and ended_at is null
         ) then 'a case of it is open'
     end
-"""
-
-
-async def find_use(connection: Connection, account_id: int, now: datetime) -> str | None:
-    """Find why it cannot be removed; ``None`` if only long-ended rows reference it."""
-    return await connection.fetchval(_FIND_USE, account_id, now)
-
+""")
+"""Find why it cannot be removed; ``None`` if only long-ended rows reference it."""
 
 # Without a credential no call is possible, even if a process still has its row.
-_REMOVE: Final[LiteralString] = """
+remove: Final = Command[int, datetime]("""
     update institution_account
     set removed_at = $2, receiving_sealed = '', sending_sealed = null, revision = revision + 1,
         state = case when state = 'closed' then state else 'paused' end, paused_because = null
     where id = $1
-"""
-
-
-async def remove(connection: Connection, account_id: int, removed_at: datetime) -> None:
-    """Remove it from all lists and delete its credentials; the row stays for rows that reference it."""
-    await connection.execute(_REMOVE, account_id, removed_at)
+""")
+"""Remove it from all lists and delete its credentials; the row stays for rows that reference it."""
 
 
 async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
@@ -291,44 +274,30 @@ async def list_left(connection: Connection, account_id: int) -> dict[int, tuple[
     return {row["id"]: (row["left_cents"], row["taken_cents"]) for row in rows}
 
 
-_HAS_MONEY: Final[LiteralString] = """
+has_money: Final = Value[bool, int]("""
     select exists (
         select from whole_balance as balance join holder on holder.id = balance.holder_id
         where holder.institution_id = $1 and (
             available_cents <> 0 or reserved_cents <> 0 or blocked_cents <> 0 or deficit_cents <> 0 or blocks_count > 0
         )
     )
-"""
+""")
+"""Whether any of its holders has money or a deficit on it."""
 
-
-async def has_money(connection: Connection, account_id: int) -> bool:
-    """Whether any of its holders has money or a deficit on it."""
-    return await connection.fetchval(_HAS_MONEY, account_id)
-
-
-_HAS_DIFFERENCE: Final[LiteralString] = """
+has_difference: Final = Value[bool, int]("""
     select exists (
         select from balance join holder on holder.id = balance.holder_id
         where holder.institution_id = $1 and difference_cents <> 0
     )
-"""
+""")
+"""Whether any of its holders has an adjustment that is not written off."""
 
-
-async def has_difference(connection: Connection, account_id: int) -> bool:
-    """Whether any of its holders has an adjustment that is not written off."""
-    return await connection.fetchval(_HAS_DIFFERENCE, account_id)
-
-
-_BALANCE: Final[LiteralString] = f"""
+sum_balance_here: Final = Value[int, int](f"""
     select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint - ({POSITION}) - ({DEBITED})
     from whole_balance as balance
     join holder on holder.id = balance.holder_id where holder.institution_id = $1
-"""
-
-
-async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
-    """Sum our books' balance of it, in cents: minus its holders' settlement and differences, without money elsewhere."""
-    return await connection.fetchval(_BALANCE, account_id)
+""")
+"""Sum our books' balance of it, in cents: minus its holders' settlement and differences, without money elsewhere."""
 
 
 async def note_certificates(
@@ -364,8 +333,7 @@ async def list_callbacks(pool: Pool) -> list[ActiveCallback]:
     return [ActiveCallback(**row) for row in await pool.fetch(_LIST_CALLBACKS)]
 
 
-async def find_callback(connection: Connection | Pool, institution_id: int) -> CallbackSecret | None:
-    return await CALLBACK.find(connection, "where institution_id = $1", institution_id)
+find_callback: Final = FindOne[CallbackSecret, int](CALLBACK, "where institution_id = $1")
 
 
 # Locked while secrets are sealed again: a secret made meanwhile would be overwritten with the earlier one.
@@ -375,14 +343,7 @@ async def lock_callbacks(connection: Connection) -> list[CallbackSecret]:
     return await CALLBACK.find_all(connection, "order by institution_id for no key update")
 
 
-async def list_kept_webhooks(connection: Connection | Pool, institution_id: int) -> list[KeptWebhook]:
-    return await KEPT.find_all(connection, "where institution_id = $1", institution_id)
-
-
-async def forget_kept(connection: Connection, institution_id: int) -> None:
-    await connection.execute("delete from institution_webhook_before where institution_id = $1", institution_id)
-
-
-async def forget_callback(connection: Connection, institution_id: int) -> None:
-    """Delete an account's secret: calls with it are refused."""
-    await connection.execute("delete from institution_callback where institution_id = $1", institution_id)
+list_kept_webhooks: Final = FindAll[KeptWebhook, int](KEPT, "where institution_id = $1")
+forget_kept: Final = Command[int]("delete from institution_webhook_before where institution_id = $1")
+forget_callback: Final = Command[int]("delete from institution_callback where institution_id = $1")
+"""Delete an account's secret: calls with it are refused."""

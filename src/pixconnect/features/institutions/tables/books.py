@@ -12,6 +12,7 @@ from msgspec import convert
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
@@ -172,19 +173,14 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
     return Books(**dict(row, called=_decode(row["called"])), fees_cents=fees_cents)
 
 
-_READ_BLOCKED: Final[LiteralString] = f"""
+read_blocked: Final = Value[int, int, datetime](f"""
     select coalesce(sum(
         case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
     ), 0)::bigint
     from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
     where block.institution_id = $1 and step.created_at < $2 and {NOT_DEBITED}
-"""
-
-
-async def read_blocked(connection: Connection | Pool, account_id: int, before: datetime) -> int:
-    """Return the blocked money of an account at an instant, in cents."""
-    return await connection.fetchval(_READ_BLOCKED, account_id, before)
-
+""")
+"""Return the blocked money of an account at an instant, in cents."""
 
 # Each Pix since the last day covered by a statement costs at most the highest recent fee.
 _BOUND_FEES: Final[LiteralString] = """
@@ -201,13 +197,8 @@ _BOUND_FEES: Final[LiteralString] = """
         ))::bigint
 """
 
-
-_LAST_FEE: Final[LiteralString] = """
+find_last_fee: Final = Value[int | None, int]("""
     select amount_cents from institution_item where institution_id = $1 and fee_of_kind = 'transfer'
     order by day desc, recorded_at desc limit 1
-"""
-
-
-async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
-    """Find the last fee for a transfer, in cents."""
-    return await connection.fetchval(_LAST_FEE, institution_id)
+""")
+"""Find the last fee for a transfer, in cents."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -72,13 +73,9 @@ POSITION: Final[LiteralString] = """
     from own_investment where institution_id = $1
 """
 
-
-async def list_days(
-    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
-) -> list[RecordedDay]:
-    which: LiteralString = "where institution_id = $1 and day between $2 and $3 order by day"
-    return await DAY.find_all(connection, which, institution_id, first_on, last_on)
-
+list_days: Final = FindAll[RecordedDay, int, date, date](
+    DAY, "where institution_id = $1 and day between $2 and $3 order by day"
+)
 
 _LIST_UNREAD: Final[LiteralString] = """
     select distinct day::date from database_loss
@@ -185,15 +182,10 @@ async def write_states(
 
 
 # Backdated lines were in none of the computed balances of that day or later ones.
-_FORGET: Final[LiteralString] = """
+forget_closings: Final = Command[int, date]("""
     update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'
-"""
-
-
-async def forget_closings(connection: Connection, institution_id: int, since: date) -> None:
-    """Delete computed, not reported, balances of days' ends."""
-    await connection.execute(_FORGET, institution_id, since)
-
+""")
+"""Delete computed, not reported, balances of days' ends."""
 
 _FIND_OPEN: Final[LiteralString] = """
     with unclosed as (
@@ -249,8 +241,7 @@ async def working_on(connection: Connection, institution_id: int) -> AsyncGenera
                 raise
 
 
-async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -> Sweep | None:
-    return await SWEEP.find(connection, "where institution_id = $1 and pace = $2", institution_id, pace)
+find: Final = FindOne[Sweep, int, Pace](SWEEP, "where institution_id = $1 and pace = $2")
 
 
 async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
@@ -273,15 +264,10 @@ async def write(connection: Connection | Pool, sweep: Sweep) -> None:
     await connection.execute(_WRITE, *SWEEP.values(sweep))
 
 
-_HAS_SENT: Final[LiteralString] = """
+has_sent: Final = Value[bool, int, date]("""
     select exists (select from transfer_day where institution_id = $1 and day >= $2 and cents > 0)
-"""
-
-
-async def has_sent(pool: Pool, institution_id: int, since: date) -> bool:
-    """Whether any order over an account was accepted since a day."""
-    return await pool.fetchval(_HAS_SENT, institution_id, since)
-
+""")
+"""Whether any order over an account was accepted since a day."""
 
 _NOTE_FAILURE: Final[LiteralString] = """
     update institution_sweep set failed_at = $3, failure = left($4, 300) where institution_id = $1 and pace = $2
@@ -300,10 +286,8 @@ _ADD: Final[LiteralString] = """
     on conflict do nothing
 """
 
-
-async def read_position(connection: Connection | Pool, institution_id: int) -> int:
-    """Return the invested sum of an account, in cents."""
-    return await connection.fetchval(POSITION, institution_id)
+read_position: Final = Value[int, int](POSITION)
+"""Return the invested sum of an account, in cents."""
 
 
 async def add(connection: Connection, institution_id: int, principals: Mapping[str, int]) -> None:

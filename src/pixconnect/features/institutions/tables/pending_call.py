@@ -22,6 +22,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, decode_contents, encode_contents
 from pixconnect.kernel.tables.charge import CHARGE
+from pixconnect.kernel.tables.lookup import FindOne, Value
 from pixconnect.kernel.tables.table import Source, Table
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -171,16 +172,14 @@ async def insert_change(connection: Connection, change: ChargeChange) -> ChargeC
     return errors.require(CHANGES.read_found(row), "the inserted row exists")
 
 
-async def find_under_way(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:
-    """The pending change, whose outcome is unknown."""
-    which: LiteralString = "where charge_id = $1 and holder_id = $2 and state = 'asked'"
-    return await CHANGES.find(connection, which, charge_id, holder_id)
+find_under_way: Final = FindOne[ChargeChange, int, int](
+    CHANGES, "where charge_id = $1 and holder_id = $2 and state = 'asked'"
+)
+"""The pending change, whose outcome is unknown."""
 
-
-async def find_last(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:
-    which: LiteralString = "where charge_id = $1 and holder_id = $2 order by id desc limit 1"
-    return await CHANGES.find(connection, which, charge_id, holder_id)
-
+find_last: Final = FindOne[ChargeChange, int, int](
+    CHANGES, "where charge_id = $1 and holder_id = $2 order by id desc limit 1"
+)
 
 _NOTE_REVISION: Final[LiteralString] = """
     update charge_change set revision_there = $3 where id = $1 and calls_count = $2 and state = 'asked' returning id
@@ -217,22 +216,15 @@ async def may_begin(connection: Connection, opening: ChargeOpening) -> bool:
     return await connection.fetchval(_MAY_BEGIN, opening.holder_id, opening.institution_id)
 
 
-_FIND_REFUSED: Final[LiteralString] = """
-    select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused' and refusal_code <> 'txid'
-    order by created_at desc limit 1
-"""
+find_opening: Final = FindOne[ChargeOpening, int, str](
+    OPENINGS, "where external_id = $2 and holder_id = $1 and state in ('opening', 'opened')"
+)
+"""Find the opening that has this name now, except refused ones."""
 
-
-async def find_opening(connection: Connection | Pool, holder_id: int, external_id: str) -> ChargeOpening | None:
-    """Find the opening that has this name now, except refused ones."""
-    which: LiteralString = "where external_id = $2 and holder_id = $1 and state in ('opening', 'opened')"
-    return await OPENINGS.find(connection, which, holder_id, external_id)
-
-
-async def find_opening_of_txid(connection: Connection | Pool, institution_id: int, txid: str) -> ChargeOpening | None:
-    """Find the opening that has this txid on the account, of any holder."""
-    which: LiteralString = "where institution_id = $1 and txid = $2 and state in ('opening', 'opened')"
-    return await OPENINGS.find(connection, which, institution_id, txid)
+find_opening_of_txid: Final = FindOne[ChargeOpening, int, str](
+    OPENINGS, "where institution_id = $1 and txid = $2 and state in ('opening', 'opened')"
+)
+"""Find the opening that has this txid on the account, of any holder."""
 
 
 async def find_opening_of_charge(connection: Connection | Pool, charge: Charge) -> ChargeOpening | None:
@@ -256,10 +248,11 @@ async def find_charge(connection: Connection | Pool, institution_id: int, name: 
     return CHARGE.read_found(await connection.fetchrow(_FIND_CHARGES, institution_id, name))
 
 
-async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
-    """Find the txid of the last refused opening of this name, unless another charge uses it at the institution."""
-    return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
-
+find_refused_txid: Final = Value[str | None, int, str]("""
+    select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused' and refusal_code <> 'txid'
+    order by created_at desc limit 1
+""")
+"""Find the txid of the last refused opening of this name, unless another charge uses it at the institution."""
 
 # Without the fence: once any process has read that it is open, the charge exists.
 _NOTE_OPENED: Final[LiteralString] = """

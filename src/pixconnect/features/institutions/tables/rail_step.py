@@ -13,6 +13,7 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Part, Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -84,27 +85,18 @@ async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[st
 
 # Matches the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though the
 # refusal is not final yet.
-_COUNT_IN_FLIGHT: Final[LiteralString] = """
+count_in_flight: Final = Value[int, int, datetime]("""
     select count(*) from rail_step
     where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
         and refusal_reason is null
-"""
-
-
-async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> int:
-    """Count sent orders that were first called since then and have not ended."""
-    return await pool.fetchval(_COUNT_IN_FLIGHT, institution_id, since)
-
+""")
+"""Count sent orders that were first called since then and have not ended."""
 
 # Beside open orders, which are few: most rows here have ended.
-_FIND_LOSS: Final[LiteralString] = """
+find_loss: Final = Value[datetime | None, datetime]("""
     select min(coalesce(known_until, noticed_at - interval '1 day')) from database_loss where noticed_at > $1
-"""
-
-
-async def find_loss(pool: Pool, since: datetime) -> datetime | None:
-    """Find the beginning of the span that may be lost, by the losses detected since an instant."""
-    return await pool.fetchval(_FIND_LOSS, since)
+""")
+"""Find the beginning of the span that may be lost, by the losses detected since an instant."""
 
 
 async def insert(connection: Connection | Pool, step: RailStep) -> None:

@@ -12,6 +12,7 @@ from typing import Final, LiteralString
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
 from pixconnect.features.institutions.rules.unmatched import GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.tables.lookup import FindAll
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
@@ -190,10 +191,9 @@ async def find_of_transfers(
     return {(row["asked_as"], row["transfer_id"], row["holder_id"]): REFUND.read(row) for row in rows}
 
 
-async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[GiveBack]:
-    which: LiteralString = "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3"
-    return await GIVE_BACK.find_all(pool, which, institution_id, now, count_max)
-
+find_due: Final = FindAll[GiveBack, int, datetime, int](
+    GIVE_BACK, "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3"
+)
 
 # Only from *waiting*: if two check one payment, the first records how it ended.
 _MOVE: Final[LiteralString] = """
@@ -206,17 +206,13 @@ async def move(pool: Pool, after: GiveBack) -> None:
     await pool.execute(_MOVE, after.transfer_id, after.holder_id, after.state, after.reason, after.due_at)
 
 
-_STANDING: Final[LiteralString] = """
+list_standing: Final = FindAll[GiveBack, int, datetime, int](
+    GIVE_BACK,
+    """
     where institution_id = $1 and state = 'waiting' and reason is not null and created_at <= $2 order by created_at limit $3
-"""
-
-
-async def list_standing(
-    connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
-) -> list[GiveBack]:
-    """List an account's failed automatic returns since an instant, oldest first."""
-    return await GIVE_BACK.find_all(connection, _STANDING, institution_id, since, count_max)
-
+""",
+)
+"""List an account's failed automatic returns since an instant, oldest first."""
 
 _LIST_WITHOUT_CHARGE: Final[LiteralString] = """
     select transfer.id as transfer_id, transfer.holder_id, end_to_end_id, txid, amount_cents, returned_cents, returning_cents,

@@ -17,6 +17,7 @@ from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.kernel.rules.rail import date_settled
+from pixconnect.kernel.tables.lookup import FindAll, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
@@ -31,13 +32,10 @@ FILE: Final = Table(
     key=("institution_id", "digest"),
 )
 
-
-async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
-    """List the last files that cover a day, newest first."""
-    which: LiteralString = (
-        "where institution_id = $1 and $2 between first_on and last_on order by recorded_at desc, digest limit 20"
-    )
-    return await FILE.find_all(connection, which, institution_id, day)
+list_files: Final = FindAll[RecordedFile, int, date](
+    FILE, "where institution_id = $1 and $2 between first_on and last_on order by recorded_at desc, digest limit 20"
+)
+"""List the last files that cover a day, newest first."""
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
@@ -67,25 +65,17 @@ SOURCE: Final = Table(
     },
 )
 
+list_sources: Final = FindAll[FileSource, int](
+    SOURCE, "where institution_id = $1 order by confirmed_at, format, is_own"
+)
+"""List the formats of files whose first file an operator has confirmed, oldest first."""
 
-async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
-    """List the formats of files whose first file an operator has confirmed, oldest first."""
-    which: LiteralString = "where institution_id = $1 order by confirmed_at, format, is_own"
-    return await SOURCE.find_all(connection, which, institution_id)
-
-
-_ARE_IDS_STABLE: Final[LiteralString] = """
+are_ids_stable: Final = Value[bool, int]("""
     select coalesce(sum(same_ids_count) > 0 and sum(other_ids_count) = 0, false) from institution_file where institution_id = $1
-"""
-
-
-async def are_ids_stable(connection: Connection, institution_id: int) -> bool:
-    """Whether the account's files have provably named each line by one id."""
-    return await connection.fetchval(_ARE_IDS_STABLE, institution_id)
-
+""")
+"""Whether the account's files have provably named each line by one id."""
 
 # Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/statement_posting.py``.
-
 # Those that need an answer by the table of outcomes.
 WAITING: Final[LiteralString] = """
     select * from institution_item
@@ -95,18 +85,14 @@ WAITING: Final[LiteralString] = """
 """
 RESERVED: Final[LiteralString] = "select * from block where state = 'open' and line_id is not null"
 
-_DIFFERS: Final[LiteralString] = f"""
+differs: Final = Value[bool, int](f"""
     select exists (
         select from ({WAITING} and institution_id = $1) as item
         full join ({RESERVED} and institution_id = $1) as block on block.line_id = item.item_id
         where item.item_id is null or block.line_id is null
     )
-"""
-
-
-async def differs(pool: Pool, institution_id: int) -> bool:
-    """Whether a waiting debit of an account lacks a block, or a block has no waiting debit."""
-    return await pool.fetchval(_DIFFERS, institution_id)
+""")
+"""Whether a waiting debit of an account lacks a block, or a block has no waiting debit."""
 
 
 async def list_waiting(connection: Connection, institution_id: int) -> dict[str, int]:
@@ -149,30 +135,21 @@ async def list_since(pool: Connection | Pool, institution_id: int, first_on: dat
     return {asked.day: asked for asked in found}
 
 
-_FIND_FAILURE: Final[LiteralString] = """
+find_failure: Final = Value[str | None, int]("""
     select asked.day || ': ' || asked.failure from institution_day_file as asked
     left join institution_day as recorded using (institution_id, day)
     where institution_id = $1 and asked.failure is not null
         and coalesce(recorded.state, 'open') not in ('closed', 'closed_with_cases')
     order by day desc limit 1
-"""
+""")
+"""Find why the last missing day's file cannot be read, with the day; a day that was closed by hand needs none."""
 
-
-async def find_failure(connection: Connection, institution_id: int) -> str | None:
-    """Find why the last missing day's file cannot be read, with the day; a day that was closed by hand needs none."""
-    return await connection.fetchval(_FIND_FAILURE, institution_id)
-
-
-_FIND_UNCONFIRMED: Final[LiteralString] = """
+find_unconfirmed: Final = Value[datetime | None, int]("""
     select min(asked_at) from institution_day_file as asked
     where institution_id = $1 and ended_at is null
         and not exists (select from institution_source where institution_id = $1 and is_own)
-"""
-
-
-async def find_unconfirmed(connection: Connection, institution_id: int) -> datetime | None:
-    """Find since when the institution's own files wait for an operator's first confirmation; ``None`` if they do not."""
-    return await connection.fetchval(_FIND_UNCONFIRMED, institution_id)
+""")
+"""Find since when the institution's own files wait for an operator's first confirmation; ``None`` if they do not."""
 
 
 async def write(pool: Pool, asked: DayFile) -> None:

@@ -17,7 +17,7 @@ A repeated call is never ``NotSent``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.features.institutions.adapters import message
-from pixconnect.features.institutions.adapters.connection import AnswerLost, BudgetSpent, NoConnection
+from pixconnect.features.institutions.adapters.connection import AnswerLost, NoConnection, Unsent
 from pixconnect.features.institutions.adapters.token import CallParts, NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.account_traits import Route
@@ -53,7 +53,7 @@ _ACCEPTED: Final = "application/json, application/problem+json"
 TakenT = TypeVar("TakenT")
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class Call(Struct, frozen=True):
     route: Route
     method: str
     path: str
@@ -62,7 +62,7 @@ class Call(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     repeated_on: tuple[int, ...] = ()
     """Statuses of an expired token after which the call is repeated, since it is idempotent."""
-    is_on_new_connection: bool = False
+    is_new: bool = False
     """Whether to use a new connection: a kept one may just be closing, which would leave the outcome unknown."""
     patience_s: float = CHANGE_PATIENCE_S
     """Maximum wait for its turn."""
@@ -82,55 +82,38 @@ class Calls:
     """All calls of one account; its errors contain no secrets."""
 
     def __init__(self, parts: CallParts, tokens: Tokens) -> None:
-        self._parts, self._tokens = parts, tokens
+        self._parts, self.tokens, self.paces = parts, tokens, parts.paces
         self._account, self._credential, self._traits = parts.account, parts.credential, parts.traits
-        self._paces, self._clock = parts.paces, parts.clock
+        self._clock = parts.clock
         self._authorization = ""
 
     def close(self) -> None:
         self._parts.connection.close()
-        self._tokens.forget(self._authorization)
-
-    async def read_granted(self) -> frozenset[str] | None:
-        try:
-            return await self._tokens.read_granted()
-        except NoToken as refused:
-            raise _unavailable(refused) from None
+        self.tokens.forget(self._authorization)
 
     async def lacks(self, scope: str) -> bool:
         """Whether the institution has refused us this scope; without a token, the call itself shows it."""
         try:
-            return await self._tokens.lacks(scope)
+            return await self.tokens.lacks(scope)
         except NoToken:
             return False
-
-    async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
-        """Return the scopes that the credential could have, tried with an unused token; ``None`` if that is impossible."""
-        try:
-            return await self._tokens.try_scopes(scopes)
-        except NoToken as refused:
-            raise _unavailable(refused) from None
 
     async def read(
         self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = message.BODY_MAX
     ) -> message.Content:
         """Make a reading call and return the answer: a success, or a readable refusal."""
-        call = Call(route=route, method="GET", path=path, query=query or {})
+        call = Call(route, "GET", path, query=query or {})
         return await self._ask(call, body_max, lambda answer: message.read_answer(answer, self._clock.real_now()))
 
     async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
         """Fetch a file that is no JSON: the status and the octets."""
-        return await self._ask(Call(route=route, method="GET", path=path), message.FILE_MAX, _take_file)
-
-    async def wait(self, route: Route, patience_s: float) -> None:
-        """Wait for the turn of a later call, at most this long."""
-        await self._paces.wait(route, patience_s)
+        return await self._ask(Call(route, "GET", path), message.FILE_MAX, _take_file)
 
     async def change(self, change: Call) -> message.Content | NotSent | UnknownOutcome:
         """Send a changing call once; never raises for the institution's behaviour."""
         sent = await self._send(change)
         if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
-            self._tokens.forget(sent.authorization)
+            self.tokens.forget(sent.authorization)
             again = await self._send(change)
             # The first call may have been executed, although its answer was an error.
             sent = UnknownOutcome(reason=again.reason) if isinstance(again, NotSent) else again
@@ -138,7 +121,7 @@ class Calls:
             return sent
         status = sent.answer.status_code
         if status in self._traits.token_ended:
-            self._tokens.forget(sent.authorization)
+            self.tokens.forget(sent.authorization)
         if not _is_conclusive(status):
             return UnknownOutcome(reason=f"the institution answered {status}")
         try:
@@ -167,22 +150,20 @@ class Calls:
         try:
             authorization = await self._authorize()
             request = self._write(authorization, change, body)
-            await self._paces.take(change.route, change.patience_s)
+            await self.paces.take(change.route, change.patience_s)
             if change.not_after_s is not None and self._clock.monotonic_s() > change.not_after_s:
                 return NotSent(reason="it is too late for this call")
-            answer = await self._exchange(request, message.BODY_MAX, is_new=change.is_on_new_connection)
-        except NoToken as refused:
-            return NotSent(reason=refused.reason, retry_after=_as_wait(refused.wait_s))
-        except BudgetSpent as refused:
-            return NotSent(reason=refused.reason, retry_after=refused.retry_after)
-        except (NoConnection, ValueError) as error:
+            answer = await self._exchange(request, message.BODY_MAX, is_new=change.is_new)
+        except Unsent as failure:
+            return NotSent(reason=failure.reason, retry_after=failure.retry_after)
+        except ValueError as error:
             return NotSent(reason=str(error))
         except AnswerLost as error:
             return UnknownOutcome(reason=str(error))
         # The institution has not processed the call.
         if answer.status_code == 429:
             return NotSent(reason="the institution answered 429", retry_after=self._pause(change.route, answer))
-        self._paces.note_success(change.route)
+        self.paces.note_success(change.route)
         return _Sent(answer=answer, authorization=authorization)
 
     async def _ask(self, call: Call, body_max: int, take: Callable[[ReceivedAnswer], TakenT]) -> TakenT:
@@ -196,11 +177,11 @@ class Calls:
                 answer = sent.answer
                 if answer.status_code in self._traits.token_ended and not has_renewed:
                     has_renewed = True
-                    self._tokens.forget(sent.authorization)
+                    self.tokens.forget(sent.authorization)
                     continue
                 if _is_conclusive(answer.status_code):
                     taken = take(answer)
-                    self._paces.note_success(call.route)
+                    self.paces.note_success(call.route)
                     return taken
                 failure = self._judge(call.route, answer)
             except (AnswerLost, message.MalformedAnswer) as error:
@@ -217,20 +198,16 @@ class Calls:
         try:
             authorization = await self._authorize()
             request = self._write(authorization, call, None)
-            await self._paces.take(call.route, READ_PATIENCE_S)
+            await self.paces.take(call.route, READ_PATIENCE_S)
             exchange_s = _FILE_S if body_max == message.FILE_MAX else None
             answer = await self._exchange(request, body_max, exchange_s=exchange_s)
-        except NoToken as refused:
-            raise _unavailable(refused) from None
-        except BudgetSpent as refused:
-            raise InstitutionUnavailable(refused.reason, refused.retry_after) from None
-        except (NoConnection, ValueError) as error:
+        except ValueError as error:
             raise InstitutionUnavailable(str(error)) from None
         return _Sent(answer=answer, authorization=authorization)
 
     async def _authorize(self) -> str:
         try:
-            return await self._tokens.authorize()
+            return await self.tokens.authorize()
         except NoToken as refused:
             self._parts.note(refused.outcome)
             raise
@@ -278,11 +255,7 @@ class Calls:
         )
 
     def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
-        return timedelta(seconds=self._paces.pause(route, message.read_wait(answer, self._clock.real_now())))
-
-
-def _unavailable(refused: NoToken) -> InstitutionUnavailable:
-    return InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s), is_refusal=refused.is_wrong)
+        return timedelta(seconds=self.paces.pause(route, message.read_wait(answer, self._clock.real_now())))
 
 
 def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Pace, Route
+from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError, IdleConnections, trust_system
 from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket
@@ -47,11 +48,14 @@ class CallBounds(Struct, frozen=True, kw_only=True):
     """Maximum of tries of a reading call whose answers fail quickly."""
 
 
-class NoConnection(Exception):  # noqa: N818  the institution was away, which is not our error
-    """No connection was made, so nothing was sent."""
+class Unsent(InstitutionUnavailable):
+    """Nothing was sent."""
 
 
-class AnswerLost(Exception):  # noqa: N818  as above
+class NoConnection(Unsent): ...
+
+
+class AnswerLost(Exception):  # noqa: N818  the institution was away, which is not our error
     """The request was sent, wholly or in part, and no whole answer came."""
 
 
@@ -268,13 +272,11 @@ _PAUSE_GROWN_MAX_S: Final = 60.0
 _MINUTE_S: Final = 60
 
 
-class BudgetSpent(Exception):  # noqa: N818  nothing failed
-    """The budget is spent, or the institution requested a pause; nothing was sent."""
+class BudgetSpent(Unsent):
+    """The budget is spent, or the institution requested a pause."""
 
     def __init__(self, reason: str, wait_s: float) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.retry_after = timedelta(seconds=wait_s)
+        super().__init__(reason, timedelta(seconds=wait_s))
 
 
 class _Budget:

@@ -223,12 +223,7 @@ class EfiInstitution(StandardInstitution):
     async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
         """Find why a dynamic code must not be paid, by reading it at Efi; that moves nothing."""
         change = Call(
-            route="send",
-            method="POST",
-            path=_CODE,
-            body={"pixCopiaECola": code},
-            repeated_on=self._ended,
-            not_after_s=pix.not_after_s,
+            "send", "POST", _CODE, {"pixCopiaECola": code}, repeated_on=self._ended, not_after_s=pix.not_after_s
         )
         read = await obtain(self._calls, change, decode_code, lambda answer: self._judge(answer, self._code_refusals))
         if isinstance(read, NotSent | UnknownOutcome):
@@ -244,16 +239,8 @@ class EfiInstitution(StandardInstitution):
     async def _put(
         self, pix: OutgoingPix, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
     ) -> SendAnswer:
-        change = Call(
-            route="send",
-            method="PUT",
-            path=path,
-            body=body,
-            # A second one under the same name is refused and not done, so it may be repeated after an expired token.
-            repeated_on=self._ended,
-            is_on_new_connection=True,
-            not_after_s=pix.not_after_s,
-        )
+        # A second one under the same name is refused and not done, so it may be repeated after an expired token.
+        change = Call("send", "PUT", path, body, repeated_on=self._ended, is_new=True, not_after_s=pix.not_after_s)
         sent = await obtain(self._calls, change, decode_sent, lambda answer: self._judge(answer, refusals))
         if isinstance(sent, SentPix) and (sent.name, sent.amount_cents) != (pix.name, pix.amount_cents):
             return UnknownOutcome(reason="the institution answered another Pix than we sent")
@@ -283,9 +270,7 @@ class EfiInstitution(StandardInstitution):
     async def request_day_file(self, day: date) -> str:
         body = {"dataMovimento": day.isoformat(), "tipoRegistros": dict.fromkeys(_RECORDS, True)}
         path = f"{_REPORTS}/extrato-conciliacao"
-        answer = await self._calls.change(
-            Call(route="statement", method="POST", path=path, body=body, repeated_on=self._ended)
-        )
+        answer = await self._calls.change(Call("statement", "POST", path, body, repeated_on=self._ended))
         if not isinstance(answer, Content):
             raise InstitutionUnavailable(answer.reason)
         return self._read_required(answer, lambda: take_text(answer.members, "id", 100, form=_NAME))

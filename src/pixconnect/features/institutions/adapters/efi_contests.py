@@ -66,16 +66,10 @@ class EfiContests:
             yield wire.read_each(rows, decode_contest)
 
     async def defend(self, defence: Defence) -> DefenceAnswer:
-        answer = await self._calls.change(
-            Call(
-                route="account",
-                method="POST",
-                path=f"{CONTESTS}/{defence.name}/defesa",
-                # Both sources have only one analysis: that the payer is in the wrong.
-                body={"analise": "rejeitado", "justificativa": defence.text},
-                repeated_on=(401,),
-            )
-        )
+        # Both sources have only one analysis: that the payer is in the wrong.
+        body = {"analise": "rejeitado", "justificativa": defence.text}
+        change = Call("account", "POST", f"{CONTESTS}/{defence.name}/defesa", body, repeated_on=(401,))
+        answer = await self._calls.change(change)
         if not isinstance(answer, Content):
             return DefenceUnknown()
         if answer.is_success:

@@ -196,17 +196,10 @@ class InterInstitution(StandardInstitution):
         body = write_send(pix)
         if body is None:
             return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
-        change = Call(
-            route="send",
-            method="POST",
-            path=_SEND,
-            body=body,
-            headers={"x-id-idempotente": write_key(pix.name)},
-            # Under the same key nothing is paid again, so it may be repeated after an expired token.
-            repeated_on=self._ended,
-            is_on_new_connection=True,
-            not_after_s=pix.not_after_s,
-        )
+        headers = {"x-id-idempotente": write_key(pix.name)}
+        # Under the same key nothing is paid again, so it may be repeated after an expired token.
+        on, until_s = self._ended, pix.not_after_s
+        change = Call("send", "POST", _SEND, body, headers=headers, repeated_on=on, is_new=True, not_after_s=until_s)
         code = await obtain(self._sending, change, take_code, self._judge_sent)
         if not isinstance(code, str):
             return code

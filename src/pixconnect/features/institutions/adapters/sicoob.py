@@ -176,16 +176,9 @@ class SicoobInstitution(StandardInstitution):
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
         key = pix.payee.key or ""
+        # It moves nothing, so it may be repeated with a new token.
         answer = await self._sending.change(
-            Call(
-                route="send",
-                method="POST",
-                path=_SENT,
-                body={"chave": key},
-                # It moves nothing, so it may be repeated with a new token.
-                repeated_on=self._ended,
-                patience_s=_PATIENCE_S,
-            )
+            Call("send", "POST", _SENT, {"chave": key}, repeated_on=self._ended, patience_s=_PATIENCE_S)
         )
         if not isinstance(answer, Content):
             return NotSent(reason=answer.reason)
@@ -198,22 +191,15 @@ class SicoobInstitution(StandardInstitution):
         except wire.Malformed as error:
             return NotSent(reason=error.reason)
         # Fail before the second step is recorded as called: once recorded, it can only be queried.
-        await self._sending.wait("send", _PATIENCE_S)
+        await self._sending.paces.wait("send", _PATIENCE_S)
         return minted
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         if pix.code is None:
             return NotSent(reason="the first step has not named it")
-        change = Call(
-            route="send",
-            method="POST",
-            path=f"{_SENT}/confirmacao",
-            body=write_confirmation(pix),
-            # Never repeated after any answer: even 403 for an expired token is queried.
-            repeated_on=(),
-            is_on_new_connection=True,
-            patience_s=_PATIENCE_S,
-        )
+        # Never repeated after any answer: even 403 for an expired token is queried.
+        path, body = f"{_SENT}/confirmacao", write_confirmation(pix)
+        change = Call("send", "POST", path, body, repeated_on=(), is_new=True, patience_s=_PATIENCE_S)
         sent = await obtain(
             self._sending,
             change,

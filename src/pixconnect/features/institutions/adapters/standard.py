@@ -175,15 +175,8 @@ class StandardInstitution(ConnectedInstitution):
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
-        change = Call(
-            route="refund",
-            method="PUT",
-            path=path,
-            body={"valor": format_reais(amount_cents)},
-            # Its id makes a second one the same refund, so it may be repeated after an expired token.
-            repeated_on=(401,),
-            is_on_new_connection=True,
-        )
+        # Its id makes a second one the same refund, so it may be repeated after an expired token.
+        change = Call("refund", "PUT", path, {"valor": format_reais(amount_cents)}, repeated_on=(401,), is_new=True)
         refusals = self._known.refund_refusals
         refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
         if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
@@ -204,23 +197,17 @@ class StandardInstitution(ConnectedInstitution):
         return [webhook for webhook in found if webhook is not None]
 
     async def set_webhook(self, key: str, url: str) -> None:
-        change = Call(
-            route="webhook",
-            method="PUT",
-            path=self._path("webhook", chave=key),
-            body={"webhookUrl": url},
-            headers=self._webhook_headers(),
-            repeated_on=self._ended,
-        )
+        path, headers = self._path("webhook", chave=key), self._webhook_headers()
+        change = Call("webhook", "PUT", path, {"webhookUrl": url}, headers=headers, repeated_on=self._ended)
         await self._make_sure(change, url)
 
     async def remove_webhook(self, key: str, url: str) -> None:
         path = self._path("webhook", chave=key)
-        change = Call(route="webhook", method="DELETE", path=path, repeated_on=self._ended)
+        change = Call("webhook", "DELETE", path, repeated_on=self._ended)
         await self._make_sure(change)
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
-        granted = await self._calls.read_granted()
+        granted = await self._calls.tokens.read_granted()
         nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
         now = self._clock.real_now()
         interval = {"inicio": format_second(now - timedelta(minutes=1)), "fim": format_second(now)}
@@ -234,7 +221,7 @@ class StandardInstitution(ConnectedInstitution):
             *await self._try_own(),
         ]
         if self._known.sending_scopes:
-            could = await self._calls.may_have(self._known.sending_scopes)
+            could = await self._calls.tokens.try_scopes(self._known.sending_scopes)
             sending = sorted(could or ())
             told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
             tried.append(
@@ -272,7 +259,7 @@ class StandardInstitution(ConnectedInstitution):
         refusals: Sequence[CertainAnswer],
         is_asked: Callable[[OpenedCharge], bool],
     ) -> OpeningAnswer:
-        change = Call(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
+        change = Call("charge", method, path, body, repeated_on=self._ended)
         charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
         if isinstance(charge, OpenedCharge) and not is_asked(charge):
             return UnknownOutcome(reason=ANOTHER_CHARGE)

@@ -7,7 +7,7 @@ table of ``features/due_charges/rules/terms.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final, Literal, TypeVar
 
@@ -41,6 +41,7 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _PARTS: Final = dict(multa="fine_cents", juros="interest_cents", abatimento="rebate_cents", desconto="discount_cents")
 
 _Kind = TypeVar("_Kind", bound=str)
+_Part = TypeVar("_Part")
 
 
 def write_calendar(terms: DueTerms) -> dict[str, object]:
@@ -51,19 +52,17 @@ def write_value(terms: DueTerms | None, amount_cents: int) -> dict[str, object]:
     value = dict[str, object](original=format_reais(amount_cents))
     if terms is None:
         return value
-    if terms.fine is not None:
-        value["multa"] = _write_part(DEDUCTION_KINDS, terms.fine.kind, terms.fine.value)
-    if terms.interest is not None:
-        value["juros"] = _write_part(INTEREST_KINDS, terms.interest.kind, terms.interest.value)
-    if terms.rebate is not None:
-        value["abatimento"] = _write_part(DEDUCTION_KINDS, terms.rebate.kind, terms.rebate.value)
-    if (discount := terms.discount) is not None:
-        written = value["desconto"] = _write_part(DISCOUNT_KINDS, discount.kind, discount.value)
-        if discount.dated:
-            written["descontoDataFixa"] = [
-                dict(data=each.until.isoformat(), valorPerc=format_reais(each.value)) for each in discount.dated
-            ]
-    return value
+    parts = (
+        ("multa", DEDUCTION_KINDS, terms.fine),
+        ("juros", INTEREST_KINDS, terms.interest),
+        ("abatimento", DEDUCTION_KINDS, terms.rebate),
+        ("desconto", DISCOUNT_KINDS, terms.discount),
+    )
+    written = {name: _write_part(kinds, part.kind, part.value) for name, kinds, part in parts if part is not None}
+    if terms.discount is not None and (dated := terms.discount.dated):
+        rows = [dict(data=each.until.isoformat(), valorPerc=format_reais(each.value)) for each in dated]
+        written["desconto"]["descontoDataFixa"] = rows
+    return value | written
 
 
 def _write_part(kinds: Sequence[str], kind: str, value: int | None) -> dict[str, object]:
@@ -76,22 +75,21 @@ def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) ->
     if "dataDeVencimento" not in calendar:
         return None
     is_given = "validadeAposVencimento" in calendar
-    fine = _decode_part(value, "multa", DEDUCTION_KINDS)
-    interest = _decode_part(value, "juros", INTEREST_KINDS)
-    rebate = _decode_part(value, "abatimento", DEDUCTION_KINDS)
     return DueTerms(
         due_on=_take_day(calendar, "dataDeVencimento"),
         valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_given else VALID_DAYS,
-        fine=None if fine is None else Fine(kind=fine[0], value=fine[1]),
-        interest=None if interest is None else Interest(kind=interest[0], value=interest[1]),
-        rebate=None if rebate is None else Rebate(kind=rebate[0], value=rebate[1]),
+        fine=_decode_part(value, "multa", DEDUCTION_KINDS, Fine),
+        interest=_decode_part(value, "juros", INTEREST_KINDS, Interest),
+        rebate=_decode_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
         discount=_decode_discount(value),
     )
 
 
-def _decode_part(value: Mapping[str, object], name: str, kinds: Sequence[_Kind]) -> tuple[_Kind, int] | None:
+def _decode_part(
+    value: Mapping[str, object], name: str, kinds: Sequence[str], make: Callable[..., _Part]
+) -> _Part | None:
     part = _find_part(value, name)
-    return None if part is None else (_take_kind(part, name, kinds), _take_hundredths(part))
+    return None if part is None else make(kind=_take_kind(part, name, kinds), value=_take_hundredths(part))
 
 
 def _decode_discount(value: Mapping[str, object]) -> Discount | None:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -25,6 +26,7 @@ from pixconnect.features.institutions.adapters.connection import (
     InstitutionConnection,
     InstitutionHost,
     NoConnection,
+    Unsent,
     parse_institution_host,
 )
 from pixconnect.features.institutions.adapters.message import BODY_MAX, MalformedAnswer, read_answer, write_request
@@ -53,27 +55,22 @@ _TO_SEND: Final = Pace(routes=("token",), burst=1, per_minute=1)
 _log = structlog.get_logger(__name__)
 
 
-class NoToken(Exception):  # noqa: N818  the institution gave none, which is not our error
-    """There is no token, so the call was not sent. The text is for the operator, and contains no secrets."""
+class NoToken(Unsent):
+    """There is no token; a refusal is one of the credential itself, unless only the requested scopes are refused."""
 
     def __init__(
         self,
         reason: str,
-        wait_s: float | None = None,
+        wait: timedelta | None = None,
         *,
         is_refusal: bool = False,
-        is_wrong: bool = False,
+        lacks_scopes: bool = False,
         outcome: str = "no_token",
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.wait_s = wait_s
+        super().__init__(reason, wait, is_refusal=is_refusal)
+        self.lacks_scopes = lacks_scopes
         self.outcome = outcome
         """Of the call, for the metric: an institution that is away has refused nothing."""
-        self.is_refusal = is_refusal
-        """The requested scopes are refused."""
-        self.is_wrong = is_wrong
-        """The credential itself is wrong."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -171,7 +168,7 @@ class AccountTokens(Tokens):
         try:
             token = await self._request(scopes)
         except NoToken as refused:
-            if refused.is_refusal:
+            if refused.lacks_scopes:
                 return frozenset()
             raise
         return None if token.granted is None else token.granted & set(scopes)
@@ -198,7 +195,7 @@ class AccountTokens(Tokens):
             try:
                 return await self._request((*self._traits.scopes, *self._traits.due_scopes), self._traits.scopes)
             except NoToken as refused:
-                if not refused.is_refusal:
+                if not refused.lacks_scopes:
                     raise
                 # A credential that receives today keeps receiving, without its further scopes.
                 self._asks_more = False
@@ -216,8 +213,7 @@ class AccountTokens(Tokens):
         try:
             await self._paces.take("token", PATIENCE_S)
         except BudgetSpent as refused:
-            wait_s = refused.retry_after.total_seconds()
-            raise NoToken(f"no token: {refused.reason}", wait_s, outcome=self._outcome) from None
+            raise NoToken(f"no token: {refused.reason}", refused.retry_after, outcome=self._outcome) from None
         asked_at_s = self._clock.monotonic_s()
         try:
             request = write_request(self._host, "POST", self._path, query, headers, body)
@@ -231,23 +227,24 @@ class AccountTokens(Tokens):
         # If the credential itself is wrong, the request with fewer scopes fails too.
         refused_by = (400, 401, 403) if needed else (400, 403)
         if scopes is not None and content.status in refused_by:
-            raise NoToken("no token of these scopes", is_refusal=True)
+            raise NoToken("no token of these scopes", lacks_scopes=True)
         if not content.is_success:
             said = f" {content.name}" if content.name else ""
             reason = f"no token: the institution answered {content.status}{said}"
-            is_wrong = content.status in (400, 401, 403)
+            is_refusal = content.status in (400, 401, 403)
             outcome = "failed" if content.status >= 500 else "throttled" if content.status == 429 else "no_token"
-            raise self._pause(reason, content.wait_s, is_wrong=is_wrong, outcome=outcome)
+            raise self._pause(reason, content.wait_s, is_refusal=is_refusal, outcome=outcome)
         token = self._read(content.members, asked_at_s, needed)
         self._paces.note_success("token")
         return token
 
     def _pause(
-        self, reason: str, asked_s: float | None, *, is_wrong: bool = False, outcome: str = "no_token"
+        self, reason: str, asked_s: float | None, *, is_refusal: bool = False, outcome: str = "no_token"
     ) -> NoToken:
         # Calls during the pause count as the request that caused it.
         self._outcome = outcome
-        return NoToken(reason, self._paces.pause("token", asked_s), is_wrong=is_wrong, outcome=outcome)
+        wait = timedelta(seconds=self._paces.pause("token", asked_s))
+        return NoToken(reason, wait, is_refusal=is_refusal, outcome=outcome)
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
         value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))

@@ -36,11 +36,9 @@ from pixconnect.features.institutions.rules.institution import (
     PermissionTried,
     ReceivedPix,
     RefundAnswer,
-    SendAnswer,
     UnknownOutcome,
     Webhook,
 )
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds
@@ -57,15 +55,13 @@ _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
 _WEBHOOK_NAME: Final = "pixconnect"
 
 
-class WooviInstitution(ConnectedInstitution):
+class WooviInstitution(WooviSender, ConnectedInstitution):
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
-        super().__init__(parts, profile)
+        ConnectedInstitution.__init__(self, parts, profile)
         self._account_paths = (f"{_ROOT}/account/", f"{_ROOT}/account")
         options = parts.account.options
-        self._has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
-        self._sender = WooviSender(
-            self._calls, parts.clock, has_two_steps=self._has_two_steps, has_text_psp=has_text_psp
-        )
+        has_two_steps, has_text_psp = options.get("approve") == "two_steps", options.get("psp") == "text"
+        WooviSender.__init__(self, self._calls, self._clock, has_two_steps=has_two_steps, has_text_psp=has_text_psp)
 
     @property
     def traits(self) -> InstitutionTraits:
@@ -97,7 +93,7 @@ class WooviInstitution(ConnectedInstitution):
             body["customer"] = {"name": terms.payer.name, "taxID": terms.payer.tax_id}
         if terms.lines:
             body["additionalInfo"] = [{"key": line.name, "value": line.value} for line in terms.lines]
-        change = Call(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
+        change = Call("charge", "POST", f"{_ROOT}/charge", body)
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.
         if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
@@ -119,16 +115,14 @@ class WooviInstitution(ConnectedInstitution):
             return CertainRefusal(code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount")
         ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
         path = f"{_ROOT}/charge/{terms.txid}"
-        answer = await self._calls.change(
-            Call(route="charge", method="PATCH", path=path, body={"expiresDate": format_milliseconds(ends_at)})
-        )
+        answer = await self._calls.change(Call("charge", "PATCH", path, {"expiresDate": format_milliseconds(ends_at)}))
         return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
 
     async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
         known = await self._find_open(txid)
         if not isinstance(known, OpenedCharge):
             return known
-        answer = await self._calls.change(Call(route="charge", method="DELETE", path=f"{_ROOT}/charge/{txid}"))
+        answer = await self._calls.change(Call("charge", "DELETE", f"{_ROOT}/charge/{txid}"))
         return self._judge_changed(answer, structs.replace(known, status="removed_by_us"))
 
     async def list_received(
@@ -170,7 +164,7 @@ class WooviInstitution(ConnectedInstitution):
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
         path = f"{_ROOT}/refund"
-        change = Call(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
+        change = Call("refund", "POST", path, body, is_new=True)
         refund = await obtain(
             self._calls, change, lambda members: woovi_records.read_cents_refund(wire.take_members(members, "refund"))
         )
@@ -187,12 +181,6 @@ class WooviInstitution(ConnectedInstitution):
         if refund is not None and refund.id != refund_id:
             raise InstitutionUnavailable(ANOTHER_REFUND)
         return refund
-
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
-        return await self._sender.send(pix)
-
-    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        return await self._sender.read_sent(name, code, since)
 
     async def read_balance(self) -> int:
         content = await self._read_accounts()
@@ -224,11 +212,11 @@ class WooviInstitution(ConnectedInstitution):
         # One for the account: each webhook has one event, and this one covers all incoming money.
         webhook = {"name": _WEBHOOK_NAME, "event": _EVENT, "url": url, "authorization": "", "isActive": True}
         body = {"webhook": webhook}
-        await self._make_sure(Call(route="webhook", method="POST", path=f"{_ROOT}/webhook", body=body), url)
+        await self._make_sure(Call("webhook", "POST", f"{_ROOT}/webhook", body), url)
 
     async def remove_webhook(self, key: str, url: str) -> None:
         for name in woovi_records.list_ids(await self._read_webhooks(), _EVENT, url):
-            await self._make_sure(Call(route="webhook", method="DELETE", path=f"{_ROOT}/webhook/{name}"))
+            await self._make_sure(Call("webhook", "DELETE", f"{_ROOT}/webhook/{name}"))
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
         now = self._clock.real_now()

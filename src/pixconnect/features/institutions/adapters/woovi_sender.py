@@ -218,16 +218,7 @@ class WooviSender:
             return CertainRefusal(
                 code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
             )
-        answer = await self._calls.change(
-            Call(
-                route="send",
-                method="POST",
-                path=SENDS,
-                body=body,
-                is_on_new_connection=True,
-                not_after_s=pix.not_after_s,
-            )
-        )
+        answer = await self._calls.change(Call("send", "POST", SENDS, body, is_new=True, not_after_s=pix.not_after_s))
         if not isinstance(answer, Content):
             return answer
         if not answer.is_success:
@@ -239,9 +230,7 @@ class WooviSender:
 
     async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
         """Approve a payment: this moves the money, and after any outcome it may be done."""
-        change = Call(
-            route="send", method="POST", path=_APPROVE, body={"correlationID": created.name}, is_on_new_connection=True
-        )
+        change = Call("send", "POST", _APPROVE, {"correlationID": created.name}, is_new=True)
         reason, wait_s = "", 0.0
         for _ in range(_APPROVALS_MAX):
             if wait_s:
@@ -262,7 +251,7 @@ class WooviSender:
         reason = self._calls.describe(structs.replace(answer, value={"title": text}))
         return UnknownOutcome(reason=reason, is_refusal=answer.status in _REFUSED and bool(text) and not is_known)
 
-    async def read_sent(self, name: str, code: str | None, since: datetime | None) -> SentPix | None:
+    async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         content = await self._calls.read("sent", f"{SENDS}/{name}")
         if content.status in _ABSENT and content.members:
             return await (self._judge_absent(name, since) if code is None else self._judge_gone(name, since))

@@ -37,6 +37,19 @@ def test_each_event_is_made_to_happen_with_chosen_data(name: str, run: Run) -> N
         assert main(["trigger", name, *chosen]) == ExitStatus.REFUSED
 
 
+def test_the_events_of_a_charge_are_listed_by_each_of_its_names(run: Run) -> None:
+    charge = run("charge", "create", "1000", "--external-id", "events-of-it")
+    run("charge", "create", "1000")
+    run("pay", "events-of-it")
+    assert run("charge", "watch", "events-of-it")["status"] == "APPROVED"
+    for name in (str(charge["id"]), "events-of-it", charge["transaction_identification"]):
+        listed = run("events", "list", "--charge", name)["events"]
+        assert {"qrcode.pending", "qrcode.approved"} <= {event["name"] for event in listed}
+        assert {event["payload"]["transaction_identification"] for event in listed} == {
+            charge["transaction_identification"]
+        }
+
+
 def test_an_unknown_event_is_told_with_the_nearest(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trigger", "refund.out.eror"]) == ExitStatus.REFUSED
     assert capsys.readouterr().err.endswith("it is 'refund.out.eror'; did you mean refund.out.error?\n")

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from pixconnect.doors.cli import output, records
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
+from pixconnect.doors.cli.integrator.charge import find as find_charge
 from pixconnect.doors.cli.integrator.session import open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import MONEY, Limit
@@ -77,6 +78,7 @@ _MONEY = tuple(f"payload.{name}" for name in MONEY)
 @app.command(name="list")
 def list_(
     *,
+    charge: str | None = None,
     name: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (),
     since: str | None = None,
     until: str | None = None,
@@ -86,6 +88,7 @@ def list_(
     """Print events, newest first, with or without a webhook.
 
     Args:
+        charge: Only those of the charge with this id, external_id or txid, among the newest 10000.
         name: Only those of this name; repeat the option for each.
         since: The first day (2026-11-20, in Sao Paulo) or instant included.
         until: The last day or instant included.
@@ -93,6 +96,10 @@ def list_(
     first, last = records.parse_span(since, until)
     with open_session() as session:
         events = (event for event in list_events(session.client, first, last) if not name or event["name"] in name)
+        if charge is not None:
+            txid = find_charge(session.client, charge, is_external_id=False).transaction_identification
+            newest = islice(events, _SEARCHED_MAX)
+            events = (event for event in newest if event["payload"].get("transaction_identification") == txid)
         found = [*islice(events, limit)]
     output.show_list("events", found, as_json=json, columns=_COLUMNS, money=_MONEY)
 

@@ -1,6 +1,11 @@
 """The first page: the day's money for those who may see it, and pending work for operators alone."""
 
+from unittest.mock import AsyncMock
+
+import pytest
+
 from pixconnect.features.monitoring.service.health import HealthWatch
+from pixconnect.kernel.flows import unresolved
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
@@ -40,7 +45,9 @@ async def test_the_week_is_a_chart_with_its_table_and_without_a_script(service: 
     assert "As a table" in week
 
 
-async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: Service, caller: Caller) -> None:
+async def test_waiting_work_is_for_operators_and_a_failing_check_named(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await service.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id"
     )
@@ -49,6 +56,9 @@ async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: 
         holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
         assert b"open cases: 1" in (await operator.get("/")).content
         assert b"open cases" not in (await holder.get("/")).content
+        monkeypatch.setattr(unresolved, "count_silent", AsyncMock(return_value=1))
+        silent = '<a href="/transfers?status=PROCESSING">orders without an answer for over a minute: 1</a>'
+        assert silent in (await operator.get("/")).content.decode()
 
     async def fail() -> None:
         raise errors.ServiceUnavailable("the disk of the database is full")

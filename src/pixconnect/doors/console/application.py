@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
@@ -375,8 +375,7 @@ def _lead_to_door(request: Request) -> Response:
     if request.method not in _SAFE_METHODS:
         return RedirectResponse("/sign-in?said=session_over", 303)
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    query: dict[str, Any] = {} if wanted == "/" else {"next": wanted}
-    return RedirectResponse("/sign-in" + (f"?{urlencode(query)}" if query else ""), 303)
+    return RedirectResponse("/sign-in" if wanted == "/" else f"/sign-in?{urlencode({'next': wanted})}", 303)
 
 
 def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:

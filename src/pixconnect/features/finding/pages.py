@@ -81,12 +81,10 @@ async def list_holders(visit: Visit) -> Response:
     """List holders by id, or by a part of their names; each leads to its page, or back to the page that asked."""
     visit.refuse_holders("these pages are for operators")
     name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
-    operator = visit.operator
     if name:
-        named = await overview.list_named_holders(operator, name)
-        listed = [(each, None) for each in named]
+        listed = [(each, None) for each in await overview.list_named_holders(visit.operator, name)]
     else:
-        listed = [(each, funds) for each, funds in await holder.list_holders(operator, after_id, LISTED_MAX + 1)]
+        listed = [*await holder.list_holders(visit.operator, after_id, LISTED_MAX + 1)]
     to = visit.query("to")
     is_more = len(listed) > LISTED_MAX and not name
     return visit.page(

@@ -151,7 +151,8 @@ async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
 
 
 async def _find_line(visit: Visit) -> browse.EndpointLine:
-    return await browse.browse_endpoint(visit.context, visit.viewer, visit.path_id())
+    (line,) = await browse.list_endpoint_lines(visit.context, visit.viewer, visit.path_id())
+    return line
 
 
 ROUTES: Final = (

@@ -186,8 +186,9 @@ async def test_deliveries_are_those_of_the_own_endpoints(service: Service, calle
     with pytest.raises(errors.NotFound):
         await read(_viewer(caller), endpoint_id=others)
     with pytest.raises(errors.NotFound):
-        await browse.browse_endpoint(service.context, _viewer(caller), others)
-    assert (await browse.browse_endpoint(service.context, _ALL, others)).endpoint.id == others
+        await browse.list_endpoint_lines(service.context, _viewer(caller), others)
+    (line,) = await browse.list_endpoint_lines(service.context, _ALL, others)
+    assert line.endpoint.id == others
     event = await browse.read_event(service.context, _viewer(caller), approved[0].delivery.event_id)
     assert [line.delivery.id for line in event.deliveries] == [approved[0].delivery.id]
     with pytest.raises(errors.NotFound):

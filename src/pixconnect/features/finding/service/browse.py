@@ -286,8 +286,6 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     delivery: Delivery
     event_name: str | None
     """``None`` if the event is no longer kept."""
-    resource: str
-    resource_id: int
     endpoint: Endpoint | None
     """``None`` if it was deleted."""
     is_held_back: bool = False
@@ -319,12 +317,10 @@ async def browse_deliveries(
         DeliveryLine(
             delivery=delivery,
             event_name=names.get(delivery.event_id),
-            resource=row["resource"],
-            resource_id=row["resource_id"],
             endpoint=endpoints[delivery.endpoint_id],
             is_held_back=delivery.id in held_back,
         )
-        for row, delivery in zip(found.items, deliveries, strict=True)
+        for delivery in deliveries
     ]
     return with_items(found, lines)
 
@@ -345,22 +341,16 @@ class EventView(Struct, frozen=True, kw_only=True):
 
 async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
     viewer.require("webhook.read")
-    event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
-    if event is None:
-        raise errors.NotFound("id: there is no such event")
+    event = errors.found(
+        await timeline_store.find_event(context.pool, event_id, viewer.holder_id), "id: there is no such event"
+    )
     # A viewer of all holders sees the event's endpoints among those of the event's holder.
     owner = structs.replace(viewer, holder_id=event.holder_id)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
     removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
     deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints, *removed_ids], [event])
     lines = [
-        DeliveryLine(
-            delivery=delivery,
-            event_name=event.name,
-            resource=event.resource,
-            resource_id=event.resource_id,
-            endpoint=endpoints.get(delivery.endpoint_id),
-        )
+        DeliveryLine(delivery=delivery, event_name=event.name, endpoint=endpoints.get(delivery.endpoint_id))
         for delivery in deliveries
     ]
     return EventView(event=event, deliveries=lines)
@@ -369,11 +359,6 @@ async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventVi
 class EndpointLine(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     state: EndpointState
-
-
-async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) -> EndpointLine:
-    (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
-    return line
 
 
 async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:

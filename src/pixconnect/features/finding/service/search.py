@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -134,7 +134,7 @@ _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]
 """The beginning of a name on the network, which has 32 characters: ISPB, minute, random ones."""
 _HALF: Final = 16
 _CODE_BEGINS: Final = "000201"
-_LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
+_LISTED: Final = dict[str, browse.Kind[Any]](charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)
 _TO_THE_MINUTE: Final = 21
 """One holder's are searched among all with this beginning, which are few only within one minute."""
 LOOKED_FOR_MAX: Final = browse.PAGE_SIZE_MAX
@@ -205,7 +205,7 @@ async def _find_by_code(pool: Pool, text: str, holder_id: int | None) -> list[Fo
     served = await charge_store.find_served(pool, [name, f"cobv/{name}"])
     own = [one for one in served.values() if holder_id in (None, one.holder_id)]
     if own or not name:
-        return [_as_found("charge", one, one.txid, one.created_at) for one in own]
+        return [_as_found(one) for one in own]
     # Not as a number or a key: those would be other things.
     return await search_store.find_by_any_id(pool, name, None, "", EACH_MAX, holder_id)
 
@@ -245,14 +245,8 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
         found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
     low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
     initial_at, final_at = read_instants(asked["when"], context.clock.now()) if "when" in asked else (None, None)
-    wanted = Wanted(
-        amount_min_cents=low,
-        amount_max_cents=high,
-        initial_at=initial_at,
-        final_at=final_at,
-        counterparty=asked.get("who"),
-        name_part=asked.get("part"),
-    )
+    wanted = Wanted(amount_min_cents=low, amount_max_cents=high, initial_at=initial_at, final_at=final_at)
+    wanted = structs.replace(wanted, counterparty=asked.get("who"), name_part=asked.get("part"))
     looked, searched_to = await _look_at_lists(context, viewer, wanted, _SHOWN_MAX)
     known = {(one.kind, one.id) for one in found}
     new = [one for one in looked if (one.kind, one.id) not in known]
@@ -263,14 +257,8 @@ async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]
     """Find the resources made by a request, by the id in its answer; a refused one has made none."""
     if not _REQUEST_ID.fullmatch(text):
         return []
-    facts = await origin_store.list_of_request(
-        pool,
-        text,
-        _read_made_at(text),
-        viewer.holder_id,
-        looked_at_max=_REQUESTS_LOOKED_AT_MAX,
-        count_max=_REQUEST_SHOWN_MAX,
-    )
+    most = dict(looked_at_max=_REQUESTS_LOOKED_AT_MAX, count_max=_REQUEST_SHOWN_MAX)
+    facts = await origin_store.list_of_request(pool, text, _read_made_at(text), viewer.holder_id, **most)
     found: list[Found] = []
     for fact in facts:
         kind = "charge" if fact.kind == "charge_change" else fact.kind
@@ -323,18 +311,13 @@ async def _look_at_lists(
     """Search the viewer's lists for it, and return how far back they were scanned."""
     found: list[Found] = []
     ends: list[datetime] = []
-    for kind in _LISTED:
+    for kind, listed in _LISTED.items():
         if not viewer.may_see(kind):
             continue
-        if kind == "charge":
-            page = await browse.browse(context, viewer, browse.CHARGES, wanted, page_size=each_max)
-            found += [_as_found(kind, one, one.txid, one.created_at) for one in page.items]
-        else:
-            listed: browse.Kind[Any] = browse.TRANSFERS if kind == "transfer" else browse.REFUNDS
-            page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
-            found += [_as_found(kind, one, one.shown_id, _settled(one)) for one in page.items]
-            if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
-                found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
+        page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
+        found += map(_as_found, page.items)
+        if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
+            found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
         if page.next is not None:
             ends.append(page.searched_to or page.items[-1].created_at)
     return found, max(ends, default=None)
@@ -345,33 +328,31 @@ async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collectio
     paying = {(one.charge_id, one.holder_id): one for one in transfers if one.charge_id and one.settled_at}
     charges = await search_store.find_charges(pool, list(paying))
     return [
-        structs.replace(_as_found("charge", one, one.txid, _settled(by)), party=by.counterparty.name)
+        structs.replace(_as_found(one), created_at=_as_found(by).created_at, party=by.counterparty.name)
         for pair, by in paying.items()
         if (one := charges.get(pair)) is not None and str(one.id) not in known
     ]
 
 
-def _settled(one: Transfer | Refund) -> datetime:
-    return one.network_settled_at or one.settled_at or one.created_at
-
-
-def _as_found(kind: str, one: Charge | Transfer | Refund, name: str, at: datetime) -> Found:
+def _as_found(one: Charge | Transfer | Refund) -> Found:
     found = Found(
-        kind=kind,
+        kind="charge",
         id=str(one.id),
         holder_id=one.holder_id,
         external_id=one.external_id,
-        name=name,
+        name=one.txid if isinstance(one, Charge) else one.shown_id,
         status=one.status,
         amount_cents=one.amount_cents,
         asked_cents=None,
-        created_at=at,
+        created_at=one.created_at,
     )
     if isinstance(one, Charge):
         return structs.replace(found, asked_cents=one.asked_cents, party=one.payer and one.payer.name)
+    settled_at = one.network_settled_at or one.settled_at or one.created_at
     if isinstance(one, Refund):
-        return structs.replace(found, direction=one.flow)
-    return structs.replace(found, direction=one.direction, party=one.counterparty.name)
+        return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow)
+    party = one.counterparty.name
+    return structs.replace(found, kind="transfer", created_at=settled_at, direction=one.direction, party=party)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -223,7 +223,7 @@ def _of_endpoints(status: LiteralString) -> LiteralString:
         f"""
         select merged.* from unnest($1::bigint[]) as endpoint (endpoint_id)
         cross join lateral (
-            select {DELIVERY.select}, resource, resource_id from delivery
+            select {DELIVERY.select} from delivery
             where delivery.endpoint_id = endpoint.endpoint_id and {status} {_BEFORE} {NEWEST_FIRST} limit $6
         ) as merged {NEWEST_FIRST} limit $6
         """,

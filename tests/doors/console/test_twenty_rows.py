@@ -67,7 +67,7 @@ async def _one_timeline(cell: Cell) -> None:
     await expect(line.locator("li:not(.day) > time[datetime]").first).to_be_visible()
     assert await line.locator(".gap").count() >= 2
     await cell.open(f"/transfers/{cell.shop.sent['id']}")
-    await expect(line).to_contain_text(cell.say("Sent to the rail"))
+    await expect(line).to_contain_text(cell.say("Counted as sent to the rail"))
 
 
 async def _retries_are_in_it(cell: Cell) -> None:

@@ -14,6 +14,7 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.handover import RETRY_AFTER, ask_about_handed_orders, give_up_unsent, process_due_orders
+from pixconnect.kernel.rules.order import FirstIds
 from pixconnect.kernel.rules.rail import Taken
 from pixconnect.kernel.rules.transfer import Transfer
 from support.account_shop import Shop, open_shop
@@ -229,6 +230,22 @@ async def test_what_was_open_at_a_loss_is_asked_about_and_never_sent(live: Servi
         await shop.move_orders()
         live.clock.advance(hours=3)
     assert (there.calls, (await read_again(shop, sent)).status) == ([], "PROCESSING")
+
+
+async def test_an_order_that_was_too_late_at_a_start_of_the_server_fails_half_a_day_later(live: Service) -> None:
+    shop = await open_shop(live, FakeInstitution(live.clock, REPEATED))
+    sent = await begin(shop)
+    shop.context.server.first_ids = FirstIds(transfer_id=9000000000000000)
+    for hours in (0.1, 11.8):
+        live.clock.advance(hours=hours)
+        await shop.move_orders()
+        assert (await read_again(shop, sent)).status == "PROCESSING"
+    live.clock.advance(hours=0.2)
+    await shop.move_orders()
+    ended = await read_again(shop, sent)
+    assert (ended.status, ended.outcome_code, shop.there.calls) == ("ERROR", "NEVER_TAKEN", [])
+    assert await read_funds(live, shop.house) == (1000, 0)
+    await check_books(live)
 
 
 async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(live: Service) -> None:

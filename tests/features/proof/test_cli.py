@@ -76,6 +76,9 @@ def test_a_rule_that_cannot_be_asked_is_none_that_holds(database: Addresses, pix
     assert ended.returncode == ExitStatus.UNAVAILABLE == 3
     assert "what_was_refused_is_not_here: not_checkable" in ended.stdout
     assert "1 rules could not be asked" in ended.stderr
+    # What this installation does not have is no failure of the check.
+    without_rail = pixconnect.run("verify", "--rule", "rail_settled_the_same", "--again-after-s", "0")
+    assert (without_rail.returncode, "rail_settled_the_same: not_checkable" in without_rail.stdout) == (0, True)
     assert whole.returncode == ExitStatus.BROKEN
     assert "! tables_are_as_made: table refused_credit" in whole.stdout
 

@@ -57,7 +57,7 @@ async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(
     holder_id = await make_limited(live)
     limits = await change(live, holder_id, transfer_limit_cents=2000, day_limit_cents=4000, night_begins_h=22)
     assert limits == Limits(transfer_cents=1000, day_cents=4000, night_cents=2000) == await read_limits(live, holder_id)
-    wanted = await holder_usecases.find_waiting_limits(live, holder_id)
+    wanted = (await holder_usecases.find_waiting(live, holder_id)).get("limits")
     assert wanted is not None
     higher = Limits(transfer_cents=2000, day_cents=4000, night_cents=2000, night_begins_late=True)
     assert (read_contents(wanted.contents), wanted.proposed_by) == (higher, ANA)
@@ -70,13 +70,13 @@ async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(
     await holder_usecases.act_on_due_limits(live)
     await holder_usecases.act_on_due_limits(live)
     assert await read_limits(live, holder_id) == higher
-    assert await holder_usecases.find_waiting_limits(live, holder_id) is None
+    assert (await holder_usecases.find_waiting(live, holder_id)).get("limits") is None
     (entry,) = await audit.list_entries(as_operator(live), count_max=1)
     assert (entry.operator, entry.verb) == (ANA, "holder set")
 
 
 async def read_code(context: Context, holder_id: int) -> str:
-    wanted = await holder_usecases.find_waiting_limits(context, holder_id)
+    wanted = (await holder_usecases.find_waiting(context, holder_id)).get("limits")
     assert wanted is not None
     return wanted.code
 
@@ -128,16 +128,16 @@ async def test_a_change_of_limits_forgets_what_waited_and_another_change_does_no
     holder_id = await make_limited(live)
     await change(live, holder_id, transfer_limit_cents=9000)
     await holder_usecases.set_holder(as_operator(live), holder_id, HolderChanges(may_lend=True))
-    assert await holder_usecases.find_waiting_limits(live, holder_id) is not None
+    assert (await holder_usecases.find_waiting(live, holder_id)).get("limits") is not None
     await change(live, holder_id, BIA, transfer_limit_cents=1000)
-    assert await holder_usecases.find_waiting_limits(live, holder_id) is None
+    assert (await holder_usecases.find_waiting(live, holder_id)).get("limits") is None
 
 
 async def test_in_the_sandbox_all_acts_at_once(database: Addresses) -> None:
     async with identity.open_context(database, SystemClock()) as context:
         holder_id = await make_limited(context)
         assert (await change(context, holder_id, day_limit_cents=None)).day_cents is None
-        assert await holder_usecases.find_waiting_limits(context, holder_id) is None
+        assert (await holder_usecases.find_waiting(context, holder_id)).get("limits") is None
 
 
 async def test_a_night_begins_at_one_of_two_hours(live: Context) -> None:
@@ -184,3 +184,50 @@ async def test_one_operator_raises_no_limit_by_a_statement(live: Context, statem
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
         await execute(live, statement)
     assert (await read_limits(live, holder_id)).day_cents == 10
+
+
+async def set_approvals(context: Context, holder_id: int, **changes: int | bool | None) -> tuple[int | None, bool]:
+    changed = await holder_usecases.set_holder(as_operator(context, ANA), holder_id, HolderChanges(**changes))  # pyright: ignore[reportArgumentType]
+    return changed.approve_above_cents, changed.approve_new_payees
+
+
+async def test_fewer_approvals_wait_for_another_operator(live: Context) -> None:
+    holder_id = await make_limited(live)
+    assert await set_approvals(live, holder_id, approve_above_cents=500, approve_new_payees=True) == (500, True)
+    assert await set_approvals(live, holder_id, approve_above_cents=400) == (400, True)
+    assert await set_approvals(live, holder_id, approve_above_cents=None, approve_new_payees=False) == (400, True)
+    await change(live, holder_id, day_limit_cents=9000)
+    fewer = (await holder_usecases.find_waiting(live, holder_id))["approvals"]
+    assert fewer.contents_text == "approve_above none, approve_new_payees 0"
+    with pytest.raises(errors.Forbidden, match="another operator"):
+        await confirm_proposal(as_operator(live, ANA), live, fewer.code)
+    await confirm_proposal(as_operator(live, BIA), live, fewer.code)
+    holder = await holder_usecases.read_holder(as_operator(live), holder_id)
+    assert (holder.approve_above_cents, holder.approve_new_payees) == (None, False)
+    assert holder.limits.day_cents == 5000
+
+
+async def test_a_change_of_approvals_discards_fewer_that_wait(live: Context) -> None:
+    holder_id = await make_limited(live)
+    await set_approvals(live, holder_id, approve_above_cents=500)
+    await set_approvals(live, holder_id, approve_above_cents=900)
+    assert await set_approvals(live, holder_id, approve_above_cents=300) == (300, False)
+    assert not await holder_usecases.find_waiting(live, holder_id)
+
+
+async def test_in_the_sandbox_fewer_approvals_act_at_once(database: Addresses) -> None:
+    async with identity.open_context(database, SystemClock()) as context:
+        holder_id = await make_limited(context)
+        await set_approvals(context, holder_id, approve_above_cents=500)
+        assert await set_approvals(context, holder_id, approve_above_cents=None) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "change", ["approve_above_cents = null", "approve_above_cents = 501", "approve_new_payees = false"]
+)
+async def test_one_operator_removes_no_approval_by_a_statement(live: Context, change: str) -> None:
+    holder_id = await make_limited(live)
+    await set_approvals(live, holder_id, approve_above_cents=500, approve_new_payees=True)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="need another operator"):
+        await execute(live, f"update holder set {change}")
+    await execute(live, "update holder set approve_above_cents = 499")

@@ -4,6 +4,7 @@
 operators' acts.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
@@ -102,7 +103,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits, higher limits that wait, and its balance."""
     holder, funds = operating.run(holder_usecases.read_holder_with_funds, holder_id)
-    wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
+    wanted = operating.run(holder_usecases.find_waiting, holder_id)
     output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=_MONEY)
 
 
@@ -163,6 +164,7 @@ def change(  # noqa: PLR0913  as above
         night_limit: Outgoing transfers of one night (20:00 or 22:00 to 06:00 in Sao Paulo) at most, in cents.
         night_begins: The hour in Sao Paulo at which that night begins: 20 or 22.
         approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
+            In live mode fewer approvals wait for `proposal confirm` by another operator.
         approve_new_payees: Whether the first transfer to each new payee waits too.
         street: The street and number of the address, which charges with a due date show.
         city: The city; QR codes that were made before keep theirs.
@@ -240,7 +242,7 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     holder = operating.run(holder_usecases.set_holder, holder_id, changes)
-    wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
+    wanted = operating.run(holder_usecases.find_waiting, holder_id)
     output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json, money=_MONEY)
 
 
@@ -265,12 +267,14 @@ def _shown_funds(funds: Funds) -> output.Shown:
     }
 
 
-def _shown_waiting(wanted: Proposal | None) -> output.Shown:
-    if wanted is None:
-        return {}
+def _shown_waiting(waiting: Mapping[str, Proposal]) -> output.Shown:
+    fewer = waiting.get("approvals")
+    shown: output.Shown = {} if fewer is None else dict(wanted_approvals=fewer.text)
+    if (wanted := waiting.get("limits")) is None:
+        return shown
     limits = read_limits(wanted.contents)
     # The second operator has to see a removed limit too.
-    return {
+    return shown | {
         "wanted_transfer_limit": "none" if limits.transfer_cents is None else limits.transfer_cents,
         "wanted_day_limit": "none" if limits.day_cents is None else limits.day_cents,
         "wanted_night_limit": "none" if limits.night_cents is None else limits.night_cents,

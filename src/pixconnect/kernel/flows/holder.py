@@ -21,7 +21,14 @@ from pixconnect.kernel.rules import tax_id as tax_id_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.kernel.rules.ledger import Funds
-from pixconnect.kernel.rules.limit import cut_limits, find_raise_wait, read_limits, read_night_begin, write_limits
+from pixconnect.kernel.rules.limit import (
+    cut_limits,
+    find_raise_wait,
+    find_stricter,
+    read_limits,
+    read_night_begin,
+    write_limits,
+)
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX, check_state, read_postal_code
@@ -36,6 +43,7 @@ _TEXT_LENGTH_MAX = 255
 _ADDRESS = ("street", "city", "state", "postal_code")
 _AMOUNTS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
 _LIMITS = (*_AMOUNTS, "night_begins_late")
+_APPROVALS = ("approve_above_cents", "approve_new_payees")
 
 
 class NewHolder(Struct, frozen=True, kw_only=True):
@@ -145,8 +153,8 @@ async def list_holders(context: Operator, after_id: int, count_max: int) -> list
 async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 
-    A flag or a lower limit counts from the next request on. In live mode a higher limit waits as a proposal. Disabling takes
-    effect on every process within a second.
+    A flag or a lower limit counts from the next request on. In live mode a higher limit waits as a proposal, and so does a
+    change after which fewer transfers need approval. Disabling takes effect on every process within a second.
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
@@ -171,26 +179,33 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
         holder = msgspec.structs.replace(before, **wanted)
         if not wanted.keys().isdisjoint(_LIMITS):
             holder = await _keep_higher(context, connection, before, holder)
+        if not wanted.keys().isdisjoint(_APPROVALS):
+            holder = await _keep_approvals(context, connection, before, holder)
         await holder_store.update(connection, holder)
         verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
         await audit.record(context, connection, f"holder {verb}", _subject(holder_id), before=before, after=holder)
     return holder
 
 
-async def raise_limits(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Activate higher limits that a second operator confirmed; any later change of limits has discarded them."""
+async def loosen_holder(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Activate higher limits or fewer approvals that a second operator confirmed; any later change has discarded them."""
     holder_id = errors.require(proposal.holder_id, "it is about a holder")
     async with write_alone(context.pool) as connection:
         before = _found(await _lock_limits(connection, holder_id), holder_id)
-        # First: a trigger refuses higher limits that only one operator wants.
+        # First: a trigger refuses what only one operator wants.
         await confirm(context, connection, proposal)
-        holder = before.with_limits(read_limits(proposal.contents))
+        if proposal.act == "limits":
+            holder = before.with_limits(read_limits(proposal.contents))
+        else:
+            above, new_payees = map(proposal.contents.get, _APPROVALS)
+            holder = structs.replace(before, approve_above_cents=above, approve_new_payees=new_payees == 1)
         await holder_store.update(connection, holder)
         await audit.record(context, connection, CONFIRM, _subject(holder_id), before=before, after=holder)
 
 
-async def find_waiting_limits(context: Core, holder_id: int) -> Proposal | None:
-    return next(iter(await proposal_store.list_waiting(context.pool, holder_id=holder_id)), None)
+async def find_waiting(context: Core, holder_id: int) -> dict[str, Proposal]:
+    """Find a holder's pending proposals, by act."""
+    return {one.act: one for one in await proposal_store.list_waiting(context.pool, holder_id=holder_id)}
 
 
 async def act_on_due_limits(context: Context) -> None:
@@ -283,6 +298,19 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
     raised = make_proposal(context, "limits", write_limits(asked.limits), holder_id=before.id, acts_after=waits)
     await propose(context, connection, "holder set", f"limits of holder {before.id}", raised)
     return asked.with_limits(at_once)
+
+
+async def _keep_approvals(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
+    """Store a locked holder's lesser approvals as pending, all or none of them, as ``_keep_higher``."""
+    await proposal_store.forget(connection, "approvals", holder_id=before.id)
+    above = find_stricter(before.approve_above_cents, asked.approve_above_cents)
+    is_fewer = above != asked.approve_above_cents or before.approve_new_payees > asked.approve_new_payees
+    if not is_fewer or context.policy.is_sandbox:
+        return asked
+    contents = {name: int(value) for name in _APPROVALS if (value := getattr(asked, name)) is not None}
+    fewer = make_proposal(context, "approvals", contents, holder_id=before.id)
+    await propose(context, connection, "holder set", f"approvals of holder {before.id}", fewer)
+    return structs.replace(asked, **{name: getattr(before, name) for name in _APPROVALS})
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:

@@ -81,14 +81,14 @@ class Spent(Struct, frozen=True, kw_only=True):
 def cut_limits(before: Limits, wanted: Limits) -> Limits:
     """Return the stricter of both in each part: the share of a change that acts at once."""
     return Limits(
-        transfer_cents=_stricter(before.transfer_cents, wanted.transfer_cents),
-        day_cents=_stricter(before.day_cents, wanted.day_cents),
-        night_cents=_stricter(before.night_cents, wanted.night_cents),
+        transfer_cents=find_stricter(before.transfer_cents, wanted.transfer_cents),
+        day_cents=find_stricter(before.day_cents, wanted.day_cents),
+        night_cents=find_stricter(before.night_cents, wanted.night_cents),
         night_begins_late=before.night_begins_late and wanted.night_begins_late,
     )
 
 
-def _stricter(before: int | None, wanted: int | None) -> int | None:
+def find_stricter(before: int | None, wanted: int | None) -> int | None:
     return min((cents for cents in (before, wanted) if cents is not None), default=None)
 
 

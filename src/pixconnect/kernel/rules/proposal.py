@@ -55,7 +55,10 @@ def _fold(operator: str) -> list[str]:
 
 LAPSES_AFTER: Final = timedelta(days=30)
 _CODE_LENGTH: Final = 8
-_NO_LIMITS: Final = dict.fromkeys(("transfer_cents", "day_cents", "night_cents"), "none")
+_NONE: Final[Mapping[str, Mapping[str, str]]] = dict(
+    limits=dict.fromkeys(("transfer_cents", "day_cents", "night_cents"), "none"),
+    approvals=dict(approve_above_cents="none"),
+)
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -86,7 +89,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     @property
     def contents_text(self) -> str:
         """Its contents for people; a limit that it removes is `none`."""
-        contents = {**(_NO_LIMITS if self.act == "limits" else {}), **self.contents}
+        contents = {**_NONE.get(self.act, {}), **self.contents}
         return ", ".join(_write_field(name, value) for name, value in sorted(contents.items()))
 
     @property

@@ -960,10 +960,23 @@ begin
         raise exception 'higher limits of holder % wait, or another operator confirms them', new.id
             using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
     end if;
+    if (
+        coalesce(new.approve_above_cents > old.approve_above_cents, old.approve_above_cents is not null
+            and new.approve_above_cents is null)
+        or old.approve_new_payees and not new.approve_new_payees
+    ) and exists (select from installation where mode = 'live') and not exists (
+        select from proposal as agreed
+        where holder_id = new.id and act = 'approvals' and done_at is not null and agreed.xmin = pg_current_xact_id()::xid
+            and (contents ->> 'approve_above_cents')::bigint is not distinct from new.approve_above_cents
+            and ((contents ->> 'approve_new_payees')::integer = 1) = new.approve_new_payees
+    ) then
+        raise exception 'fewer approvals for holder % need another operator', new.id
+            using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
+    end if;
     return new;
 end $function$;
-create trigger higher_limits_wait before update of transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late on
-    holder for each row execute function check_higher_limits();
+create trigger higher_limits_wait before update of transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late,
+    approve_above_cents, approve_new_payees on holder for each row execute function check_higher_limits();
 
 create sequence write_group_id increment 2048;
 grant select, usage on sequence write_group_id to pixconnect_service;

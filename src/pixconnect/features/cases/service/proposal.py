@@ -17,7 +17,7 @@ from pixconnect.features.cases.service.separation import separate_lines
 from pixconnect.features.institutions.service.proposals import close_account, release_key
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.context import Core, Operator, Writer
-from pixconnect.kernel.flows.holder import raise_limits
+from pixconnect.kernel.flows.holder import loosen_holder
 from pixconnect.kernel.rules.proposal import Proposal, check_confirmation
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
@@ -31,7 +31,8 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
     answer=answer_case,
     separate=separate_lines,
     remember=remember_answer,
-    limits=raise_limits,
+    limits=loosen_holder,
+    approvals=loosen_holder,
 )
 """Per act: checks the proposal again, executes it, and confirms it in the same transaction."""
 

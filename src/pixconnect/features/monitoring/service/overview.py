@@ -89,7 +89,7 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
     money = await read_money(context, viewer, [holder_id])
     there = None if holder.institution_id is None else await account_store.find(context.pool, holder.institution_id)
     now = context.clock.now()
-    wanted = await holder_usecases.find_waiting_limits(context, holder_id)
+    wanted = (await holder_usecases.find_waiting(context, holder_id)).get("limits")
     limits = wanted and read_limits(wanted.contents)
     return HolderPage(
         holder=holder,

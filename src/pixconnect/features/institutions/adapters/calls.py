@@ -208,8 +208,8 @@ class Calls:
     async def _authorize(self) -> str:
         try:
             return await self.tokens.authorize()
-        except NoToken as refused:
-            self._parts.note(refused.outcome)
+        except NoToken:
+            self._parts.note(self.tokens.outcome)
             raise
 
     async def _exchange(

@@ -59,18 +59,10 @@ class NoToken(Unsent):
     """There is no token; a refusal is one of the credential itself, unless only the requested scopes are refused."""
 
     def __init__(
-        self,
-        reason: str,
-        wait: timedelta | None = None,
-        *,
-        is_refusal: bool = False,
-        lacks_scopes: bool = False,
-        outcome: str = "no_token",
+        self, reason: str, wait: timedelta | None = None, *, is_refusal: bool = False, lacks_scopes: bool = False
     ) -> None:
         super().__init__(reason, wait, is_refusal=is_refusal)
         self.lacks_scopes = lacks_scopes
-        self.outcome = outcome
-        """Of the call, for the metric: an institution that is away has refused nothing."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -103,6 +95,9 @@ class CallParts(Struct, frozen=True, kw_only=True):
 
 class Tokens:
     """Authorizes an account's calls by the credential itself, sent with each call."""
+
+    outcome = "no_token"
+    """Of a call that has got no token, for the metric: an institution that is away has refused none."""
 
     def __init__(self, parts: CallParts) -> None:
         self._credential, self._traits = parts.credential, parts.traits
@@ -140,7 +135,6 @@ class AccountTokens(Tokens):
         self._life_s = parts.token.lifetime_s
         self._one_at_a_time = asyncio.Lock()
         self._token: Token | None = None
-        self._outcome = "no_token"
         self._asks_more = bool(parts.traits.asks_scopes and parts.traits.due_scopes)
 
     async def authorize(self) -> str:
@@ -213,8 +207,9 @@ class AccountTokens(Tokens):
         try:
             await self._paces.take("token", PATIENCE_S)
         except BudgetSpent as refused:
-            raise NoToken(f"no token: {refused.reason}", refused.retry_after, outcome=self._outcome) from None
-        asked_at_s = self._clock.monotonic_s()
+            raise NoToken(f"no token: {refused.reason}", refused.retry_after) from None
+        # During a pause, calls count as the request that caused it.
+        self.outcome, asked_at_s = "no_token", self._clock.monotonic_s()
         try:
             request = write_request(self._host, "POST", self._path, query, headers, body)
             answer = await self._connection.exchange(self._host, request, BODY_MAX)
@@ -222,8 +217,8 @@ class AccountTokens(Tokens):
         except ValueError as error:
             raise NoToken(f"no token: {error}") from None
         except (NoConnection, AnswerLost, MalformedAnswer) as error:
-            outcome = "unreached" if isinstance(error, NoConnection) else "lost"
-            raise self._pause(f"no token: {error}", None, outcome=outcome) from None
+            self.outcome = "unreached" if isinstance(error, NoConnection) else "lost"
+            raise self._pause(f"no token: {error}", None) from None
         # If the credential itself is wrong, the request with fewer scopes fails too.
         refused_by = (400, 401, 403) if needed else (400, 403)
         if scopes is not None and content.status in refused_by:
@@ -231,20 +226,14 @@ class AccountTokens(Tokens):
         if not content.is_success:
             said = f" {content.name}" if content.name else ""
             reason = f"no token: the institution answered {content.status}{said}"
-            is_refusal = content.status in (400, 401, 403)
-            outcome = "failed" if content.status >= 500 else "throttled" if content.status == 429 else "no_token"
-            raise self._pause(reason, content.wait_s, is_refusal=is_refusal, outcome=outcome)
+            self.outcome = "failed" if content.status >= 500 else "throttled" if content.status == 429 else "no_token"
+            raise self._pause(reason, content.wait_s, is_refusal=content.status in (400, 401, 403))
         token = self._read(content.members, asked_at_s, needed)
         self._paces.note_success("token")
         return token
 
-    def _pause(
-        self, reason: str, asked_s: float | None, *, is_refusal: bool = False, outcome: str = "no_token"
-    ) -> NoToken:
-        # Calls during the pause count as the request that caused it.
-        self._outcome = outcome
-        wait = timedelta(seconds=self._paces.pause("token", asked_s))
-        return NoToken(reason, wait, is_refusal=is_refusal, outcome=outcome)
+    def _pause(self, reason: str, asked_s: float | None, *, is_refusal: bool = False) -> NoToken:
+        return NoToken(reason, timedelta(seconds=self._paces.pause("token", asked_s)), is_refusal=is_refusal)
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
         value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))

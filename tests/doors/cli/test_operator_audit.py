@@ -1,6 +1,7 @@
 """The audit of operators: each changing verb leaves one row, and reading verbs leave none."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -172,6 +173,21 @@ def test_a_row_tells_who_did_what_to_what_and_how_it_was_before(pixconnect: Comm
     assert '"transfer_limit_cents": null' in str(limited["before"])
     assert '"transfer_limit_cents": 5000' in str(limited["after"])
     assert "before" not in opened
+
+
+def test_the_list_is_filtered_and_reports_that_more_exist(pixconnect: CommandLine) -> None:
+    pixconnect.create_holder()
+    for operator, limit in (("ana", "5"), ("bia", "6"), ("ana", "7")):
+        pixconnect.json("holder", "set", "--holder-id", "1", "--day-limit", limit, "--operator", operator)
+    filtered = ("audit", "list", "--by", "ana", "--limit", "1", "--json")
+    done = pixconnect.run(*filtered)
+    (newest,) = json.loads(done.stdout)["entries"]
+    assert (newest["operator"], '"day_limit_cents": 7,' in newest["after"]) == ("ana", True)
+    assert f"more exist: --before {newest['id']}" in done.stderr
+    done = pixconnect.run(*filtered, "--before", str(newest["id"]))
+    (oldest,) = json.loads(done.stdout)["entries"]
+    assert '"day_limit_cents": 5,' in oldest["after"]
+    assert "more exist" not in done.stderr
 
 
 def test_what_is_refused_leaves_no_row_and_secrets_stand_in_none(pixconnect: CommandLine) -> None:

@@ -349,6 +349,8 @@ def list_entries(
     *,
     limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
     subject: str | None = None,
+    by: str | None = None,
+    before: Annotated[int | None, WHOLE_NUMBER] = None,
     json: Json = False,
 ) -> None:
     """Print operators' acts, newest first: operator, time, verb, subject, and the state before and after.
@@ -356,8 +358,12 @@ def list_entries(
     Args:
         limit: The most rows to print.
         subject: Only those on this, as the list names it: `holder 2`.
+        by: Only those of this operator, as the list names them: `console maria`.
+        before: Only those with a smaller id: the last one of the list before.
     """
     subjects = None if subject is None else [subject]
-    entries = operating.run(audit_usecases.list_entries, subjects=subjects, count_max=limit)
-    shown = [output.pick(entry, "id at operator login door verb subject before after request_id") for entry in entries]
-    output.show_list("entries", shown, as_json=json)
+    found = operating.run(audit_usecases.list_entries, before_id=before, subjects=subjects, by=by, count_max=limit + 1)
+    columns = "id at operator login door verb subject before after request_id"
+    output.show_list("entries", [output.pick(entry, columns) for entry in found[:limit]], as_json=json)
+    if len(found) > limit:
+        terminal.notice(f"more exist: --before {found[limit - 1].id}")

@@ -67,11 +67,16 @@ async def note(context: Operator, act: Act) -> None:
 
 
 async def list_entries(
-    context: Operator, *, before_id: int | None = None, subjects: Sequence[str] | None = None, count_max: int = 50
+    context: Operator,
+    *,
+    before_id: int | None = None,
+    subjects: Sequence[str] | None = None,
+    by: str | None = None,
+    count_max: int = 50,
 ) -> list[AuditEntry]:
-    """List entries before a cursor, newest first: all, or those about these subjects."""
+    """List entries before a cursor, newest first: all, or those about these subjects or by an operator."""
     async with context.pool.acquire() as connection:
-        return await audit_store.list_before(connection, before_id, subjects, count_max)
+        return await audit_store.list_before(connection, before_id, subjects, count_max, by)
 
 
 async def _append(

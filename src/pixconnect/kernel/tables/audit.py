@@ -42,13 +42,14 @@ async def append(
 _LIST_BEFORE: Final[LiteralString] = """
     select id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit
     where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
+        and ($4::text is null or operator = $4)
     order by id desc limit $3
 """
 
 
 async def list_before(
-    connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int
+    connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int, by: str | None = None
 ) -> list[AuditEntry]:
-    """List entries before a cursor, newest first; all, or those about these subjects."""
-    rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max)
+    """List entries before a cursor, newest first; all, or those about these subjects or by an operator."""
+    rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max, by)
     return [AuditEntry(**row) for row in rows]

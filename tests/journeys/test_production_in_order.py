@@ -15,8 +15,8 @@ from support.production_guide import UNITS, empty_server
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 PAGE = pages.ROOT / "docs" / "guides" / "production-in-order.md"
-FILES = ("logins.sql", "service.env", "operators.env")
-PORTS = ("8081", "9181", "8090")
+FILES = ("logins.sql", "service.env", "operators.env", "console.env")
+PORTS = ("8081", "9080", "9181", "9191", "8090")
 
 
 async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from pixconnect.platform.migrations import NewerSchemaError
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
         (
             asyncpg.UndefinedObjectError('unrecognized configuration parameter "sslmod"'),
-            "PostgreSQL has no setting 'sslmod': look at what stands behind the ? of DATABASE_URL",
+            "PostgreSQL has no setting 'sslmod': look at what stands behind the ? of this part's DATABASE_URL",
         ),
         (
             ssl.SSLCertVerificationError(1, "Hostname mismatch"),
@@ -147,4 +147,5 @@ def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path) -> None:
             said = asyncio.run(connect())
         finally:
             os.seteuid(was)
-    assert said == "the database cannot be reached ([Errno 13] Permission denied): start it, or look at DATABASE_URL"
+    line = "the database cannot be reached ([Errno 13] Permission denied): start it, or look at "
+    assert said == f"{line}this part's DATABASE_URL"

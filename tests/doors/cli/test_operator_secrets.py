@@ -49,7 +49,7 @@ def test_another_key_does_nothing_without_its_own(database: Addresses, tmp_path:
     for verb in (create, ("operator", "add", "--name", "maria"), ("signing-key", "rotate")):
         assert stranger.refusal(*verb) == (
             f"pixconnect: signing_key:{kid}: sealed with another secret key, or damaged: "
-            "set PIXCONNECT_SECRET_KEY to the key it was sealed with"
+            "set PIXCONNECT_SECRET_KEY_FILE or PIXCONNECT_SECRET_KEY to the key it was sealed with"
         )
     assert pixconnect.json("client", "list", "--holder-id", holder_id) == {"clients": []}
     # The steps for an operator who has lost the old key.

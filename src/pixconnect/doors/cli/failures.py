@@ -71,12 +71,12 @@ _BY_NAME = {
     "InstallationError": "{}",
     "PoolerError": "{}",
     "SchemaError": "{}",
-    "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
+    "SealBroken": "{}: set PIXCONNECT_SECRET_KEY_FILE or PIXCONNECT_SECRET_KEY to the key it was sealed with",
     "SecretKeyError": "{}",
     "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
-    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
-    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
-    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
+    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of this part's DATABASE_URL",
+    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at this part's DATABASE_URL",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at this part's DATABASE_URL",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
     "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
     "pixconnect_operator, for `verify` PIXCONNECT_VERIFY_DATABASE_URL to one that may take pixconnect_verifier, and for "
@@ -135,7 +135,7 @@ def explain(error: BaseException) -> str | None:
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
-        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of DATABASE_URL"
+        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of this part's DATABASE_URL"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
             return _BY_NAME[kind.__name__].format(error)
@@ -165,7 +165,7 @@ def explain_refused_value(error: BaseException) -> str | None:
 def _explain_loss(error: BaseException) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at DATABASE_URL"
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at this part's DATABASE_URL"
     if is_database_away(error):
         return f"the database was lost ({said}): look at its log, and try again"
     if _is_one_of(error, _DATABASE_BUSY):

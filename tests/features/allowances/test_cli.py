@@ -1,6 +1,7 @@
 """``pixconnect institution allow``, ``confirm`` and ``unmatched``, in live mode, beside a database."""
 
 import asyncio
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,9 @@ def test_transfers_are_allowed_with_small_sums_where_none_are_said(live: Command
 
 def test_a_raise_waits_an_hour_and_is_lowered_at_once(live: CommandLine, database: Addresses) -> None:
     asyncio.run(propose(database, hours_ago=0))
-    made = live.json("institution", "allow", "loja", "--refunds", "600")
+    done = live.run("institution", "allow", "loja", "--refunds", "600", "--json")
+    made = json.loads(done.stdout)
+    assert f"nothing is changed yet: another operator runs `pixconnect proposal confirm {made['code']}`" in done.stderr
     assert (made["refunds_day_cents"], made["acts_now"]) == (600, False)
     assert datetime.fromisoformat(made["confirmable_at"]) > SystemClock().now()
     assert len(read_account(live)["waiting"]) == 1, "what was proposed before is forgotten"

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from msgspec.structs import asdict
 
-from pixconnect.doors.cli import operating, output
+from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.allowances import service as allowance_usecases
@@ -60,6 +60,7 @@ def allow(
     else:
         waits: Shown = dict(acts_now=False, code=proposed.code, confirmable_at=proposed.confirmable_at)
         output.show(dict(name=name) | dict(proposed.contents) | waits, as_json=json)
+        terminal.notice(f"nothing is changed yet: another operator runs `pixconnect proposal confirm {proposed.code}`")
 
 
 def unmatched(

@@ -61,10 +61,8 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
 
 
 def _look_at_live(settings: Settings) -> Iterator[Symptom]:
-    for line in live_mode.list_refusals(settings):
-        text, _, todo = line.partition("; ")
-        yield live_mode.wrong("live", f"refused: {text}", todo)
-    for line in live_mode.list_risks(settings):
+    refused = (f"refused: {line}" for line in live_mode.list_refusals(settings))
+    for line in (*refused, *live_mode.list_risks(settings)):
         text, _, todo = line.partition("; ")
         yield live_mode.wrong("live", text, todo)
 

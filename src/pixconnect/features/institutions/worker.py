@@ -240,11 +240,11 @@ class AccountReaders(TimedMember):
                 # The sending task ends with the account's pause, also before the next check.
                 opened = await find(account_id)
             except (*DATABASE_FAILED, errors.PixConnectError, SealBroken) as error:
-                is_away = isinstance(error, DATABASE_FAILED)
                 # The health check reports that it is not read. The reason names a file or a member, and contains no secrets.
-                reason = type(error).__name__ if is_away else str(error)
-                _log.warning("an account cannot be opened", account_id=account_id, reason=reason)
-                await asyncio.sleep(AWAY_S[0 if is_away else -1])
+                _log.warning(
+                    "an account cannot be opened", account_id=account_id, reason=str(error) or type(error).__name__
+                )
+                await asyncio.sleep(AWAY_S[0 if isinstance(error, DATABASE_FAILED) else -1])
                 continue
             if opened is None:
                 return

@@ -204,7 +204,6 @@ async def loosen_holder(context: Operator, writes: Writer, proposal: Proposal) -
 
 
 async def find_waiting(context: Core, holder_id: int) -> dict[str, Proposal]:
-    """Find a holder's pending proposals, by act."""
     return {one.act: one for one in await proposal_store.list_waiting(context.pool, holder_id=holder_id)}
 
 

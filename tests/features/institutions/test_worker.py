@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 
 from pixconnect.assembly.base import running_beside
 from pixconnect.doors.worker.leases import SlotLeases
-from pixconnect.features.cases.service import answer as answer_usecases
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
 from pixconnect.features.institutions import worker
@@ -85,7 +84,7 @@ async def test_an_answer_about_an_old_line_is_settled_after_a_death(
         raise errors.ServiceUnavailable("died")
 
     with monkeypatch.context() as dying:
-        dying.setattr(answer_usecases, "settle_items", die)
+        dying.setattr(statement_usecases, "settle_items", die)
         other = as_operator(shop.live.context, "bia")
         await confirm_waiting(other, shop.live.context, "loja", "answer", proposed.code)
     assert await moved_by_the_worker(shop) == [5000]

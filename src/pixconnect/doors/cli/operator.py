@@ -152,7 +152,7 @@ def change(  # noqa: PLR0913  as above
 ) -> None:
     """Change flags, limits, required approvals, the address, or the account; the rest stays unchanged.
 
-    A lower limit acts at once; in live mode a higher one waits for 24 hours, or for `proposal confirm` by another operator.
+    In live mode a higher limit waits for 24 hours, or for `proposal confirm` by another operator; fewer approvals wait for it.
 
     Args:
         holder_id: The holder.
@@ -164,7 +164,6 @@ def change(  # noqa: PLR0913  as above
         night_limit: Outgoing transfers of one night (20:00 or 22:00 to 06:00 in Sao Paulo) at most, in cents.
         night_begins: The hour in Sao Paulo at which that night begins: 20 or 22.
         approve_above: Transfers above this, in cents, wait for `pixconnect operator transfer approve`; `none` is the default.
-            In live mode fewer approvals wait for `proposal confirm` by another operator.
         approve_new_payees: Whether the first transfer to each new payee waits too.
         street: The street and number of the address, which charges with a due date show.
         city: The city; QR codes that were made before keep theirs.

@@ -14,7 +14,7 @@ import pixconnect
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.tables import clock
 from pixconnect.kernel.tables.clock import Deadline
-from pixconnect.kernel.tables.lookup import Statement
+from pixconnect.kernel.tables.lookup import Column, Pairs, Statement, Value
 from pixconnect.kernel.tables.table import Table
 from support.service import Service
 
@@ -85,3 +85,13 @@ async def test_every_statement_is_prepared(service: Service) -> None:
             prepared += 1
     assert not refused, "\n".join(refused)
     assert prepared > 400
+
+
+async def test_a_declared_statement_has_as_many_columns_as_are_read(service: Service) -> None:
+    widths: dict[type[Statement], int] = {Value: 1, Column: 1, Pairs: 2}
+    modules = [one.name for one in pkgutil.walk_packages(pixconnect.__path__, "pixconnect.") if ".tables" in one.name]
+    declared = [one for name in modules for one in vars(importlib.import_module(name)).values()]
+    async with service.context.pool.acquire() as connection:
+        for one in declared:
+            if (width := widths.get(type(one))) is not None:
+                assert len((await connection.prepare(one.text)).get_attributes()) == width, one.text

@@ -12,6 +12,7 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import FindAll, FindOne, Value
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.table import Table, fetch_row, insert_of
 from pixconnect.platform.pool import Connection, Pool
@@ -59,24 +60,17 @@ APPROVAL_ANSWER: Final = Table(
 INSERT: Final = insert_of(PENDING_APPROVAL, PENDING_APPROVAL, name="pending_approval_row")
 PENDING_APPROVALS: Final = Fact(rank=80, inserts=(INSERT,), key=None)
 
+find: Final = FindOne[PendingApproval, int](PENDING_APPROVAL, "where transfer_id = $1")
+"""Find whether a transfer ever needed approval."""
 
-async def find(connection: Connection | Pool, transfer_id: int) -> PendingApproval | None:
-    """Find whether a transfer ever needed approval."""
-    return await PENDING_APPROVAL.find(connection, "where transfer_id = $1", transfer_id)
-
-
-_AWAITED: Final[LiteralString] = """
+find_awaited: Final = FindOne[PendingApproval, str](
+    PENDING_APPROVAL,
+    """
     where order_name = $1 and exists (select from open_order where name = order_name and approval || '' = 'awaited')
-"""
+""",
+)
 
-
-async def find_awaited(connection: Connection | Pool, order_name: str) -> PendingApproval | None:
-    return await PENDING_APPROVAL.find(connection, _AWAITED, order_name)
-
-
-async def find_decision(connection: Connection | Pool, order_name: str) -> ApprovalAnswer | None:
-    return await APPROVAL_ANSWER.find(connection, "where order_name = $1", order_name)
-
+find_decision: Final = FindOne[ApprovalAnswer, str](APPROVAL_ANSWER, "where order_name = $1")
 
 # Its order is locked.
 _MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at = $3, give_up_at = $4 where name = $1"
@@ -90,13 +84,9 @@ async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOr
 
 
 # Matches the index `open_order_awaiting`.
-_LIST_AWAITED: Final[LiteralString] = """
-    where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2
-"""
-
-
-async def list_awaited(pool: Pool, holder_id: int | None, count_max: int) -> list[OpenOrder]:
-    return await ORDER.find_all(pool, _LIST_AWAITED, holder_id, count_max)
+list_awaited: Final = FindAll[OpenOrder, int | None, int](
+    ORDER, "where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2"
+)
 
 
 async def find_all(pool: Pool, order_names: Sequence[str]) -> dict[str, PendingApproval]:
@@ -116,17 +106,12 @@ async def measure_awaited(pool: Connection | Pool, count_max: int) -> tuple[int,
     return row["count"], row["oldest_at"]
 
 
-_COUNT_LONG: Final[LiteralString] = """
+count_awaited_since: Final = Value[int, datetime, int]("""
     select count(*) from (
         select from open_order where approval = 'awaited' and ordered_at <= $1 limit $2
     ) as awaited
-"""
-
-
-async def count_awaited_since(pool: Pool, accepted_before: datetime, count_max: int) -> int:
-    """Count waiting transfers accepted before an instant, up to ``count_max``."""
-    return await pool.fetchval(_COUNT_LONG, accepted_before, count_max)
-
+""")
+"""Count waiting transfers accepted before an instant, up to ``count_max``."""
 
 # Matches the index `transfer_payee`. An account is identified by itself, not by the key that the caller used. A key whose owner
 # has changed, as far as reported, is another payee.

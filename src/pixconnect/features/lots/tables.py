@@ -14,6 +14,7 @@ from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, Shown
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.listing import bounds
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
@@ -91,15 +92,10 @@ async def read_shown(pool: Pool, holder_id: int, numbers: Sequence[int]) -> dict
     return found
 
 
-_REFUSED_OCTETS: Final[LiteralString] = """
+measure_refusals: Final = Value[int, int, Sequence[int]]("""
     select coalesce(sum(octet_length(refusal)), 0) from lot_item where holder_id = $1 and lot_number = any($2::bigint[])
-"""
-
-
-async def measure_refusals(pool: Pool, holder_id: int, numbers: Sequence[int]) -> int:
-    """The size in octets of these lots' refusals, without reading them."""
-    return await pool.fetchval(_REFUSED_OCTETS, holder_id, numbers)
-
+""")
+"""The size in octets of these lots' refusals, without reading them."""
 
 _COUNT: Final[LiteralString] = """
     select count(*) from charge_lot where holder_id = $1 and created_at between $2 and $3

@@ -15,6 +15,7 @@ import asyncpg
 from msgspec import Struct, convert
 
 from pixconnect.features.monitoring.rules import HolderMoney, Reason, Step
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -46,27 +47,19 @@ async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, observat
     return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, observation, noticed_at)
 
 
-_END: Final[LiteralString] = """
+list_alarms: Final = FindAll[AccountAlarm](ALARM, "where ended_at is null order by id")
+"""List alarms whose account no operator has resumed."""
+find_last_alarm: Final = Value[datetime | None, int](
+    "select max(noticed_at) from account_alarm where institution_id = $1"
+)
+"""Find when the last alarm was raised: an acknowledged observation raises no other."""
+
+end: Final = Command[int, str]("""
     update account_alarm set ended_at = clock_timestamp(), ended_by = $2 where institution_id = $1 and ended_at is null
-"""
-
-
-async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
-    """List alarms whose account no operator has resumed."""
-    return await ALARM.find_all(connection, "where ended_at is null order by id")
-
-
-async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:
-    """Find when the last alarm was raised: an acknowledged observation raises no other."""
-    return await pool.fetchval("select max(noticed_at) from account_alarm where institution_id = $1", institution_id)
-
-
-async def end(connection: Connection, institution_id: int, operator: str) -> None:
-    await connection.execute(_END, institution_id, operator)
-
+""")
 
 # A line without an hour is dated by the institution's first listing; a line of a file may be of any hour of its day.
-_COUNT_STRAYS: Final[LiteralString] = """
+count_strays: Final = Value[int, int, datetime]("""
     select coalesce(max(count), 0) from (
         select count(*) over (order by at range between interval '1 hour' preceding and current row) as count
         from (
@@ -87,15 +80,10 @@ _COUNT_STRAYS: Final[LiteralString] = """
         ) as stray
         where at > $2
     ) as counted
-"""
+""")
+"""The maximum of Pix per hour, since an instant, that left without an order of this service."""
 
-
-async def count_strays(pool: Pool, institution_id: int, since: datetime) -> int:
-    """The maximum of Pix per hour, since an instant, that left without an order of this service."""
-    return await pool.fetchval(_COUNT_STRAYS, institution_id, since)
-
-
-_SUM_OUT: Final[LiteralString] = """
+sum_out: Final = Value[int, int, datetime]("""
     select coalesce(sum(amount_cents), 0)::bigint from (
         select amount_cents from transfer
         where institution_id = $1 and direction = 'OUT' and not is_book and network_settled_at > $2
@@ -112,13 +100,8 @@ _SUM_OUT: Final[LiteralString] = """
                 where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
             )
     ) as gone
-"""
-
-
-async def sum_out(pool: Pool, institution_id: int, since: datetime) -> int:
-    """The money that left an account since then, ordered here or not, in cents."""
-    return await pool.fetchval(_SUM_OUT, institution_id, since)
-
+""")
+"""The money that left an account since then, ordered here or not, in cents."""
 
 PauseReason = Literal["operator", "loss", "strays", "drain"]
 
@@ -171,7 +154,7 @@ _QUEUED: Final[LiteralString] = """
     ))
 """
 # Bounded before it is joined; an order's name begins with E for a transfer and with D for a refund.
-_SUM_QUEUED: Final[LiteralString] = f"""
+sum_queued: Final = Pairs[int, int, int](f"""
     select queued.institution_id, sum(coalesce(transfer.amount_cents, refund.amount_cents, 0))::bigint as cents
     from (
         select institution_id, name, holder_id, resource_id from open_order
@@ -180,24 +163,14 @@ _SUM_QUEUED: Final[LiteralString] = f"""
     left join transfer on left(name, 1) = 'E' and transfer.id = resource_id and transfer.holder_id = queued.holder_id
     left join refund on left(name, 1) = 'D' and refund.id = resource_id and refund.holder_id = queued.holder_id
     group by queued.institution_id
-"""
+""")
+"""Sum the unsent orders' amounts by account, in cents; at most so many are added up."""
 
-
-async def sum_queued(pool: Pool, count_max: int) -> dict[int, int]:
-    """Sum the unsent orders' amounts by account, in cents; at most so many are added up."""
-    return {row["institution_id"]: row["cents"] for row in await pool.fetch(_SUM_QUEUED, count_max)}
-
-
-_IS_QUEUED: Final[LiteralString] = f"select exists (select from open_order where institution_id = $1 and {_QUEUED})"
-
-
-async def is_queued(pool: Pool, account_id: int) -> bool:
-    """Whether an order over an account has not left yet."""
-    return await pool.fetchval(_IS_QUEUED, account_id)
-
+is_queued: Final = Value[bool, int](f"select exists (select from open_order where institution_id = $1 and {_QUEUED})")
+"""Whether an order over an account has not left yet."""
 
 # Limited per account, so that a busy one hides no quiet one.
-_COUNT_RECEIVED: Final[LiteralString] = """
+count_received: Final = Pairs[int, int, datetime, int]("""
     select account.id, (
         select count(*) from (
             select from transfer
@@ -205,12 +178,8 @@ _COUNT_RECEIVED: Final[LiteralString] = """
         ) as received
     ) as count
     from institution_account as account where removed_at is null and state <> 'closed'
-"""
-
-
-async def count_received(pool: Pool, since: datetime, count_max: int) -> dict[int, int]:
-    """Count Pix received per account since an instant of service time, each up to a maximum."""
-    return {row["id"]: row["count"] for row in await pool.fetch(_COUNT_RECEIVED, since, count_max)}
+""")
+"""Count Pix received per account since an instant of service time, each up to a maximum."""
 
 
 class OrderFigures(Struct, frozen=True, kw_only=True):
@@ -259,11 +228,7 @@ async def read_all(connection: Connection | Pool, now: datetime, count_max: int)
 NEWEST_MAX: Final = 1_000
 """Rows read for figures without totals."""
 
-_NEXT_HOLDERS: Final[LiteralString] = "select id from holder where id > $1 order by id limit $2"
-
-
-async def next_holders(pool: Pool, after_id: int, count_max: int) -> list[int]:
-    return [row["id"] for row in await pool.fetch(_NEXT_HOLDERS, after_id, count_max)]
+next_holders: Final = Column[int, int, int]("select id from holder where id > $1 order by id limit $2")
 
 
 # $1 holder, $2 and $3 oldest and newest hour, $4 hour or day; days are those of Sao Paulo.

@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Pairs
 from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
@@ -28,16 +29,10 @@ MOVEMENTS: Final = Fact(rank=160, inserts=(INSERT,), key=None, sort_key=attrgett
 
 find_by_item_id: Final = lookup.one_by(MOVEMENT, "item_id")
 
-_FIND_HOLDERS: Final[LiteralString] = """
+find_holders: Final = Pairs[str, int, int, Sequence[str]]("""
     select item_id, holder_id from movement where institution_id = $1 and item_id = any($2)
-"""
-
-
-async def find_holders(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
-    """The holders of the movements of an account's items."""
-    rows = await connection.fetch(_FIND_HOLDERS, institution_id, item_ids)
-    return {row["item_id"]: row["holder_id"] for row in rows}
-
+""")
+"""The holders of the movements of an account's items."""
 
 _FIND: Final[LiteralString] = f"""
     select {MOVEMENT.select} from unnest($1::bigint[], $2::text[]) as wanted (holder_id, item_id)

@@ -18,6 +18,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.pool import COMMIT_TIMEOUT_S, Connection, Pool
@@ -222,6 +223,5 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
     return clock_of(row), row["first_id"]
 
 
-async def take_block(pool: Connection | Pool) -> int:
-    """Return the first id of a dedicated block, for an entry whose id is needed before its group's."""
-    return await pool.fetchval("select nextval('write_group_id') where refuse_old_session()")
+take_block: Final = Value[int]("select nextval('write_group_id') where refuse_old_session()")
+"""Return the first id of a dedicated block, for an entry whose id is needed before its group's."""

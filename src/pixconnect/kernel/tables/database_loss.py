@@ -8,6 +8,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.tables.lookup import Command
 from pixconnect.platform.base.database_server import DatabaseServer
 from pixconnect.platform.pool import Connection, Pool
 
@@ -103,10 +104,6 @@ async def find_losses(connection: Connection | Pool) -> list[Loss]:
     return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
 
 
-_CLOSE_LOSSES: Final[LiteralString] = """
+close_losses: Final = Command[Sequence[int], str]("""
     update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
-"""
-
-
-async def close_losses(connection: Connection, ids: Sequence[int], operator: str) -> None:
-    await connection.execute(_CLOSE_LOSSES, ids, operator)
+""")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.kernel.rules.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -43,10 +44,7 @@ READ_LIMITS: Final = (
 )
 """Reads limits from the columns that hold them."""
 
-
-async def next_id(connection: Connection) -> int:
-    return await connection.fetchval("select nextval('holder_id')")
-
+next_id: Final = Value[int]("select nextval('holder_id')")
 
 # One statement: every holder has a balance and a statement.
 _INSERT: LiteralString = f"""
@@ -67,9 +65,7 @@ async def insert(connection: Connection, holder: Holder) -> bool:
     return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
 
 
-async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
-    return await HOLDER.find(connection, "where id = $1", holder_id)
-
+find: Final = FindOne[Holder, int](HOLDER, "where id = $1")
 
 _LIST: LiteralString = f"""
 select {HOLDER.select}, available_cents, reserved_cents, blocked_cents, deficit_cents from holder
@@ -84,8 +80,7 @@ async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tup
     return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
 
 
-async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
-    return await HOLDER.find(connection, "where account_number = $2 and branch = $1", branch, account_number)
+find_by_account: Final = FindOne[Holder, str, str](HOLDER, "where account_number = $2 and branch = $1")
 
 
 async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
@@ -110,8 +105,7 @@ async def update(connection: Connection, holder: Holder) -> None:
     await HOLDER.update(connection, _CHANGED, holder)
 
 
-async def set_institution(connection: Connection, holder_id: int, institution_id: int) -> None:
-    await connection.execute("update holder set institution_id = $2 where id = $1", holder_id, institution_id)
+set_institution: Final = Command[int, int]("update holder set institution_id = $2 where id = $1")
 
 
 async def find_past(connection: Connection, holder_id: int) -> str | None:
@@ -136,11 +130,8 @@ _FIND_MEMBER: LiteralString = """
     order by member.id = asked.id desc, member.id desc limit 1
 """
 
-
-async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None) -> int | None:
-    """Find the holder, or one of its family, that is on this account."""
-    return await pool.fetchval(_FIND_MEMBER, holder_id, institution_id)
-
+find_member_on: Final = Value[int | None, int, int | None](_FIND_MEMBER)
+"""Find the holder, or one of its family, that is on this account."""
 
 _LIST_FAMILY: LiteralString = """
     select member.id, first_id from holder_family join holder as member on member.id = holder_id or member.family_id = first_id
@@ -198,17 +189,12 @@ async def list_doubtful_accounts(pool: Pool, holder_id: int, lost_since: datetim
     return [row["institution_id"] for row in rows if row["institution_id"] is not None]
 
 
-_FIND_IN_FAMILY: LiteralString = """
+find_in_family: Final = Value[int | None, int, str]("""
     select member.id from holder as asked
     join holder as member on member.id = asked.id or member.family_id = asked.family_id
     where asked.id = $1 and member.account_number = $2
-"""
-
-
-async def find_in_family(pool: Pool, holder_id: int, account_number: str) -> int | None:
-    """Find the holder, or one of its family, that has this account number."""
-    return await pool.fetchval(_FIND_IN_FAMILY, holder_id, account_number)
-
+""")
+"""Find the holder, or one of its family, that has this account number."""
 
 # Another holder's key stays with that holder; the caller compares the owner afterwards.
 _INSERT_KEY: LiteralString = """
@@ -222,13 +208,8 @@ async def insert_key(connection: Connection, key: PixKey, holder_id: int, create
     await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
 
 
-_OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"
-
-
-async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
-    """Find the holders of these keys; keys of none of our holders are left out."""
-    return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
-
+find_key_owners: Final = Pairs[str, int, list[str]]("select key, holder_id from pix_key where key = any($1)")
+"""Find the holders of these keys; keys of none of our holders are left out."""
 
 _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
 
@@ -251,13 +232,10 @@ async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey
     return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
 
 
-_FIND_FORMER: LiteralString = "select holder_id from removed_pix_key where key = $1 order by removed_at desc limit 1"
-
-
-async def find_former_owner(pool: Pool, key: str) -> int | None:
-    """Find the last holder of a key that is free now."""
-    return await pool.fetchval(_FIND_FORMER, key)
-
+find_former_owner: Final = Value[int | None, str](
+    "select holder_id from removed_pix_key where key = $1 order by removed_at desc limit 1"
+)
+"""Find the last holder of a key that is free now."""
 
 _LIST_HOLDINGS: LiteralString = f"""
     select ({_FIND_MEMBER.replace("$1", "held.holder_id")}) as member_id, given_at, removed_at

@@ -12,6 +12,7 @@ from typing import Final, Literal, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.order import FirstIds
+from pixconnect.kernel.tables.lookup import Command, Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.base.database_server import DatabaseServer
 from pixconnect.platform.pool import Connection
@@ -138,15 +139,10 @@ async def find_noted_server(
     return None if row is None else DatabaseServer(**row)
 
 
-_NOTE_PREFIX: Final[LiteralString] = """
+note_location_prefix: Final = Command[str]("""
     update installation set location_prefixes = location_prefixes || $1::text where $1 <> all (location_prefixes)
-"""
-
-
-async def note_location_prefix(connection: Connection, prefix: str) -> None:
-    """Store the prefix of codes' locations: ``verify`` compares charges with it."""
-    await connection.execute(_NOTE_PREFIX, prefix)
-
+""")
+"""Store the prefix of codes' locations: ``verify`` compares charges with it."""
 
 _LOCK_TIMEOUT_S: Final = 60
 
@@ -177,10 +173,8 @@ async def note_server(connection: Connection, server: DatabaseServer, *, has_com
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
 
 
-async def find_waiting_cluster(connection: Connection) -> str | None:
-    """The cluster whose commits waited for a standby at the last check."""
-    return await connection.fetchval("select waiting_cluster from installation")
-
+find_waiting_cluster: Final = Value[str | None]("select waiting_cluster from installation")
+"""The cluster whose commits waited for a standby at the last check."""
 
 _NOTE_CLUSTER: Final[LiteralString] = """
     with found as (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, LiteralString
 
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.kept_report import Kept, KeptReport, Misfit
+from pixconnect.kernel.tables.lookup import FindAll, FindOne, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -51,37 +52,23 @@ async def keep(
     return (row["id"], row["seen_count"] == 1) if row is not None else (0, False)
 
 
-_FIND_REFUSED: Final[LiteralString] = """
+find_refused: Final = Pairs[str, str, Sequence[str]]("""
     select name, refusal_code from kept_report where name = any($1) and refusal_code is not null
-"""
+""")
+"""Find the final refusal codes of payments or returns, by name."""
 
-
-async def find_refused(connection: Connection, names: Sequence[str]) -> Mapping[str, str]:
-    """Find the final refusal codes of payments or returns, by name."""
-    return {row["name"]: row["refusal_code"] for row in await connection.fetch(_FIND_REFUSED, names)}
-
-
-_COUNT_OPEN: Final[LiteralString] = """
+count_open: Final = Pairs[str, int, int]("""
     select reason, count(*) from (select reason from kept_report where closed_at is null order by id limit $1) as waiting
     group by reason
-"""
+""")
+"""Count open reports by reason, up to ``count_max``."""
 
-
-async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
-    """Count open reports by reason, up to ``count_max``."""
-    return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
-
-
-_COUNT_UNREADABLE: Final[LiteralString] = """
+count_unreadable: Final = Value[int, int]("""
     select count(*) from (
         select from kept_report where closed_at is null and kind = 'unreadable' order by id desc limit $1
     ) as waiting
-"""
-
-
-async def count_unreadable(pool: Pool, count_max: int) -> int:
-    """Count unreadable items that wait, up to ``count_max``."""
-    return await pool.fetchval(_COUNT_UNREADABLE, count_max)
+""")
+"""Count unreadable items that wait, up to ``count_max``."""
 
 
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
@@ -90,12 +77,8 @@ async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[
     )
 
 
-async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptReport]:
-    return await KEPT_REPORT.find_all(connection, "where closed_at is null order by id limit $1", count_max)
-
-
-async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
-    return await KEPT_REPORT.find(connection, "where id = $1", kept_id)
+list_oldest_open: Final = FindAll[KeptReport, int](KEPT_REPORT, "where closed_at is null order by id limit $1")
+find: Final = FindOne[KeptReport, int](KEPT_REPORT, "where id = $1")
 
 
 async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:

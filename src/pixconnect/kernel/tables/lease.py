@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+from pixconnect.kernel.tables.lookup import Command
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection
 
@@ -84,16 +85,11 @@ async def take(connection: Connection, worker_id: int, count_max: int) -> dict[i
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
 
 
-async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
-    await connection.execute(
-        "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)", worker_id, slots
-    )
-
-
-async def leave(connection: Connection, worker_id: int) -> None:
-    """Deregister the worker; its slots become free."""
-    await connection.execute("delete from worker where id = $1", worker_id)
-
+release: Final = Command[int, Sequence[int]](
+    "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)"
+)
+leave: Final = Command[int]("delete from worker where id = $1")
+"""Deregister the worker; its slots become free."""
 
 HOLD: Final[LiteralString] = """
     select slot from slot_lease

@@ -23,6 +23,7 @@ from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.pool import Connection, Pool
 
 Record = TypeVar("Record", bound=Struct)
+Key = TypeVar("Key")
 Result = TypeVar("Result")
 Sent = TypeVarTuple("Sent")
 
@@ -37,6 +38,18 @@ class Statement:
 class Value(Statement, Generic[Result, *Sent]):
     async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> Result:
         return await connection.fetchval(self.text, *sent)
+
+
+class Column(Statement, Generic[Result, *Sent]):
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> list[Result]:
+        return [value for (value,) in await connection.fetch(self.text, *sent)]
+
+
+class Pairs(Statement, Generic[Key, Result, *Sent]):
+    """The second column of each row by its first one."""
+
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> dict[Key, Result]:
+        return {key: value for key, value in await connection.fetch(self.text, *sent)}  # noqa: C416  rows are no tuples
 
 
 class Command(Statement, Generic[*Sent]):

@@ -15,6 +15,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import FindAll, Value
 from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -110,29 +111,22 @@ async def find_due_of_account(
     return await ORDER.find_all(pool, where, institution_id, until, unsent_until, count_max, handed_alone)
 
 
-_COUNT_UNSENT_THERE: Final[LiteralString] = """
+count_unsent_of_account: Final = Value[int, int, int]("""
     select count(*) from (
         select from open_order
         where institution_id = $1 and handed_at is null and left(name, 1) = 'E' and approval is distinct from 'awaited' limit $2
     ) as unsent
-"""
+""")
+"""Count an account's transfers that wait for handover, up to ``count_max``."""
 
-
-async def count_unsent_of_account(pool: Pool, institution_id: int, count_max: int) -> int:
-    """Count an account's transfers that wait for handover, up to ``count_max``."""
-    return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
-
-
-async def list_unsent_refunds(
-    connection: Connection, institution_id: int, ordered_before: datetime, count_max: int
-) -> list[OpenOrder]:
-    """List an account's refunds that have waited for handover since an instant, oldest first."""
-    where: LiteralString = """
+list_unsent_refunds: Final = FindAll[OpenOrder, int, datetime, int](
+    ORDER,
+    """
         where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
         order by ordered_at limit $3
-    """
-    return await ORDER.find_all(connection, where, institution_id, ordered_before, count_max)
-
+    """,
+)
+"""List an account's refunds that have waited for handover since an instant, oldest first."""
 
 # Sorted by an expression without an index: PostgreSQL would read a whole index that is in the order of names.
 _LOCK: Final[LiteralString] = (
@@ -148,18 +142,13 @@ async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOr
 
 # Among the due ones first: a rail may be silent about millions, which we query more and more seldom. Not the very oldest one,
 # about which it may be silent too.
-_FIND_OLDEST: Final[LiteralString] = """
+find_oldest: Final = Value[datetime | None]("""
     select percentile_disc(0.1) within group (order by ordered_at)
     from (
         select ordered_at from open_order where approval is distinct from 'awaited' order by due_at limit 4096
     ) as due_first
-"""
-
-
-async def find_oldest(pool: Pool) -> datetime | None:
-    """Find when the oldest tenth of the next due orders was made."""
-    return await pool.fetchval(_FIND_OLDEST)
-
+""")
+"""Find when the oldest tenth of the next due orders was made."""
 
 # From this mark on only the rail's answer ends an order: we never release money of an order that may have been sent. With the
 # fence in it, the statement needs no transaction: the slots are locked, and counted, before the first order.
@@ -247,18 +236,14 @@ async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[s
     return {row["name"] for row in rows}
 
 
-_COUNT_UNRESOLVED: Final[LiteralString] = """
+count_unresolved: Final = Value[int, datetime, int]("""
     select count(*) from (
         -- What waits for a person there is not silent: it is counted by its age.
         select from open_order where handed_at <= $1
             and not exists (select from waiting_order where order_name = name) limit $2
     ) as silent
-"""
-
-
-async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
-    """Count marked orders that the rail has not ended, up to ``count_max``."""
-    return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
+""")
+"""Count marked orders that the rail has not ended, up to ``count_max``."""
 
 
 async def find_unresolved(

@@ -14,6 +14,7 @@ from msgspec import Struct, convert
 
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Alike, Part, numbered
 from pixconnect.platform.pool import Connection, Pool
 
@@ -264,6 +265,5 @@ async def list_of_request(
     return [convert(dict(row), Origin) for row in rows]
 
 
-async def forget(pool: Pool, count_max: int) -> int:
-    """Delete the oldest expired rows; return their number."""
-    return await pool.fetchval("select forget_origins($1)", count_max)
+forget: Final = Value[int, int]("select forget_origins($1)")
+"""Delete the oldest expired rows; return their number."""

@@ -15,6 +15,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.tables.lookup import Command, Value
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
@@ -27,9 +28,8 @@ async def make(connection: Connection, parent: str) -> list[str]:
     return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
 
 
-async def note(connection: Connection) -> timedelta | None:
-    """Record begun and filled partitions; return how far the clock jumped since the last pass, if it did."""
-    return await connection.fetchval("select note_partitions()")
+note: Final = Value[timedelta | None]("select note_partitions()")
+"""Record begun and filled partitions; return how far the clock jumped since the last pass, if it did."""
 
 
 async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
@@ -37,9 +37,8 @@ async def close(connection: Connection, parent: str, retention: timedelta) -> li
     return [row["name"] for row in await connection.fetch("select close_partitions($1, $2) as name", parent, retention)]
 
 
-async def detach_old(connection: Connection, parent: str, retention: timedelta) -> str | None:
-    """Detach an old partition without pending rows from its table; return its name."""
-    return await connection.fetchval("select detach_old_partition($1, $2)", parent, retention)
+detach_old: Final = Value[str | None, str, timedelta]("select detach_old_partition($1, $2)")
+"""Detach an old partition without pending rows from its table; return its name."""
 
 
 async def drop_detached(connection: Connection) -> str | None:
@@ -97,10 +96,8 @@ async def read_ahead(connection: Connection | Pool) -> tuple[dict[str, int], tim
     return {row["parent"]: row["ahead_count"] for row in rows}, max(passed_for, default=timedelta())
 
 
-async def set_retention(connection: Connection, retention: timedelta) -> None:
-    """Set, as the owner, the minimum retention of events."""
-    await connection.execute("update partition_pass set retention = $1", retention)
-
+set_retention: Final = Command[timedelta]("update partition_pass set retention = $1")
+"""Set, as the owner, the minimum retention of events."""
 
 # The rows of ``text_sweep``: a new kind needs a row there and a branch in ``sweep_texts``.
 SWEPT: Final = ("transfer", "refund", "charge", "infraction")

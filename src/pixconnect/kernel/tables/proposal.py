@@ -8,6 +8,7 @@ from typing import Final, LiteralString
 import msgspec
 
 from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -81,6 +82,5 @@ def _name(proposal: Proposal) -> tuple[str, int | None, int | None]:
     return proposal.act, proposal.institution_id, proposal.holder_id
 
 
-async def act_on_due_limits(connection: Connection) -> int:
-    """Apply pending limits whose waiting time is over, and return their number."""
-    return await connection.fetchval("select act_on_due_limits()")
+act_on_due_limits: Final = Value[int]("select act_on_due_limits()")
+"""Apply pending limits whose waiting time is over, and return their number."""

@@ -18,6 +18,7 @@ from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Part, Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -175,9 +176,6 @@ _IS_SILENT: Final[LiteralString] = """
             and block.transfer_id = transfer.id and until > $1 offset 0
     )
 """
-_COUNT_ACCEPTED: Final[LiteralString] = f"""
-    select count(*) from (select from transfer where {_IS_SILENT} limit $2) as accepted
-"""
 
 
 async def find_accepted(
@@ -192,10 +190,10 @@ async def find_accepted(
     return await TRANSFER.find_all(pool, where, accepted_before, holder_id, end_to_end_id, count_max)
 
 
-async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
-    """Count payments that the rail accepted and has not ended since, nor holds as suspect, up to ``count_max``."""
-    return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)
-
+count_accepted: Final = Value[int, datetime, int](f"""
+    select count(*) from (select from transfer where {_IS_SILENT} limit $2) as accepted
+""")
+"""Count payments that the rail accepted and has not ended since, nor holds as suspect, up to ``count_max``."""
 
 find_by_id: Final = lookup.one_by(TRANSFER, "id")
 find_by_ids: Final = lookup.many_by_id(TRANSFER)

@@ -15,6 +15,7 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -72,11 +73,9 @@ async def lock_named(
     return {(institution_id, each.name): each for each in found}
 
 
-async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
-    return await INFRACTION.find(
-        pool, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)", name, institution_id
-    )
-
+find_named: Final = FindOne[Infraction, str, int | None](
+    INFRACTION, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)"
+)
 
 _FIND_CONTESTED: Final[LiteralString] = """
     select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
@@ -99,24 +98,15 @@ _IS_DUE: Final[LiteralString] = """
 IS_ANY_DUE: Final[LiteralString] = f"exists (select from infraction where {_IS_DUE})"
 """For slots ``$1`` at ``$2``."""
 
-
-_DUE: Final[LiteralString] = f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
-
-
-async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
-    """Find those with an answer to send over the installation's own rail, or with a reminder due."""
-    return await INFRACTION.find_all(pool, _DUE, slots, now, count_max)
-
-
-_UNSENT_THERE: Final[LiteralString] = """
-    where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3
-"""
-
-
-async def find_unsent_of_account(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[Infraction]:
-    """Find those whose answer is to be sent over an account by an instant."""
-    return await INFRACTION.find_all(pool, _UNSENT_THERE, institution_id, now, count_max)
-
+find_due: Final = FindAll[Infraction, Sequence[int], datetime, int](
+    INFRACTION, f"where {_IS_DUE} order by least(send_at, remind_at), id limit $3"
+)
+"""Find those with an answer to send over the installation's own rail, or with a reminder due."""
+find_unsent_of_account: Final = FindAll[Infraction, int, datetime, int](
+    INFRACTION,
+    "where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3",
+)
+"""Find those whose answer is to be sent over an account by an instant."""
 
 # No holder has so many that counting them would take long.
 _LISTED: Final[LiteralString] = """
@@ -175,15 +165,10 @@ async def find_open_names(connection: Connection, names: Sequence[str]) -> set[t
     return {(row["institution_id"] or None, row["name"]) for row in rows}
 
 
-_IS_OF_HOLDER: Final[LiteralString] = (
+is_of_holder: Final = Value[bool, int, str](
     "select exists (select from infraction where name = $2 and holder_id = $1 and institution_id is null)"
 )
-
-
-async def is_of_holder(pool: Pool, holder_id: int, name: str) -> bool:
-    """Whether a holder has an infraction of this name, over the installation's own rail."""
-    return await pool.fetchval(_IS_OF_HOLDER, holder_id, name)
-
+"""Whether a holder has an infraction of this name, over the installation's own rail."""
 
 BLOCK: Final = Table(
     "block",
@@ -222,11 +207,9 @@ async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Seque
     return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
 
 
-async def list_open_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    return await BLOCK.find_all(
-        connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
-    )
-
+list_open_blocks: Final = FindAll[Block, Sequence[int]](
+    BLOCK, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id"
+)
 
 # As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
 _FIND: Final[LiteralString] = """
@@ -265,16 +248,11 @@ async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int
     return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
 
 
-_MOVE_BACK: Final[LiteralString] = """
+_move_back: Final = Command[datetime, timedelta]("""
     update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
         respond_by = respond_by - $2::interval
     where created_at > $1 and least(send_at, remind_at) is not null
-"""
-
-
-async def _move_back(connection: Connection, now: datetime, by: timedelta) -> None:
-    await connection.execute(_MOVE_BACK, now, by)
-
+""")
 
 DEADLINES: Final = (
     Deadline(

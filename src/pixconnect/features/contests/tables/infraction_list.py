@@ -16,6 +16,7 @@ from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.tables.infraction import BLOCK, INFRACTION
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.lookup import FindOne
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import fetch_row, split_pairs
 from pixconnect.platform.pool import Pool
@@ -86,11 +87,9 @@ async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> 
     return row["count"], row["first_ends_at"]
 
 
-async def find(pool: Pool, infraction_id: int, holder_id: int | None) -> Infraction | None:
-    return await INFRACTION.find(
-        pool, "where id = $1 and ($2::bigint is null or holder_id = $2)", infraction_id, holder_id
-    )
-
+find: Final = FindOne[Infraction, int, int | None](
+    INFRACTION, "where id = $1 and ($2::bigint is null or holder_id = $2)"
+)
 
 _OF_TRANSFERS: Final[LiteralString] = """
     where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id

@@ -22,6 +22,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
+from pixconnect.kernel.tables.lookup import FindAll, FindOne
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.transfer import TRANSFER
@@ -38,19 +39,10 @@ _WHOSE: Final[LiteralString] = """
     )))
 """
 
-
-async def find_charge(pool: Pool, charge_id: int, holder_id: int | None) -> Charge | None:
-    """Find a charge of this holder or of its family, or of any."""
-    return await CHARGE.find(pool, f"where {_WHOSE}", charge_id, holder_id)
-
-
-async def find_transfer(pool: Pool, transfer_id: int, holder_id: int | None) -> Transfer | None:
-    return await TRANSFER.find(pool, f"where {_WHOSE}", transfer_id, holder_id)
-
-
-async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refund | None:
-    return await REFUND.find(pool, f"where {_WHOSE}", refund_id, holder_id)
-
+find_charge: Final = FindOne[Charge, int, int | None](CHARGE, f"where {_WHOSE}")
+"""Find a charge of this holder or of its family, or of any."""
+find_transfer: Final = FindOne[Transfer, int, int | None](TRANSFER, f"where {_WHOSE}")
+find_refund: Final = FindOne[Refund, int, int | None](REFUND, f"where {_WHOSE}")
 
 FURTHER_LOOKED_AT_MAX: Final = 100
 """Payments of a code whose charge another payment had paid."""
@@ -98,10 +90,8 @@ async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) 
     )
 
 
-async def find_open_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
-    """Those of these orders that the rail has not ended."""
-    return await ORDER.find_all(pool, "where name = any($1)", names)
-
+find_open_orders: Final = FindAll[OpenOrder, Sequence[str]](ORDER, "where name = any($1)")
+"""Those of these orders that the rail has not ended."""
 
 _FIND_ENTRIES: Final[LiteralString] = f"""
     select {LEDGER_ENTRY.select} from unnest($1::bigint[], $2::text[]) as cause (id, kind)
@@ -172,8 +162,7 @@ async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> 
     return found[0] if found else None
 
 
-async def find_event(pool: Pool, event_id: int, holder_id: int | None) -> Event | None:
-    return await EVENT.find(pool, f"where {_WHOSE}", event_id, holder_id)
+find_event: Final = FindOne[Event, int, int | None](EVENT, f"where {_WHOSE}")
 
 
 async def find_held_back(pool: Connection | Pool, deliveries: Sequence[Delivery]) -> set[int]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.access import Caller, Client
 from pixconnect.kernel.rules.holder import PixKey
+from pixconnect.kernel.tables.lookup import Command, FindAll, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform import privileges
 from pixconnect.platform.pool import Connection, Pool
@@ -127,22 +128,12 @@ async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes
     await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
 
 
-async def list_hashed_otherwise(
-    connection: Connection, secret_key_id: bytes, after: str, rows_max: int
-) -> list[Client]:
-    """Clients whose secret may be hashed under another key, in order of ``client_id``."""
-    which: LiteralString = "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"
-    return await _CLIENT.find_all(connection, which, secret_key_id, after, rows_max)
-
-
-async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
-    return await connection.fetchval(
-        "select count(*) from client where secret_key_id is distinct from $1", secret_key_id
-    )
-
-
-async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
-    return await _CLIENT.find_all(connection, "where holder_id = $1 order by created_at, client_id", holder_id)
+list_hashed_otherwise: Final = FindAll[Client, bytes, str, int](
+    _CLIENT, "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"
+)
+"""Clients whose secret may be hashed under another key, in order of ``client_id``."""
+count_hashed_otherwise: Final = Value[int, bytes]("select count(*) from client where secret_key_id is distinct from $1")
+list_of_holder: Final = FindAll[Client, int](_CLIENT, "where holder_id = $1 order by created_at, client_id")
 
 
 async def lock(connection: Connection, client_id: str) -> Client | None:
@@ -182,14 +173,9 @@ async def count_certificates(connection: Connection | Pool, now: datetime, soon:
     return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
 
 
-async def delete(connection: Connection, client_id: str) -> None:
-    """Delete a client; its tokens are refused from then on."""
-    await connection.execute("delete from client where client_id = $1", client_id)
-
-
-async def read_revision(pool: Pool) -> int:
-    return await pool.fetchval("select revision from access_revision")
-
+delete: Final = Command[str]("delete from client where client_id = $1")
+"""Delete a client; its tokens are refused from then on."""
+read_revision: Final = Value[int]("select revision from access_revision")
 
 # One statement is one snapshot: the states are those of this revision. Zero stands for tokens that were never revoked.
 _CLIENT_STATES: LiteralString = """

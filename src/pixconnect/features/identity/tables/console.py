@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.access import WRONG_CODES_MAX, Role, VisitorKind
+from pixconnect.kernel.tables.lookup import Command, FindAll
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection
 
@@ -105,13 +106,9 @@ async def note_code(connection: Connection, operator: ConsoleOperator) -> None:
     await connection.execute(_NOTE_CODE, operator.name, operator.totp_step, recovery_hashes, wrong_codes_at)
 
 
-async def delete_operator(connection: Connection, name: str) -> None:
-    """Remove an account; its sessions go with it."""
-    await connection.execute("delete from console_operator where name = $1", name)
-
-
-async def list_operators(connection: Connection) -> list[ConsoleOperator]:
-    return await _OPERATOR.find_all(connection, "order by name")
+delete_operator: Final = Command[str]("delete from console_operator where name = $1")
+"""Remove an account; its sessions go with it."""
+list_operators: Final = FindAll[ConsoleOperator](_OPERATOR, "order by name")
 
 
 async def lock_operators(connection: Connection) -> list[ConsoleOperator]:
@@ -169,11 +166,9 @@ async def list_sessions(
     return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
 
 
-async def slide_session(connection: Connection, session_id: int, seen_at: datetime, expires_at: datetime) -> None:
-    await connection.execute(
-        "update console_session set seen_at = $2, expires_at = $3 where id = $1", session_id, seen_at, expires_at
-    )
-
+slide_session: Final = Command[int, datetime, datetime](
+    "update console_session set seen_at = $2, expires_at = $3 where id = $1"
+)
 
 _DELETE_SESSION: Final[LiteralString] = f"""
     delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}
@@ -185,9 +180,7 @@ async def delete_session(connection: Connection, session_id: int, client_id: str
     return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
 
 
-async def delete_sessions_of(connection: Connection, operator_name: str) -> None:
-    await connection.execute("delete from console_session where operator_name = $1", operator_name)
-
+delete_sessions_of: Final = Command[str]("delete from console_session where operator_name = $1")
 
 _FORGET_OLD: Final[LiteralString] = """
     with links as (delete from console_link where expires_at < $1)
@@ -202,11 +195,7 @@ async def forget_old(connection: Connection, now: datetime) -> None:
     await connection.execute(_FORGET_OLD, now, _FORGOTTEN_AT_ONCE_MAX)
 
 
-async def insert_link(connection: Connection, token_hash: bytes, expires_at: datetime) -> None:
-    await connection.execute(
-        "insert into console_link (token_hash, expires_at) values ($1, $2)", token_hash, expires_at
-    )
-
+insert_link: Final = Command[bytes, datetime]("insert into console_link (token_hash, expires_at) values ($1, $2)")
 
 _USE_LINK: Final[LiteralString] = """
     update console_link set used_at = $2 where token_hash = $1 and used_at is null and expires_at > $2 returning used_at

@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.features.identity.rules import SigningKey
+from pixconnect.kernel.tables.lookup import Command, FindAll
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -78,20 +79,14 @@ async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
     await connection.execute(_FORGET_PRIVATE, list(kids))
 
 
-_REVOKE: LiteralString = """
+revoke: Final = Command[str, datetime]("""
 update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and revoked_at is null
-"""
+""")
+"""Revoke a key, and delete its private part."""
 
-
-async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
-    """Revoke a key, and delete its private part."""
-    await connection.execute(_REVOKE, kid, revoked_at)
-
-
-async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> None:
-    await connection.execute(
-        "update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null", kid, private_sealed
-    )
+reseal: Final = Command[str, bytes](
+    "update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null"
+)
 
 
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
@@ -118,9 +113,7 @@ _AUTHORITY: Final = Table(
     key=("id",),
 )
 
-
-async def list_authorities(connection: Connection) -> list[Authority]:
-    return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
+list_authorities: Final = FindAll[Authority](_AUTHORITY, "order by created_at desc, id desc")
 
 
 async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:

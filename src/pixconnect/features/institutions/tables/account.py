@@ -22,7 +22,7 @@ from pixconnect.features.institutions.rules.account import (
 from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -250,11 +250,7 @@ remove: Final = Command[int, datetime]("""
 """)
 """Remove it from all lists and delete its credentials; the row stays for rows that reference it."""
 
-
-async def list_lying_on(connection: Connection | Pool, account_id: int) -> Sequence[int]:
-    rows = await connection.fetch("select id from holder where institution_id = $1 order by id", account_id)
-    return [row["id"] for row in rows]
-
+list_lying_on: Final = Column[int, int]("select id from holder where institution_id = $1 order by id")
 
 _LIST_LEFT: Final[LiteralString] = """
     select holder.id, available_cents - deficit_cents as left_cents,

@@ -12,7 +12,7 @@ from msgspec import convert
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import Pairs, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
@@ -97,17 +97,11 @@ async def release_ended(connection: Connection, institution_id: int, before: dat
     return {row["item_id"]: row["block_id"] for row in rows}
 
 
-_LIST_KEPT: Final[LiteralString] = f"""
+list_kept: Final = Pairs[str, int, int, datetime](f"""
     select debit.item_id, debited_cents - taken_cents as cents from {_ENDED}
     where taken_cents > 0 and taken_cents < debited_cents and kept_cents = 0
-"""
-
-
-async def list_kept(connection: Connection, institution_id: int, before: datetime) -> dict[str, int]:
-    """List the unreturned cents of debits whose block ended before an instant after a partial return, by id."""
-    rows = await connection.fetch(_LIST_KEPT, institution_id, before)
-    return {row["item_id"]: row["cents"] for row in rows}
-
+""")
+"""List the unreturned cents of debits whose block ended before an instant after a partial return, by id."""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -77,7 +77,7 @@ list_days: Final = FindAll[RecordedDay, int, date, date](
     DAY, "where institution_id = $1 and day between $2 and $3 order by day"
 )
 
-_LIST_UNREAD: Final[LiteralString] = """
+list_unread_of_loss: Final = Column[date, int, datetime]("""
     select distinct day::date from database_loss
     join institution_account as account on account.id = $1 and account.created_at > noticed_at
     cross join generate_series(
@@ -89,17 +89,12 @@ _LIST_UNREAD: Final[LiteralString] = """
         where told.institution_id = $1 and told.day = forgotten.day::date and told.read_at is not null
     )
     order by 1
+""")
+"""List days that the database lost and no statement covered, for an account added after the loss.
+
+Args:
+    lost_since: Losses detected since then count; this bounds the lost span if its length is unknown.
 """
-
-
-async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datetime) -> list[date]:
-    """List days that the database lost and no statement covered, for an account added after the loss.
-
-    Args:
-        lost_since: Losses detected since then count; this bounds the lost span if its length is unknown.
-    """
-    return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
-
 
 # A file made later wins, even if it was read first.
 _TELL: Final[LiteralString] = f"""

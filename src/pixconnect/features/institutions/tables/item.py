@@ -20,6 +20,7 @@ from pixconnect.features.institutions.rules.joining import (
 )
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
+from pixconnect.kernel.tables.lookup import Command, FindAll, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -84,12 +85,9 @@ async def find(connection: Connection, institution_id: int, item_ids: Sequence[s
     return {item.item_id: item for item in map(ITEM.read, rows)}
 
 
-async def list_days(
-    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
-) -> list[RecordedItem]:
-    which: LiteralString = "where institution_id = $1 and day between $2 and $3 order by day, item_id"
-    return await ITEM.find_all(connection, which, institution_id, first_on, last_on)
-
+list_days: Final = FindAll[RecordedItem, int, date, date](
+    ITEM, "where institution_id = $1 and day between $2 and $3 order by day, item_id"
+)
 
 _ALONE: Final[LiteralString] = """
     where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
@@ -195,19 +193,14 @@ async def strike(connection: Connection, institution_id: int, item_ids: Sequence
     await connection.execute(_DETACH, institution_id, item_ids, "struck")
 
 
-_TAKE_BACK: Final[LiteralString] = """
+take_back: Final = Command[int, Sequence[str]]("""
     update institution_item as item set waits = (
         select reason from line_answer as given
         where given.institution_id = item.institution_id and given.item_id = item.item_id order by id desc limit 1
     )
     where institution_id = $1 and item_id = any($2) and waits = 'no_money'
-"""
-
-
-async def take_back(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
-    """Make lines that an answer has set aside wait again, for the reason that they had before it."""
-    await connection.execute(_TAKE_BACK, institution_id, item_ids)
-
+""")
+"""Make lines that an answer has set aside wait again, for the reason that they had before it."""
 
 _NOTE_FEES: Final[LiteralString] = """
     update institution_item set fee_of_kind = $3, fee_of_id = $4 where institution_id = $1 and item_id = $2
@@ -295,18 +288,13 @@ async def count_cases(
     return {(counts := dict(row)).pop("day"): DayCases(**counts) for row in rows}
 
 
-_SUM_BEFORE: Final[LiteralString] = """
+sum_before_opening: Final = Value[int | None, int, date]("""
     select case when count(*) filter (where waits = 'opening_day') = 0 then coalesce(sum(
         case direction when 'IN' then amount_cents else -amount_cents end
     ) filter (where waits = 'before_opening'), 0)::bigint end
     from institution_item where institution_id = $1 and day = $2
-"""
-
-
-async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
-    """Sum the movements of the opening day before the opening balance; ``None`` if a line has no hour."""
-    return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)
-
+""")
+"""Sum the movements of the opening day before the opening balance; ``None`` if a line has no hour."""
 
 _RELEASE_OUTDONE: Final[LiteralString] = """
     update institution_item as item set joined_kind = null, joined_id = null, joined_by = null

@@ -12,7 +12,7 @@ from typing import Final, LiteralString
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
 from pixconnect.features.institutions.rules.unmatched import GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
-from pixconnect.kernel.tables.lookup import FindAll
+from pixconnect.kernel.tables.lookup import FindAll, Pairs
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
@@ -155,25 +155,15 @@ async def find_made(
     return {row["asked_as"]: REFUND.read(row) for row in await connection.fetch(_FIND, names, holder_ids)}
 
 
-_KEYS: Final[LiteralString] = """
+read_keys: Final = Pairs[int, bytes, Sequence[int]]("""
     select institution_id, naming_key from institution_allowance where institution_id = any($1)
-"""
+""")
+"""Read the naming keys, by account."""
 
-
-async def read_keys(connection: Connection | Pool, institution_ids: Sequence[int]) -> dict[int, bytes]:
-    """Read the naming keys, by account."""
-    return {row["institution_id"]: row["naming_key"] for row in await connection.fetch(_KEYS, institution_ids)}
-
-
-_KEYS_OF_HOLDERS: Final[LiteralString] = """
+read_keys_of_holders: Final = Pairs[int, bytes, Sequence[int]]("""
     select institution_id, naming_key from institution_allowance join holder using (institution_id) where holder.id = any($1)
-"""
-
-
-async def read_keys_of_holders(pool: Pool, holder_ids: Sequence[int]) -> dict[int, bytes]:
-    """Read the naming keys of holders' accounts."""
-    return {row["institution_id"]: row["naming_key"] for row in await pool.fetch(_KEYS_OF_HOLDERS, holder_ids)}
-
+""")
+"""Read the naming keys of holders' accounts."""
 
 _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
     select asked_as, {REFUND.select}

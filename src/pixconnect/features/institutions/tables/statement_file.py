@@ -17,7 +17,7 @@ from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.kernel.rules.rail import date_settled
-from pixconnect.kernel.tables.lookup import FindAll, Value
+from pixconnect.kernel.tables.lookup import FindAll, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
@@ -76,6 +76,7 @@ are_ids_stable: Final = Value[bool, int]("""
 """Whether the account's files have provably named each line by one id."""
 
 # Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/statement_posting.py``.
+
 # Those that need an answer by the table of outcomes.
 WAITING: Final[LiteralString] = """
     select * from institution_item
@@ -94,14 +95,10 @@ differs: Final = Value[bool, int](f"""
 """)
 """Whether a waiting debit of an account lacks a block, or a block has no waiting debit."""
 
-
-async def list_waiting(connection: Connection, institution_id: int) -> dict[str, int]:
-    """List the waiting debits' cents by id, oldest first."""
-    rows = await connection.fetch(
-        f"select item_id, amount_cents from ({WAITING} and institution_id = $1) as item order by day, item_id",
-        institution_id,
-    )
-    return {row["item_id"]: row["amount_cents"] for row in rows}
+list_waiting: Final = Pairs[str, int, int](
+    f"select item_id, amount_cents from ({WAITING} and institution_id = $1) as item order by day, item_id"
+)
+"""List the waiting debits' cents by id, oldest first."""
 
 
 async def list_reserved(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:

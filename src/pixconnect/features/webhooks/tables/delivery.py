@@ -29,6 +29,7 @@ from pixconnect.kernel.tables import event as event_store
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Command, Value
 from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
 from pixconnect.platform.pool import Connection, Pool
 
@@ -367,17 +368,12 @@ async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> 
     return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
 
 
-_COUNT_DUE: Final[LiteralString] = """
+count_due: Final = Value[int, datetime, int]("""
     select count(*) from (select from delivery where status = 'pending' and due_at <= $1 limit $2) as due
-"""
+""")
+"""Count deliveries due by an instant, delayed or not, up to ``count_max``."""
 
-
-async def count_due(connection: Connection | Pool, until: datetime, count_max: int) -> int:
-    """Count deliveries due by an instant, delayed or not, up to ``count_max``."""
-    return await connection.fetchval(_COUNT_DUE, until, count_max)
-
-
-_MOVE_BACK: Final[LiteralString] = """
+move_deliveries_back: Final = Command[datetime, timedelta]("""
     with endpoint as (
         update webhook_endpoint set
             first_failure_at = case when first_failure_at > $1 then first_failure_at - $2::interval else first_failure_at end,
@@ -386,9 +382,5 @@ _MOVE_BACK: Final[LiteralString] = """
         where first_failure_at > $1 or (modified_at > $1 and previous_secret_until is not null)
     )
     update delivery set due_at = due_at - $2::interval where status = 'pending' and modified_at > $1
-"""
-
-
-async def move_deliveries_back(connection: Connection, now: datetime, by: timedelta) -> None:
-    """Move due times back that were set at an instant that is in the future now: the clock was reset to ``now``."""
-    await connection.execute(_MOVE_BACK, now, by)
+""")
+"""Move due times back that were set at an instant that is in the future now: the clock was reset to ``now``."""

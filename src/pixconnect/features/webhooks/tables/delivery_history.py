@@ -25,6 +25,7 @@ from pixconnect.features.webhooks.tables.delivery import ATTEMPT
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Connection, Pool
@@ -170,19 +171,12 @@ async def resume(
     return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 
 
-_COUNT_PENDING: Final[LiteralString] = """
+count_pending: Final = Value[int, int, datetime | None, int]("""
     select count(*) from (
         select from delivery where endpoint_id = $1 and status = 'pending' and (due_at <= $2 or $2 is null) limit $3
     ) as pending
-"""
-
-
-async def count_pending(
-    connection: Connection | Pool, endpoint_id: int, due_by: datetime | None, count_max: int
-) -> int:
-    """Count an endpoint's pending deliveries, due by an instant or all, up to ``count_max``."""
-    return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
-
+""")
+"""Count an endpoint's pending deliveries, due by an instant or all, up to ``count_max``."""
 
 _LOCK_UNCOVERED: Final[LiteralString] = """
     select id, resource_id from delivery

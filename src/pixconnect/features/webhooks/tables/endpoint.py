@@ -12,6 +12,7 @@ from typing import Final, LiteralString
 from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -34,19 +35,11 @@ ENDPOINT: Final = Table(
     },
 )
 
-
-async def next_id(pool: Pool) -> int:
-    """Return an id for a new endpoint; its secret's seal is bound to it."""
-    return await pool.fetchval("select nextval('webhook_endpoint_id') where refuse_old_session()")
-
+next_id: Final = Value[int]("select nextval('webhook_endpoint_id') where refuse_old_session()")
+"""Return an id for a new endpoint; its secret's seal is bound to it."""
 
 # Webhooks of Pix keys are named by their keys, and are not counted with the others.
-_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null"
-
-
-async def count(connection: Connection | Pool, holder_id: int) -> int:
-    return await connection.fetchval(_COUNT, holder_id)
-
+count: Final = Value[int, int]("select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null")
 
 insert: Final = ENDPOINT.insert
 
@@ -58,11 +51,10 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     return await ENDPOINT.find(pool, _OWN, endpoint_id, holder_id)
 
 
-async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
-    """The endpoints that receive the holder's sends in this institution's format, by id."""
-    return await ENDPOINT.find_all(
-        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id", holder_id, profile
-    )
+list_of_account: Final = FindAll[Endpoint, int, str](
+    ENDPOINT, "where holder_id = $1 and profile = $2 and pix_key is null order by id"
+)
+"""The endpoints that receive the holder's sends in this institution's format, by id."""
 
 
 async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
@@ -74,26 +66,15 @@ async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | Non
     return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
-async def list_all(
-    pool: Connection | Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int
-) -> list[Endpoint]:
-    which: LiteralString = "where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null) order by id limit $3"
-    return await ENDPOINT.find_all(pool, which, holder_id, status, count_max)
+list_all: Final = FindAll[Endpoint, int | None, EndpointStatus | None, int](
+    ENDPOINT, "where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null) order by id limit $3"
+)
 
+list_removed: Final = Column[int, int]("select id from removed_endpoint where holder_id = $1 order by removed_at desc")
 
-_LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where holder_id = $1 order by removed_at desc"
-
-
-async def list_removed(pool: Pool, holder_id: int) -> list[int]:
-    return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
-
-
-async def find_some(
-    connection: Connection, holder_id: int | None, endpoint_id: int | None, count_max: int
-) -> list[Endpoint]:
-    which: LiteralString = "where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) order by id limit $3"
-    return await ENDPOINT.find_all(connection, which, holder_id, endpoint_id, count_max)
-
+find_some: Final = FindAll[Endpoint, int | None, int | None, int](
+    ENDPOINT, "where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) order by id limit $3"
+)
 
 # By the index of pending ones only; counting stops at the bound.
 _READ_BACKLOGS: Final[LiteralString] = """
@@ -165,10 +146,8 @@ async def reseal(connection: Connection, endpoint: Endpoint) -> None:
     await connection.execute(_RESEAL, endpoint.id, *sealed)
 
 
-async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
-    """Record that an endpoint's pending deliveries need a new due date."""
-    await connection.execute("update webhook_endpoint set resumed_at = $2 where id = $1", endpoint_id, resumed_at)
-
+set_resumed: Final = Command[int, datetime]("update webhook_endpoint set resumed_at = $2 where id = $1")
+"""Record that an endpoint's pending deliveries need a new due date."""
 
 IS_ANY_RESUMED: Final[LiteralString] = "exists (select from webhook_endpoint where resumed_at is not null)"
 _FIND_RESUMED: Final[LiteralString] = """
@@ -226,11 +205,10 @@ CALLBACK_KEY: Final = Table(
 
 insert_callback_key: Final = CALLBACK_KEY.insert
 
-
-async def list_callback_keys(pool: Pool, profile: str) -> list[CallbackKey]:
-    """List an institution's keys, newest first."""
-    return await CALLBACK_KEY.find_all(pool, "where profile = $1 order by created_at desc, key_identifier", profile)
-
+list_callback_keys: Final = FindAll[CallbackKey, str](
+    CALLBACK_KEY, "where profile = $1 order by created_at desc, key_identifier"
+)
+"""List an institution's keys, newest first."""
 
 KEY_WEBHOOK: Final = Table(
     "key_webhook",
@@ -250,9 +228,7 @@ async def find_key_webhook(connection: Connection | Pool, holder_id: int, pix_ke
     return KEY_WEBHOOK.read_found(await connection.fetchrow(f"{_SELECT_KEY_WEBHOOK} {where}", pix_key, holder_id))
 
 
-async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
-    await connection.execute("update key_webhook set created_at = $2 where pix_key = $1", pix_key, created_at)
-
+set_created: Final = Command[str, datetime]("update key_webhook set created_at = $2 where pix_key = $1")
 
 _KEYS_IN_SPAN: Final[LiteralString] = """
     key_webhook.holder_id = $1 and key_webhook.created_at >= coalesce($2, '-infinity'::timestamptz)
@@ -293,16 +269,12 @@ async def lock_host(connection: Connection, host: str) -> None:
     await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", HOST_LOCKS, host)
 
 
-_IS_ANOTHERS: Final[LiteralString] = f"""
+is_anothers: Final = Value[bool, Sequence[str], int](f"""
     select exists (
         select from webhook_endpoint where pix_key is not null and {_HOST} = any($1) and holder_id <> $2
     ) and not exists (select from allowed_webhook_host where host = any($1))
-"""
-
-
-async def is_anothers(connection: Connection, spellings: Sequence[str], holder_id: int) -> bool:
-    """Whether a host gets another holder's notices, and no operator has permitted several holders."""
-    return await connection.fetchval(_IS_ANOTHERS, spellings, holder_id)
+""")
+"""Whether a host gets another holder's notices, and no operator has permitted several holders."""
 
 
 async def allow_host(connection: Connection, host: str) -> bool:

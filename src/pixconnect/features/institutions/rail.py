@@ -30,16 +30,8 @@ from pixconnect.features.institutions.orders import (
     take_first_step,
     write_pix,
 )
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import ABILITIES
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    Institution,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    Sender,
-    UnknownOutcome,
-)
 from pixconnect.features.institutions.rules.rail_memory import (
     MemoryUnavailable,
     RailMemory,
@@ -49,22 +41,7 @@ from pixconnect.features.institutions.rules.rail_memory import (
 )
 from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.register import is_outside_window
-from pixconnect.kernel.rules import reject_code
-from pixconnect.kernel.rules.rail import (
-    Acknowledgement,
-    AlreadyKnown,
-    NeverTaken,
-    NotTaken,
-    Order,
-    QueryAnswer,
-    RailUnavailable,
-    RefundOrder,
-    Rejected,
-    Settled,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
+from pixconnect.kernel.rules import rail, reject_code
 from pixconnect.platform.base.clock import Clock
 
 REPEATED_FOR: Final = timedelta(hours=12)
@@ -75,14 +52,14 @@ BELIEVED_AFTER: Final = timedelta(minutes=1)
 """Minimum time after a call with an unlisted refusal before its absence at the institution is trusted."""
 LEAVES_WITHIN_S: Final = 30.0
 """A recorded call may leave within this time: after a longer stop, people may have ended its order."""
-_TOO_LATE: Final = NotSent(reason="this process was stopped before the call left")
+_TOO_LATE: Final = port.NotSent(reason="this process was stopped before the call left")
 _A_MOMENT: Final = timedelta(minutes=1)
 """The span of received Pix that is read to test an institution without a balance call."""
 
 _log = structlog.get_logger(__name__)
 
 
-_Answer = SentPix | CertainRefusal | NotSent | UnknownOutcome
+_Answer = SentPix | port.CertainRefusal | port.NotSent | port.UnknownOutcome
 _Call = Callable[[RailStep, float], Awaitable[_Answer]]
 """A call of a row that is *calling*; it must leave by an instant of the monotonic clock."""
 
@@ -92,7 +69,7 @@ class RecordingRail(NoRail):
 
     reason = "nothing is sent over accounts at institutions yet"
 
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+    async def acknowledge(self, acknowledgements: Sequence[rail.Acknowledgement]) -> None:
         """No-op: institutions expect no acknowledgement."""
 
 
@@ -100,37 +77,37 @@ class InstitutionRail(RecordingRail):
     abilities = ABILITIES
 
     def __init__(
-        self, institution: Institution, memory: RailMemory, clock: Clock, sender: Sender | None = None
+        self, institution: port.Institution, memory: RailMemory, clock: Clock, sender: port.Sender | None = None
     ) -> None:
         super().__init__()
         self._institution = institution
-        self._sender: Sender = sender or institution
+        self._sender: port.Sender = sender or institution
         self._memory = memory
         self._clock = clock
         self._repeated_until = dict[str, float]()
         """Calls of this process that it alone may repeat, each until an instant of the monotonic clock."""
 
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rail.Order]) -> list[rail.SubmitAnswer]:
         try:
             steps = await self._memory.open([order.end_to_end_id for order in orders])
         except MemoryUnavailable:
-            return [NotTaken() for _ in orders]
+            return [rail.NotTaken() for _ in orders]
         # Sequentially: each must see those before it.
         return [await self._submit_in_turn(order, steps.get(order.end_to_end_id)) for order in orders]
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rail.RefundOrder]) -> list[rail.SubmitAnswer]:
         try:
             steps = await self._memory.open([order.return_id for order in orders])
         except MemoryUnavailable:
-            return [NotTaken() for _ in orders]
+            return [rail.NotTaken() for _ in orders]
         asked = (self._submit(steps.get(order.return_id), self._call_refund) for order in orders)
         return list(await asyncio.gather(*asked))
 
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rail.QueryAnswer]:
         try:
             steps = await self._memory.open(ids)
         except MemoryUnavailable as error:
-            raise RailUnavailable("the record of calls to the institution cannot be read") from error
+            raise rail.RailUnavailable("the record of calls to the institution cannot be read") from error
         return list(await asyncio.gather(*(self._ask(steps.get(name)) for name in ids)))
 
     async def check(self) -> None:
@@ -140,14 +117,14 @@ class InstitutionRail(RecordingRail):
             else:
                 now = self._clock.real_now()
                 await anext(self._institution.list_received(now - _A_MOMENT, now), None)
-        except InstitutionUnavailable as error:
-            raise RailUnavailable(error.reason) from error
+        except port.InstitutionUnavailable as error:
+            raise rail.RailUnavailable(error.reason) from error
 
-    async def _submit_in_turn(self, order: Order, step: RailStep | None) -> SubmitAnswer:
+    async def _submit_in_turn(self, order: rail.Order, step: RailStep | None) -> rail.SubmitAnswer:
         if step is None or step.state not in ("new", "minted"):
             return await self._submit(step, partial(self._call_send, order))
         if not await self._may_begin():
-            return NotTaken()
+            return rail.NotTaken()
         is_named_now = step.state == "new"
         if is_named_now and not self._is_late(step):
             named = await take_first_step(self._sender, self._memory, step, write_pix(order, step))
@@ -165,11 +142,11 @@ class InstitutionRail(RecordingRail):
         except MemoryUnavailable:
             return False
 
-    async def _submit(self, step: RailStep | None, call: _Call, *, is_named_now: bool = False) -> SubmitAnswer:
+    async def _submit(self, step: RailStep | None, call: _Call, *, is_named_now: bool = False) -> rail.SubmitAnswer:
         if step is None:
-            return Unknown()
+            return rail.Unknown()
         if not self._may_call(step):
-            return AlreadyKnown()
+            return rail.AlreadyKnown()
         try:
             if not is_named_now and await self._may_be_forgotten(step):
                 # A restored database may have lost the request, and a second call would do it twice.
@@ -179,14 +156,14 @@ class InstitutionRail(RecordingRail):
             now, began_s = self._clock.real_now(), self._clock.monotonic_s()
             calling = structs.replace(step, state="calling", called_at=step.called_at or now)
             if not await self._memory.take(step, calling):
-                return Unknown()
+                return rail.Unknown()
             self._note_call(calling)
             leaves_by_s = began_s + LEAVES_WITHIN_S
             is_late = self._clock.monotonic_s() > leaves_by_s
             return await self._conclude(calling, _TOO_LATE if is_late else await call(calling, leaves_by_s))
-        except (MemoryUnavailable, InstitutionUnavailable):
+        except (MemoryUnavailable, port.InstitutionUnavailable):
             # The row may be in a call; so it is queried, and never given up as if it could not exist.
-            return Unknown()
+            return rail.Unknown()
 
     def _may_call(self, step: RailStep) -> bool:
         # An order whose id is too old for the network is no longer expected to leave.
@@ -250,14 +227,14 @@ class InstitutionRail(RecordingRail):
         answer = await self._institution.refund(
             step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
         )
-        return as_sent(answer) if isinstance(answer, ListedRefund) else answer
+        return as_sent(answer) if isinstance(answer, port.ListedRefund) else answer
 
-    async def _call_send(self, order: Order, step: RailStep, leaves_by_s: float) -> _Answer:
+    async def _call_send(self, order: rail.Order, step: RailStep, leaves_by_s: float) -> _Answer:
         pix = write_pix(order, step)
         if order.initiation_type == "QRCODE":
             if order.br_code is None or not is_code_of(order.br_code, pix):
                 # Never by its key alone: the charge that it pays would be unknown.
-                return NotSent(reason="the code is not the one that was accepted")
+                return port.NotSent(reason="the code is not the one that was accepted")
             # The institution may have to read it first.
             pix = structs.replace(pix, not_after_s=leaves_by_s)
         if step.may_be_done and self._is_listed(step):
@@ -274,25 +251,25 @@ class InstitutionRail(RecordingRail):
         refund = await self._institution.read_refund(step.original_end_to_end_id or "", step.name_there or "")
         return None if refund is None else as_sent(refund)
 
-    async def _conclude(self, calling: RailStep, answer: _Answer) -> SubmitAnswer:
+    async def _conclude(self, calling: RailStep, answer: _Answer) -> rail.SubmitAnswer:
         match answer:
             case SentPix():
                 return await self._record_listed(calling, answer)
-            case CertainRefusal() if not calling.may_be_done:
+            case port.CertainRefusal() if not calling.may_be_done:
                 return await self._believe(calling, answer)
-            case NotSent() if not calling.may_be_done:
+            case port.NotSent() if not calling.may_be_done:
                 # Nothing was called.
                 back = structs.replace(calling, state="minted", called_at=None)
-                return NotTaken() if await self._memory.take(calling, back) else Unknown()
-            case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
+                return rail.NotTaken() if await self._memory.take(calling, back) else rail.Unknown()
+            case port.UnknownOutcome(is_refusal=True) if not calling.may_be_done:
                 await self._memory.take(calling, doubt_step(calling, answer.reason))
-                return Unknown()
+                return rail.Unknown()
             # An earlier call of it may have been executed, with any outcome of this one.
-            case CertainRefusal() | NotSent() | UnknownOutcome():
+            case port.CertainRefusal() | port.NotSent() | port.UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
-                return Unknown()
+                return rail.Unknown()
 
-    async def _believe(self, calling: RailStep, refusal: CertainRefusal) -> SubmitAnswer:
+    async def _believe(self, calling: RailStep, refusal: port.CertainRefusal) -> rail.SubmitAnswer:
         """Whether to trust a refusal: after a restore, an earlier lost call may have caused it."""
         step = calling
         # The list was read before this call, if anything can be lost; a spent budget must leave no refusal open.
@@ -300,69 +277,69 @@ class InstitutionRail(RecordingRail):
             # If the query fails now, or the process ends, it is trusted a minute later; a second refusal would prove nothing.
             step = doubt_step(calling, refusal.reason)
             if not await self._memory.take(calling, step):
-                return Unknown()
+                return rail.Unknown()
             if (found := await self._read(step)) is not None:
                 return await self._record_listed(step, found)
         refused = end_step(step, "refused", refusal.reject_code or reject_code.WRONG_CONTENTS, refusal.reason)
-        return reject_by(refused) if await self._memory.take(step, refused) else Unknown()
+        return reject_by(refused) if await self._memory.take(step, refused) else rail.Unknown()
 
-    async def _ask(self, step: RailStep | None) -> QueryAnswer:
+    async def _ask(self, step: RailStep | None) -> rail.QueryAnswer:
         try:
-            return Unknown() if step is None else await self._ask_about(step)
+            return rail.Unknown() if step is None else await self._ask_about(step)
         # The institution may have it: nothing is resent before its answer.
-        except (MemoryUnavailable, InstitutionUnavailable):
-            return Taken()
+        except (MemoryUnavailable, port.InstitutionUnavailable):
+            return rail.Taken()
 
-    async def _ask_about(self, step: RailStep) -> QueryAnswer:
+    async def _ask_about(self, step: RailStep) -> rail.QueryAnswer:
         if step.outcome in ("refused", "never"):
-            return NeverTaken() if step.outcome == "never" else reject_by(step)
+            return rail.NeverTaken() if step.outcome == "never" else reject_by(step)
         if step.state == "calling":
             asked = structs.replace(step, state="asked", may_be_done=True)
             if not await self._memory.take(step, asked):
-                return Taken()  # another worker has it
+                return rail.Taken()  # another worker has it
             step = asked
         # If queries by our name are impossible, repeating returns the code at once; a list would show it later.
         if self._is_listed(step) and self._may_repeat(step):
-            return Unknown(is_repeatable=True)
+            return rail.Unknown(is_repeatable=True)
         is_late = self._is_late(step)
         if step.state in ("new", "minted") and not is_late and not await self._is_worth_a_question(step):
-            return Unknown()
+            return rail.Unknown()
         found = await self._read(step)
         return await (self._judge_absent(step, is_late=is_late) if found is None else self._record_listed(step, found))
 
-    async def _judge_absent(self, step: RailStep, *, is_late: bool) -> QueryAnswer:
+    async def _judge_absent(self, step: RailStep, *, is_late: bool) -> rail.QueryAnswer:
         if self._is_believed(step):
             refused = end_step(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
-            return reject_by(refused) if await self._memory.take(step, refused) else Taken()
+            return reject_by(refused) if await self._memory.take(step, refused) else rail.Taken()
         is_called = step.state not in ("new", "minted")
         if is_called and self._names_first(step):
             # The network named it before the call; after any outcome, this reports nothing but its name.
-            return Unknown(network_id=step.code_there)
+            return rail.Unknown(network_id=step.code_there)
         if is_called or not is_late:
             # Each call is durably dated, so a restart of the database does not end the time for repeating it.
-            return Unknown(is_repeatable=self._may_repeat(step))
+            return rail.Unknown(is_repeatable=self._may_repeat(step))
         # Closed first: from then on no call is made.
         never = structs.replace(step, state="closed", outcome="never")
-        return NeverTaken() if await self._memory.take(step, never) else Taken()
+        return rail.NeverTaken() if await self._memory.take(step, never) else rail.Taken()
 
     def _is_believed(self, step: RailStep) -> bool:
         # If it was open at a loss, another call may be lost, which was not refused.
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
-    async def _record_listed(self, step: RailStep, heard: SentPix) -> Taken | Settled | Rejected:
+    async def _record_listed(self, step: RailStep, heard: SentPix) -> rail.Taken | rail.Settled | rail.Rejected:
         """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: an operator has to look.
             _log.critical("an institution has one of our orders with other contents", order=step.order_name)
             await self._note_done(step, heard.code)
-            return Taken()
+            return rail.Taken()
         if heard.code is not None and step.code_there not in (None, heard.code):
             _log.critical("an institution has one of our orders twice", order=step.order_name, code=heard.code)
-            return Taken()
+            return rail.Taken()
         if heard.status == "under_way":
             await self._note_done(step, heard.code)
-            return Taken(network_id=heard.end_to_end_id, waits_for=heard.waits_for)
+            return rail.Taken(network_id=heard.end_to_end_id, waits_for=heard.waits_for)
         if heard.status == "settled":
             await self._end(step, end_step(step, "answered"))
             return settle_by(step, heard, self._clock.real_now())

@@ -20,17 +20,8 @@ from pixconnect.features.institutions.adapters.message import Content, as_list, 
 from pixconnect.features.institutions.adapters.standard import PagedList, StandardInstitution, list_rows
 from pixconnect.features.institutions.adapters.wire import take_reais, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import abilities_of
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    DayFiles,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    NotSent,
-    PermissionTried,
-    SendAnswer,
-    UnknownOutcome,
-)
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
@@ -174,7 +165,7 @@ class EfiInstitution(StandardInstitution):
     """Also the ports ``DayFiles`` and ``SentReturns``."""
 
     @property
-    def traits(self) -> InstitutionTraits:
+    def traits(self) -> port.InstitutionTraits:
         return structs.replace(
             super().traits,
             has_balance=True,
@@ -188,7 +179,7 @@ class EfiInstitution(StandardInstitution):
         )
 
     @property
-    def day_files(self) -> DayFiles | None:
+    def day_files(self) -> port.DayFiles | None:
         return self
 
     @property
@@ -200,9 +191,9 @@ class EfiInstitution(StandardInstitution):
         content = await self._calls.read("account", _BALANCE)
         return self._read_required(content, lambda: take_reais(content.members, "saldo", is_balance=True))
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         if pix.payer_key is None:
-            return NotSent(reason="keys: the account has no key to pay by")
+            return port.NotSent(reason="keys: the account has no key to pay by")
         payer = {"chave": pix.payer_key}
         if pix.payer_message:
             payer["infoPagador"] = pix.payer_message
@@ -210,40 +201,42 @@ class EfiInstitution(StandardInstitution):
             return await self._pay_code(pix, pix.br_code, payer)
         payee = write_payee(pix)
         if payee is None:
-            return CertainRefusal(code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14")
+            return port.CertainRefusal(
+                code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14"
+            )
         body = {"valor": format_reais(pix.amount_cents), "pagador": payer, "favorecido": payee}
         return await self._put(pix, f"{_SEND}/{pix.name}", body, self._known.send_refusals)
 
-    async def _pay_code(self, pix: OutgoingPix, code: str, payer: Mapping[str, str]) -> SendAnswer:
+    async def _pay_code(self, pix: OutgoingPix, code: str, payer: Mapping[str, str]) -> port.SendAnswer:
         # The call pays the code's present contents, without an amount: the payee could raise it meanwhile.
         changed = None if is_static(code) else await self._read_changed(pix, code)
         path = _CODE_SEND.format(name=pix.name)
         return changed or await self._put(pix, path, {"pagador": payer, "pixCopiaECola": code}, self._code_refusals)
 
-    async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
+    async def _read_changed(self, pix: OutgoingPix, code: str) -> port.CertainRefusal | port.NotSent | None:
         """Find why a dynamic code must not be paid, by reading it at Efi; that moves nothing."""
         change = Call(
             "send", "POST", _CODE, {"pixCopiaECola": code}, repeated_on=self._ended, not_after_s=pix.not_after_s
         )
         read = await obtain(self._calls, change, decode_code, lambda answer: self._judge(answer, self._code_refusals))
-        if isinstance(read, NotSent | UnknownOutcome):
-            return NotSent(reason=read.reason)
-        if isinstance(read, CertainRefusal):
+        if isinstance(read, port.NotSent | port.UnknownOutcome):
+            return port.NotSent(reason=read.reason)
+        if isinstance(read, port.CertainRefusal):
             return read
         accepted = pix.payee.key, pix.amount_cents, pix.txid
         if read.is_payable and (read.key, read.amount_cents, read.txid) == accepted:
             return None
         reason = "the code asks for something else than when the transfer was accepted, or is paid or over"
-        return CertainRefusal(code="pixCopiaECola", reason=reason, reject_code=reject_code.QR_CODE_REFUSED)
+        return port.CertainRefusal(code="pixCopiaECola", reason=reason, reject_code=reject_code.QR_CODE_REFUSED)
 
     async def _put(
         self, pix: OutgoingPix, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
-    ) -> SendAnswer:
+    ) -> port.SendAnswer:
         # A second one under the same name is refused and not done, so it may be repeated after an expired token.
         change = Call("send", "PUT", path, body, repeated_on=self._ended, is_new=True, not_after_s=pix.not_after_s)
         sent = await obtain(self._calls, change, decode_sent, lambda answer: self._judge(answer, refusals))
         if isinstance(sent, SentPix) and (sent.name, sent.amount_cents) != (pix.name, pix.amount_cents):
-            return UnknownOutcome(reason="the institution answered another Pix than we sent")
+            return port.UnknownOutcome(reason="the institution answered another Pix than we sent")
         return sent
 
     @property
@@ -254,7 +247,7 @@ class EfiInstitution(StandardInstitution):
         content = await self._calls.read("sent", f"{_SENT}/{name}")
         sent = self._read_found(content, lambda: decode_sent(content.members))
         if sent is not None and sent.name != name:
-            raise InstitutionUnavailable("the institution answered another Pix than we asked for")
+            raise port.InstitutionUnavailable("the institution answered another Pix than we asked for")
         return sent
 
     @property
@@ -272,18 +265,18 @@ class EfiInstitution(StandardInstitution):
         path = f"{_REPORTS}/extrato-conciliacao"
         answer = await self._calls.change(Call("statement", "POST", path, body, repeated_on=self._ended))
         if not isinstance(answer, Content):
-            raise InstitutionUnavailable(answer.reason)
+            raise port.InstitutionUnavailable(answer.reason)
         return self._read_required(answer, lambda: take_text(answer.members, "id", 100, form=_NAME))
 
     async def fetch_day_file(self, name: str) -> bytes | None:
         status, octets = await self._calls.fetch("statement", f"{_REPORTS}/{name}")
         if status in (200, 202):
             return octets if status == 200 else None
-        raise InstitutionUnavailable(f"the institution answered {status} for the file of a day")
+        raise port.InstitutionUnavailable(f"the institution answered {status} for the file of a day")
 
     def _webhook_headers(self) -> Mapping[str, str]:
         has_mtls = self._account.options.get("webhook_mtls") is True
         return {"x-skip-mtls-checking": str(not has_mtls).lower()}
 
-    async def _try_own(self) -> Sequence[PermissionTried]:
+    async def _try_own(self) -> Sequence[port.PermissionTried]:
         return [await self._try("gn.balance.read", "account", _BALANCE)]

@@ -27,16 +27,7 @@ from pixconnect.features.institutions.adapters.standard import StandardInstituti
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.wire import find_first, find_listed_payee
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionItem,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    ItemKind,
-    PermissionTried,
-    SendAnswer,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.money import format_reais
@@ -162,7 +153,7 @@ _SCROLL_MAX: Final = 2000
 _REFUSED: Final = 400
 _SCROLLED: Final = dict(scrollEnabled="true")
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](C="IN", D="OUT")
-_KINDS: Final = dict[str, ItemKind](
+_KINDS: Final = dict[str, port.ItemKind](
     PIX="pix",
     ESTORNO="reversal",
     TARIFA="fee",
@@ -180,7 +171,7 @@ class InterInstitution(StandardInstitution):
         self._one_scroll = asyncio.Lock()
 
     @property
-    def traits(self) -> InstitutionTraits:
+    def traits(self) -> port.InstitutionTraits:
         return structs.replace(
             super().traits,
             has_balance=True,
@@ -192,10 +183,12 @@ class InterInstitution(StandardInstitution):
             sends_per_s=1 / _OUTCOME_S,
         )
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         body = write_send(pix)
         if body is None:
-            return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
+            return port.CertainRefusal(
+                code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14"
+            )
         headers = {"x-id-idempotente": write_key(pix.name)}
         # Under the same key nothing is paid again, so it may be repeated after an expired token.
         on, until_s = self._ended, pix.not_after_s
@@ -213,7 +206,7 @@ class InterInstitution(StandardInstitution):
             settled_at=None,
         )
 
-    def _judge_sent(self, answer: Content) -> CertainRefusal | UnknownOutcome:
+    def _judge_sent(self, answer: Content) -> port.CertainRefusal | port.UnknownOutcome:
         # A banking error has a title; others come from a gateway or an unknown source.
         has_title = isinstance(answer.members.get("title"), str)
         return self._judge(answer, self._known.send_refusals if has_title else (), self._sending)
@@ -237,10 +230,10 @@ class InterInstitution(StandardInstitution):
                 try:
                     code = find_marked(row, name)
                 except wire.Malformed as error:
-                    raise InstitutionUnavailable(error.reason) from None
+                    raise port.InstitutionUnavailable(error.reason) from None
                 codes |= set() if code is None else {code}
         if len(codes) > 1:
-            raise InstitutionUnavailable(f"the statement has {len(codes)} Pix under one of our names")
+            raise port.InstitutionUnavailable(f"the statement has {len(codes)} Pix under one of our names")
         return next(iter(codes), None)
 
     async def read_balance(self) -> int:
@@ -262,7 +255,7 @@ class InterInstitution(StandardInstitution):
 
     async def list_statement(
         self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+    ) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
         async for rows in self._list_rows(self._calls, since, until):
             yield wire.read_each(rows, _read_item)
 
@@ -287,7 +280,7 @@ class InterInstitution(StandardInstitution):
                     async for rows in self._scroll(calls, days):
                         yield rows
 
-    async def _try_own(self) -> Sequence[PermissionTried]:
+    async def _try_own(self) -> Sequence[port.PermissionTried]:
         return [await self._try("extrato.read", "account", _BALANCE)]
 
     async def _read_page(
@@ -322,7 +315,7 @@ class InterInstitution(StandardInstitution):
             # The scroll id need not change; without new lines there would be no end.
             marks = {repr(row) for row in rows}
             if not scroll_id or marks <= known:
-                raise InstitutionUnavailable("the scrolled statement announces more lines, and shows none")
+                raise port.InstitutionUnavailable("the scrolled statement announces more lines, and shows none")
             known = marks
             query = {**days, **_SCROLLED, "scrollId": scroll_id}
 
@@ -345,20 +338,20 @@ def _read_scrolled(members: Mapping[str, object]) -> tuple[Sequence[object], str
     return wire.take_rows(members, "transacoes"), wire.find_text(members, "scrollId", _SCROLL_MAX), has_more
 
 
-def _read_item(members: Mapping[str, object]) -> InstitutionItem:
+def _read_item(members: Mapping[str, object]) -> port.InstitutionItem:
     direction = _DIRECTIONS.get(wire.take_text(members, "tipoOperacao", 20))
     if direction is None:
         raise wire.Malformed("tipoOperacao is neither C nor D")
     details = as_members(members.get("detalhes")) or {}
     name = wire.find_network_name(details, "endToEndId")
-    kind: ItemKind = _KINDS.get(wire.take_text(members, "tipoTransacao", 60), "other")
+    kind: port.ItemKind = _KINDS.get(wire.take_text(members, "tipoTransacao", 60), "other")
     # A returned Pix comes as PIX or as ESTORNO (undocumented), so its name decides.
     if name is not None and (kind == "reversal" or (kind == "pix" and name.startswith("D"))):
         kind = "refund"
     # The day on which the balance moved; the other may be the bank's value date.
     day, instant = wire.take_local_day(members, "dataInclusao", "dataTransacao")
     texts = (wire.find_free_text(members, "titulo", _TEXT_MAX), wire.find_free_text(members, "descricao", _TEXT_MAX))
-    return InstitutionItem(
+    return port.InstitutionItem(
         item_id=wire.take_text(members, "idTransacao", _ID_MAX),
         day=day,
         settled_at=instant,

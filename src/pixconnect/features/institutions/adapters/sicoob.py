@@ -24,16 +24,7 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import FILE_MAX, Content, as_members
 from pixconnect.features.institutions.adapters.standard import StandardInstitution
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionItem,
-    InstitutionTraits,
-    ItemKind,
-    NotSent,
-    PermissionTried,
-    SendAnswer,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentStatus
 from pixconnect.features.institutions.rules.sweep import MalformedItem
@@ -140,7 +131,7 @@ _STATEMENT: Final = "/conta-corrente/v4/extrato/{month}/{year}"
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](CREDITO="IN", DEBITO="OUT")
 _TEXT_MAX: Final = 200
 _TEXTS: Final = ("descricao", "descInfComplementar", "numeroDocumento")
-_WORDS: Final = list[tuple[str, ItemKind]](
+_WORDS: Final = list[tuple[str, port.ItemKind]](
     [
         ("TARIFA", "fee"),
         ("DEVOL", "refund"),
@@ -160,7 +151,7 @@ class SicoobInstitution(StandardInstitution):
     """Also the port ``FirstStep``."""
 
     @property
-    def traits(self) -> InstitutionTraits:
+    def traits(self) -> port.InstitutionTraits:
         return structs.replace(
             super().traits,
             has_balance=True,
@@ -181,22 +172,22 @@ class SicoobInstitution(StandardInstitution):
             Call("send", "POST", _SENT, {"chave": key}, repeated_on=self._ended, patience_s=_PATIENCE_S)
         )
         if not isinstance(answer, Content):
-            return NotSent(reason=answer.reason)
+            return port.NotSent(reason=answer.reason)
         if answer.status in _NO_SUCH_KEY:
-            return CertainRefusal(code=answer.name, reason=self._sending.describe(answer), reject_code="CH16")
+            return port.CertainRefusal(code=answer.name, reason=self._sending.describe(answer), reject_code="CH16")
         if not answer.is_success:
-            return NotSent(reason=self._sending.describe(answer))
+            return port.NotSent(reason=self._sending.describe(answer))
         try:
             minted = decode_minted(answer.members, key)
         except wire.Malformed as error:
-            return NotSent(reason=error.reason)
+            return port.NotSent(reason=error.reason)
         # Fail before the second step is recorded as called: once recorded, it can only be queried.
         await self._sending.paces.wait("send", _PATIENCE_S)
         return minted
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         if pix.code is None:
-            return NotSent(reason="the first step has not named it")
+            return port.NotSent(reason="the first step has not named it")
         # Never repeated after any answer: even 403 for an expired token is queried.
         path, body = f"{_SENT}/confirmacao", write_confirmation(pix)
         change = Call("send", "POST", path, body, repeated_on=(), is_new=True, patience_s=_PATIENCE_S)
@@ -206,7 +197,7 @@ class SicoobInstitution(StandardInstitution):
             partial(decode_sent_pix, pix.name, pix.code),
             lambda answer: self._judge(answer, self._known.send_refusals, self._sending),
         )
-        return sent or UnknownOutcome(reason="the institution answered that it was not done, which may be no end")
+        return sent or port.UnknownOutcome(reason="the institution answered that it was not done, which may be no end")
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         if code is None:
@@ -220,7 +211,7 @@ class SicoobInstitution(StandardInstitution):
 
     async def list_statement(
         self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
+    ) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
         # Without pages, a day is the smallest query.
         while since <= until:
             path = _STATEMENT.format(month=since.month, year=since.year)
@@ -230,7 +221,7 @@ class SicoobInstitution(StandardInstitution):
             yield _read_rows(rows)
             since += timedelta(days=1)
 
-    async def _try_own(self) -> Sequence[PermissionTried]:
+    async def _try_own(self) -> Sequence[port.PermissionTried]:
         return [await self._try("cco_consulta", "account", _BALANCE, self._number())]
 
     def _number(self) -> dict[str, str]:
@@ -241,17 +232,17 @@ def _unwrap(content: Content) -> Mapping[str, object]:
     return as_members(content.members.get("resultado")) or content.members
 
 
-def _read_rows(rows: Sequence[object]) -> Sequence[InstitutionItem | MalformedItem]:
+def _read_rows(rows: Sequence[object]) -> Sequence[port.InstitutionItem | MalformedItem]:
     seen = Counter[str]()
     items = wire.read_each(rows, _read_item)
     for place, item in enumerate(items):
-        if isinstance(item, InstitutionItem):
+        if isinstance(item, port.InstitutionItem):
             seen[item.item_id] += 1
             items[place] = structs.replace(item, item_id=f"{item.item_id}-{seen[item.item_id]}")
     return items
 
 
-def _read_item(members: Mapping[str, object]) -> InstitutionItem:
+def _read_item(members: Mapping[str, object]) -> port.InstitutionItem:
     direction = _DIRECTIONS.get(wire.take_text(members, "tipo", 20))
     if direction is None:
         raise wire.Malformed("tipo is neither CREDITO nor DEBITO")
@@ -263,7 +254,7 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
     text = " ".join(filter(None, (wire.find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
     name = wire.find_network_name(members, "transactionId")
     said = "\x00".join((direction, str(cents), text, str(members.get("data")), str(members.get("cpfCnpj"))))
-    return InstitutionItem(
+    return port.InstitutionItem(
         item_id=f"{posted_on.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}",
         day=posted_on,
         settled_at=instant,
@@ -275,7 +266,7 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
     )
 
 
-def _find_kind(text: str, name: str | None) -> ItemKind:
+def _find_kind(text: str, name: str | None) -> port.ItemKind:
     if name is not None:
         return "refund" if name.startswith("D") else "pix"
     told = text.upper()

@@ -25,22 +25,7 @@ from pixconnect.features.institutions.adapters.token import CallParts, open_send
 from pixconnect.features.institutions.adapters.wire import find_instant, take_count, take_members, take_rows, take_text
 from pixconnect.features.institutions.profiles.account_traits import CertainAnswer, Route
 from pixconnect.features.institutions.profiles.profile import OPERATIONS, InstitutionProfile
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    Institution,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    OpenedCharge,
-    OpeningAnswer,
-    PermissionTried,
-    ReceivedPix,
-    RefundAnswer,
-    UnknownOutcome,
-    Webhook,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
@@ -68,7 +53,7 @@ class PagedList(Struct, frozen=True, kw_only=True):
     window: timedelta = WINDOW
 
 
-class ConnectedInstitution(Institution):
+class ConnectedInstitution(port.Institution):
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         self._profile = profile
         self._account = parts.account
@@ -79,8 +64,8 @@ class ConnectedInstitution(Institution):
         self._known = profile.account
 
     @property
-    def traits(self) -> InstitutionTraits:
-        return InstitutionTraits(
+    def traits(self) -> port.InstitutionTraits:
+        return port.InstitutionTraits(
             list_lag=timedelta(seconds=self._known.list_lag_s),
             lifetime_min_s=self._known.lifetime_min_s,
             certificates=self._certificates,
@@ -105,21 +90,25 @@ class ConnectedInstitution(Institution):
     async def _make_sure(self, change: Call, *secrets: str) -> None:
         answer = await self._calls.change(change)
         if not isinstance(answer, Content):
-            raise InstitutionUnavailable(answer.reason, answer.retry_after if isinstance(answer, NotSent) else None)
+            raise port.InstitutionUnavailable(
+                answer.reason, answer.retry_after if isinstance(answer, port.NotSent) else None
+            )
         is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
         if not answer.is_success and not is_absent:
             raise self._calls.refuse(answer, *secrets)
 
-    def _judge_tried(self, name: str, content: Content, *, is_absent: bool = False) -> PermissionTried:
+    def _judge_tried(self, name: str, content: Content, *, is_absent: bool = False) -> port.PermissionTried:
         if content.is_success or is_absent:
-            return PermissionTried(name=name, is_given=True)
+            return port.PermissionTried(name=name, is_given=True)
         explanation = self._calls.describe(content)
-        return PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
+        return port.PermissionTried(
+            name=name, is_given=False if content.status == 403 else None, explanation=explanation
+        )
 
 
 class StandardInstitution(ConnectedInstitution):
     @property
-    def traits(self) -> InstitutionTraits:
+    def traits(self) -> port.InstitutionTraits:
         return structs.replace(
             super().traits,
             has_balance=False,
@@ -128,70 +117,72 @@ class StandardInstitution(ConnectedInstitution):
             opens_due=True,
         )
 
-    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def open_charge(self, terms: port.ChargeTerms) -> port.OpeningAnswer:
         # Never without our txid, which makes a repetition idempotent.
         if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
-            return CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
+            return port.CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
         path = self._charge_path("criar_com_txid", terms.txid, has_due_date=terms.due is not None)
         refusals = self._known.opening_refusals
         return await self._change_charge("PUT", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
 
-    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> port.OpenedCharge | None:
         path = self._charge_path("consultar", txid, has_due_date=has_due_date)
         content = await self._calls.read("charge", path)
         charge = self._read_found(content, lambda: decode_charge(content.members))
         if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
-            raise InstitutionUnavailable(ANOTHER_CHARGE)
+            raise port.InstitutionUnavailable(ANOTHER_CHARGE)
         return charge
 
-    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def revise_charge(self, terms: port.ChargeTerms) -> port.OpeningAnswer:
         path = self._charge_path("revisar", terms.txid, has_due_date=terms.due is not None)
         refusals = self._known.revision_refusals
         return await self._change_charge("PATCH", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
 
-    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> port.OpeningAnswer:
         path = self._charge_path("revisar", txid, has_due_date=has_due_date)
         refusals = self._known.revision_refusals
         return await self._change_charge("PATCH", path, {"status": _REMOVED}, refusals, lambda it: it.txid == txid)
 
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+    ) -> AsyncGenerator[Sequence[port.ReceivedPix | MalformedItem]]:
         # Malformed items are reported beside the others.
         returned = {"devolucaoPresente": "true"} if only_returned else {}
         listed = PagedList(route="list", path=self._path("pix.listar"), query=returned)
         async for rows in list_rows(self._calls, listed, since, until):
             yield read_items(rows)
 
-    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+    async def read_received(self, end_to_end_id: str) -> port.ReceivedPix | None:
         content = await self._calls.read("pix", self._path("pix.consultar", e2eid=end_to_end_id))
         found = self._read_found(content, lambda: decode_pix(content.value))
         if found is None:
             return None
         pix, unreadable = found
         if unreadable or pix.end_to_end_id != end_to_end_id:
-            raise InstitutionUnavailable(unreadable[0].reason if unreadable else "the institution answered another Pix")
+            raise port.InstitutionUnavailable(
+                unreadable[0].reason if unreadable else "the institution answered another Pix"
+            )
         return pix
 
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> port.RefundAnswer:
         path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
         # Its id makes a second one the same refund, so it may be repeated after an expired token.
         change = Call("refund", "PUT", path, {"valor": format_reais(amount_cents)}, repeated_on=(401,), is_new=True)
         refusals = self._known.refund_refusals
         refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
-        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
-            return UnknownOutcome(reason=ANOTHER_REFUND)
+        if isinstance(refund, port.ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return port.UnknownOutcome(reason=ANOTHER_REFUND)
         return refund
 
-    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> port.ListedRefund | None:
         path = self._path("devolucao.consultar", e2eid=end_to_end_id, id=refund_id)
         content = await self._calls.read("refund", path)
         refund = self._read_found(content, lambda: decode_refund(content.members))
         if refund is not None and refund.id != refund_id:
-            raise InstitutionUnavailable(ANOTHER_REFUND)
+            raise port.InstitutionUnavailable(ANOTHER_REFUND)
         return refund
 
-    async def list_webhooks(self) -> Sequence[Webhook]:
+    async def list_webhooks(self) -> Sequence[port.Webhook]:
         # By key, since not all institutions have a list, and other owners' keys are not ours to read.
         found = [await self._find_webhook(key) for key in self._account.keys]
         return [webhook for webhook in found if webhook is not None]
@@ -206,7 +197,7 @@ class StandardInstitution(ConnectedInstitution):
         change = Call("webhook", "DELETE", path, repeated_on=self._ended)
         await self._make_sure(change)
 
-    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+    async def check(self, keys: Sequence[str]) -> Sequence[port.PermissionTried]:
         granted = await self._calls.tokens.read_granted()
         nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
         now = self._clock.real_now()
@@ -225,7 +216,7 @@ class StandardInstitution(ConnectedInstitution):
             sending = sorted(could or ())
             told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
             tried.append(
-                PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told)
+                port.PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told)
             )
         return tried
 
@@ -234,7 +225,7 @@ class StandardInstitution(ConnectedInstitution):
     def _webhook_headers(self) -> Mapping[str, str]:
         return {}
 
-    async def _try_own(self) -> Sequence[PermissionTried]:
+    async def _try_own(self) -> Sequence[port.PermissionTried]:
         return ()
 
     # Shared by all institutions.
@@ -257,17 +248,17 @@ class StandardInstitution(ConnectedInstitution):
         path: str,
         body: Mapping[str, object],
         refusals: Sequence[CertainAnswer],
-        is_asked: Callable[[OpenedCharge], bool],
-    ) -> OpeningAnswer:
+        is_asked: Callable[[port.OpenedCharge], bool],
+    ) -> port.OpeningAnswer:
         change = Call("charge", method, path, body, repeated_on=self._ended)
         charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
-        if isinstance(charge, OpenedCharge) and not is_asked(charge):
-            return UnknownOutcome(reason=ANOTHER_CHARGE)
+        if isinstance(charge, port.OpenedCharge) and not is_asked(charge):
+            return port.UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge
 
     def _judge(
         self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None
-    ) -> CertainRefusal | UnknownOutcome:
+    ) -> port.CertainRefusal | port.UnknownOutcome:
         # Errors must redact this token too.
         reason = (calls or self._calls).describe(content)
         violated = content.violated
@@ -275,36 +266,42 @@ class StandardInstitution(ConnectedInstitution):
             is_about = not known.properties or (bool(violated) and all(map(known.is_about, violated)))
             if (content.status, content.name) == (known.status, known.name) and is_about:
                 member = violated[0] if violated else None
-                return CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
-        return UnknownOutcome(reason=reason)
+                return port.CertainRefusal(
+                    code=content.name, reason=reason, member=member, reject_code=known.reject_code
+                )
+        return port.UnknownOutcome(reason=reason)
 
-    async def _find_webhook(self, key: str) -> Webhook | None:
+    async def _find_webhook(self, key: str) -> port.Webhook | None:
         content = await self._calls.read("webhook", self._path("webhook", chave=key))
         return self._read_found(
             content,
-            lambda: Webhook(
+            lambda: port.Webhook(
                 key=key,
                 url=take_text(content.members, "webhookUrl", URL_LENGTH_MAX),
                 created_at=find_instant(content.members, "criacao"),
             ),
         )
 
-    async def _try(self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+    async def _try(
+        self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None
+    ) -> port.PermissionTried:
         content = await self._calls.read(route, path, query)
         is_absent = content.status == 404 or content.name in self._known.absent
         return self._judge_tried(name, content, is_absent=is_absent)
 
-    async def _try_key(self, key: str) -> PermissionTried:
+    async def _try_key(self, key: str) -> port.PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
         # A key's webhook may be absent; an existing one proves that the key is ours.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
         return structs.replace(tried, explanation=told)
 
 
-def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:
+def _look_up_scope(name: str, granted: Collection[str] | None) -> port.PermissionTried:
     if granted is None:
-        return PermissionTried(name=name, is_given=None, explanation="the institution does not say; known at first use")
-    return PermissionTried(name=name, is_given=name in granted)
+        return port.PermissionTried(
+            name=name, is_given=None, explanation="the institution does not say; known at first use"
+        )
+    return port.PermissionTried(name=name, is_given=name in granted)
 
 
 async def list_rows(

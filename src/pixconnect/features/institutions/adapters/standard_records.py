@@ -16,17 +16,8 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_list, as_members
 from pixconnect.features.institutions.rules.institution import ChargeTerms, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.kernel.rules import charge_contents as contents
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
-from pixconnect.kernel.rules.charge_contents import (
-    VALID_DAYS,
-    DatedDiscount,
-    DayAmount,
-    Discount,
-    DueTerms,
-    Fine,
-    Interest,
-    Rebate,
-)
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, Party, describe_party
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
@@ -44,11 +35,11 @@ _Kind = TypeVar("_Kind", bound=str)
 _Part = TypeVar("_Part")
 
 
-def write_calendar(terms: DueTerms) -> dict[str, object]:
+def write_calendar(terms: contents.DueTerms) -> dict[str, object]:
     return dict(dataDeVencimento=terms.due_on.isoformat(), validadeAposVencimento=terms.valid_days)
 
 
-def write_value(terms: DueTerms | None, amount_cents: int) -> dict[str, object]:
+def write_value(terms: contents.DueTerms | None, amount_cents: int) -> dict[str, object]:
     value = dict[str, object](original=format_reais(amount_cents))
     if terms is None:
         return value
@@ -70,17 +61,17 @@ def _write_part(kinds: Sequence[str], kind: str, value: int | None) -> dict[str,
     return {"modalidade": kinds.index(kind) + 1, **rate}
 
 
-def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) -> DueTerms | None:
+def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) -> contents.DueTerms | None:
     """Read the terms of a charge with a due date, ``None`` for any other; ``Malformed`` if they are unreliable."""
     if "dataDeVencimento" not in calendar:
         return None
     is_given = "validadeAposVencimento" in calendar
-    return DueTerms(
+    return contents.DueTerms(
         due_on=_take_day(calendar, "dataDeVencimento"),
-        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_given else VALID_DAYS,
-        fine=_decode_part(value, "multa", DEDUCTION_KINDS, Fine),
-        interest=_decode_part(value, "juros", INTEREST_KINDS, Interest),
-        rebate=_decode_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
+        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_given else contents.VALID_DAYS,
+        fine=_decode_part(value, "multa", DEDUCTION_KINDS, contents.Fine),
+        interest=_decode_part(value, "juros", INTEREST_KINDS, contents.Interest),
+        rebate=_decode_part(value, "abatimento", DEDUCTION_KINDS, contents.Rebate),
         discount=_decode_discount(value),
     )
 
@@ -92,16 +83,16 @@ def _decode_part(
     return None if part is None else make(kind=_take_kind(part, name, kinds), value=_take_hundredths(part))
 
 
-def _decode_discount(value: Mapping[str, object]) -> Discount | None:
+def _decode_discount(value: Mapping[str, object]) -> contents.Discount | None:
     part = _find_part(value, "desconto")
     if part is None:
         return None
     kind = _take_kind(part, "desconto", DISCOUNT_KINDS)
     if kind not in UNTIL_A_DATE:
-        return Discount(kind=kind, value=_take_hundredths(part))
+        return contents.Discount(kind=kind, value=_take_hundredths(part))
     rows = [as_members(row) or {} for row in wire.take_rows(part, "descontoDataFixa")[:_DATED_MAX]]
-    dated = [DatedDiscount(until=_take_day(row, "data"), value=_take_hundredths(row)) for row in rows]
-    return Discount(kind=kind, dated=tuple(dated))
+    dated = [contents.DatedDiscount(until=_take_day(row, "data"), value=_take_hundredths(row)) for row in rows]
+    return contents.Discount(kind=kind, dated=tuple(dated))
 
 
 def _find_part(value: Mapping[str, object], name: str) -> Mapping[str, object] | None:
@@ -134,7 +125,7 @@ def _take_day(members: Mapping[str, object], name: str) -> date:
         raise wire.Malformed(f"{name} is no day") from None
 
 
-def find_parts(members: Mapping[str, object]) -> DayAmount | None:
+def find_parts(members: Mapping[str, object]) -> contents.DayAmount | None:
     """Find the parts of a received Pix; ``None`` if they are missing or unreadable.
 
     The Pix counts all the same: its parts are only shown.
@@ -147,7 +138,7 @@ def find_parts(members: Mapping[str, object]) -> DayAmount | None:
         parts = {ours: _take_cents(told[name]) for name, ours in _PARTS.items() if told.get(name) is not None}
     except wire.Malformed:
         return None
-    return DayAmount(original_cents=original_cents, **parts)
+    return contents.DayAmount(original_cents=original_cents, **parts)
 
 
 def _take_cents(part: object) -> int:

@@ -24,21 +24,7 @@ from pixconnect.features.institutions.adapters.standard import (
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender, has_more
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    OpenedCharge,
-    OpeningAnswer,
-    PermissionTried,
-    ReceivedPix,
-    RefundAnswer,
-    UnknownOutcome,
-    Webhook,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.platform.base.address_rules import URL_LENGTH_MAX
 from pixconnect.platform.base.clock import format_milliseconds
@@ -64,7 +50,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         WooviSender.__init__(self, self._calls, self._clock, has_two_steps=has_two_steps, has_text_psp=has_text_psp)
 
     @property
-    def traits(self) -> InstitutionTraits:
+    def traits(self) -> port.InstitutionTraits:
         # It has a statement, and no source says whether its amounts are cents or reais.
         return structs.replace(
             super().traits,
@@ -80,10 +66,10 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
     # Its document names disputes and their evidence, without a schema; the names in its list of movements, by which returns of
     # sent Pix could be found, are undocumented.
 
-    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def open_charge(self, terms: port.ChargeTerms) -> port.OpeningAnswer:
         if terms.due is not None:
             # Its own kind counts days from the opening, has few modalities, and only its end can be revised.
-            return CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
+            return port.CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
         body = dict[str, object](
             correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
         )
@@ -96,45 +82,50 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         change = Call("charge", "POST", f"{_ROOT}/charge", body)
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.
-        if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
-            return UnknownOutcome(reason=ANOTHER_CHARGE)
+        if isinstance(charge, port.OpenedCharge) and (charge.txid, charge.amount_cents) != (
+            terms.txid,
+            terms.amount_cents,
+        ):
+            return port.UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge
 
-    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> port.OpenedCharge | None:
         content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
         charge = self._read_found(content, lambda: self._read_charge(content.members))
         if charge is not None and charge.txid != txid:
-            raise InstitutionUnavailable(ANOTHER_CHARGE)
+            raise port.InstitutionUnavailable(ANOTHER_CHARGE)
         return charge
 
-    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def revise_charge(self, terms: port.ChargeTerms) -> port.OpeningAnswer:
         known = await self._find_open(terms.txid)
-        if not isinstance(known, OpenedCharge):
+        if not isinstance(known, port.OpenedCharge):
             return known
         if known.amount_cents != terms.amount_cents:
-            return CertainRefusal(code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount")
+            return port.CertainRefusal(
+                code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount"
+            )
         ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
         path = f"{_ROOT}/charge/{terms.txid}"
         answer = await self._calls.change(Call("charge", "PATCH", path, {"expiresDate": format_milliseconds(ends_at)}))
         return self._judge_changed(answer, structs.replace(known, lifetime_s=terms.lifetime_s))
 
-    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> port.OpeningAnswer:
         known = await self._find_open(txid)
-        if not isinstance(known, OpenedCharge):
+        if not isinstance(known, port.OpenedCharge):
             return known
         answer = await self._calls.change(Call("charge", "DELETE", f"{_ROOT}/charge/{txid}"))
         return self._judge_changed(answer, structs.replace(known, status="removed_by_us"))
 
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
+    ) -> AsyncGenerator[Sequence[port.ReceivedPix | MalformedItem]]:
         waiting = split(since, until)
         while waiting:
             begin, end = waiting.pop(0)
             skip, goes_on = 0, True
             while goes_on:
                 if skip > _SKIPPED_MAX:
-                    raise InstitutionUnavailable("the list of transactions has no end")
+                    raise port.InstitutionUnavailable("the list of transactions has no end")
                 rows, count, goes_on = await self._read_page(begin, end, skip)
                 is_long = count > _SKIP_MAX or (goes_on and skip + _LIMIT >= _SKIP_MAX)
                 # Not read up to the maximum skip: duplicates are merged.
@@ -146,7 +137,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
                 yield wire.bound_malformed(items)
                 skip += _LIMIT
 
-    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+    async def read_received(self, end_to_end_id: str) -> port.ReceivedPix | None:
         content = await self._calls.read("pix", f"{_ROOT}/transaction/{end_to_end_id}")
         row = self._read_found(content, lambda: wire.take_members(content.members, "transaction"))
         if row is None:
@@ -155,31 +146,31 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         if not items:
             return None
         if unreadable := [item for item in items if isinstance(item, MalformedItem)]:
-            raise InstitutionUnavailable(unreadable[0].reason)
-        (pix,) = (item for item in items if isinstance(item, ReceivedPix))
+            raise port.InstitutionUnavailable(unreadable[0].reason)
+        (pix,) = (item for item in items if isinstance(item, port.ReceivedPix))
         if pix.end_to_end_id != end_to_end_id:
-            raise InstitutionUnavailable("the institution answered another Pix than we asked for")
+            raise port.InstitutionUnavailable("the institution answered another Pix than we asked for")
         return pix
 
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> port.RefundAnswer:
         body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
         path = f"{_ROOT}/refund"
         change = Call("refund", "POST", path, body, is_new=True)
         refund = await obtain(
             self._calls, change, lambda members: woovi_records.read_cents_refund(wire.take_members(members, "refund"))
         )
-        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
-            return UnknownOutcome(reason=ANOTHER_REFUND)
+        if isinstance(refund, port.ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+            return port.UnknownOutcome(reason=ANOTHER_REFUND)
         return refund
 
-    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> port.ListedRefund | None:
         # Queries by its own id do not find it in practice.
         content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
         refund = self._read_found(
             content, lambda: woovi_records.read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
         )
         if refund is not None and refund.id != refund_id:
-            raise InstitutionUnavailable(ANOTHER_REFUND)
+            raise port.InstitutionUnavailable(ANOTHER_REFUND)
         return refund
 
     async def read_balance(self) -> int:
@@ -190,16 +181,16 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         """Read the list of accounts; its path ends with a slash in the API document, and without one elsewhere."""
         *before, last = self._account_paths
         for path in before:
-            with suppress(InstitutionUnavailable):
+            with suppress(port.InstitutionUnavailable):
                 content = await self._calls.read("account", path, body_max=LIST_MAX)
                 if content.status not in (404, 405):
                     self._account_paths = (path,)
                     return content
         return await self._calls.read("account", last, body_max=LIST_MAX)
 
-    async def list_webhooks(self) -> Sequence[Webhook]:
+    async def list_webhooks(self) -> Sequence[port.Webhook]:
         return [
-            Webhook(
+            port.Webhook(
                 key=None,
                 url=wire.take_text(members, "url", URL_LENGTH_MAX),
                 created_at=wire.find_instant(members, "createdAt"),
@@ -218,37 +209,42 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         for name in woovi_records.list_ids(await self._read_webhooks(), _EVENT, url):
             await self._make_sure(Call("webhook", "DELETE", f"{_ROOT}/webhook/{name}"))
 
-    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+    async def check(self, keys: Sequence[str]) -> Sequence[port.PermissionTried]:
         now = self._clock.real_now()
         interval = {"start": format_milliseconds(now - timedelta(minutes=1)), "end": format_milliseconds(now)}
         written = "known at first use: nothing that changes something is tried"
         return [
             await self._try("CHARGE_GET", f"{_ROOT}/charge/{self._entropy.token(32)}"),
-            PermissionTried(name="CHARGE_POST", is_given=None, explanation=written),
+            port.PermissionTried(name="CHARGE_POST", is_given=None, explanation=written),
             await self._try("TRANSACTION_GET_LIST", f"{_ROOT}/transaction", interval),
-            PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
+            port.PermissionTried(name="REFUND_POST", is_given=None, explanation=written),
             await self._try("WEBHOOK_GET_LIST", f"{_ROOT}/webhook"),
             self._judge_tried("ACCOUNT_GET_LIST", await self._read_accounts()),
             await self._try("PAYMENT_GET", f"{SENDS}/{self._entropy.token(32)}"),
-            PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
-            *[PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
+            port.PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
+            *[
+                port.PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use")
+                for key in keys
+            ],
         ]
 
-    async def _find_open(self, txid: str) -> OpenedCharge | NotSent | UnknownOutcome:
+    async def _find_open(self, txid: str) -> port.OpenedCharge | port.NotSent | port.UnknownOutcome:
         """Find the charge in its present state, before any change."""
         try:
             known = await self.read_charge(txid)
-        except InstitutionUnavailable as error:
-            return NotSent(reason=error.reason, retry_after=error.retry_after)
-        return UnknownOutcome(reason="the institution knows no such charge") if known is None else known
+        except port.InstitutionUnavailable as error:
+            return port.NotSent(reason=error.reason, retry_after=error.retry_after)
+        return port.UnknownOutcome(reason="the institution knows no such charge") if known is None else known
 
-    def _judge_changed(self, answer: Content | NotSent | UnknownOutcome, changed: OpenedCharge) -> OpeningAnswer:
+    def _judge_changed(
+        self, answer: Content | port.NotSent | port.UnknownOutcome, changed: port.OpenedCharge
+    ) -> port.OpeningAnswer:
         if not isinstance(answer, Content):
             return answer
         is_done = answer.is_success and answer.members.get("status") == "OK"
-        return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
+        return changed if is_done else port.UnknownOutcome(reason=self._calls.describe(answer))
 
-    def _read_charge(self, members: Mapping[str, object]) -> OpenedCharge:
+    def _read_charge(self, members: Mapping[str, object]) -> port.OpenedCharge:
         return woovi_records.read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
@@ -265,7 +261,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         )
         return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
-    async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
+    async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[port.ReceivedPix | MalformedItem]:
         try:
             pix = woovi_records.read_cents_pix(as_members(row) or {})
         except wire.Malformed as error:
@@ -277,7 +273,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
             # No list has the refunds of a Pix without a charge; ours are queried by name.
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
-        refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
+        refunds, items = list[port.ListedRefund](), list[port.ReceivedPix | MalformedItem]()
         for found in self._read_required(content, lambda: wire.take_rows(content.members, "refunds")):
             try:
                 refunds.append(woovi_records.read_cents_refund(as_members(found) or {}))
@@ -293,7 +289,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         # A query by name alone gets 400 only for not found.
         return bool(content.members) and content.status in (400, 404)
 
-    async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> PermissionTried:
+    async def _try(self, name: str, path: str, query: Mapping[str, str] | None = None) -> port.PermissionTried:
         content = await self._calls.read("account", path, query, body_max=LIST_MAX)
         return self._judge_tried(name, content, is_absent=not query and content.status in (400, 404))
 

@@ -17,13 +17,7 @@ from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, Calls, read_required
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_list, as_members
 from pixconnect.features.institutions.adapters.wire import find_first, find_listed_payee
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    SendAnswer,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.rail_memory import (
     OutgoingPix,
     SentPix,
@@ -212,10 +206,10 @@ class WooviSender:
         self._calls, self._clock = calls, clock
         self._has_two_steps, self._has_text_psp = has_two_steps, has_text_psp
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         body = write_cents_send(pix, approves=not self._has_two_steps, has_text_psp=self._has_text_psp)
         if body is None:
-            return CertainRefusal(
+            return port.CertainRefusal(
                 code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
             )
         answer = await self._calls.change(Call("send", "POST", SENDS, body, is_new=True, not_after_s=pix.not_after_s))
@@ -228,7 +222,7 @@ class WooviSender:
             return await self._approve(created)
         return created
 
-    async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
+    async def _approve(self, created: SentPix) -> SentPix | port.UnknownOutcome:
         """Approve a payment: this moves the money, and after any outcome it may be done."""
         change = Call("send", "POST", _APPROVE, {"correlationID": created.name}, is_new=True)
         reason, wait_s = "", 0.0
@@ -236,20 +230,20 @@ class WooviSender:
             if wait_s:
                 await asyncio.sleep(wait_s)
             answer = await self._calls.change(change)
-            if not isinstance(answer, NotSent):
+            if not isinstance(answer, port.NotSent):
                 return created
             # It certainly never left, so the next call is the first.
             reason = answer.reason
             retry_after_s = _APPROVED_AFTER_MAX_S if answer.retry_after is None else answer.retry_after.total_seconds()
             wait_s = min(retry_after_s, _APPROVED_AFTER_MAX_S)
-        return UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
+        return port.UnknownOutcome(reason=f"the payment is created, and was not approved: {reason}")
 
-    def _judge(self, answer: Content) -> UnknownOutcome:
+    def _judge(self, answer: Content) -> port.UnknownOutcome:
         text = answer.text or find_messages(answer.members)
         is_known = any(known in text.lower() for known in _KNOWN_TEXTS)
         # Its errors are texts without a name.
         reason = self._calls.describe(structs.replace(answer, value={"title": text}))
-        return UnknownOutcome(reason=reason, is_refusal=answer.status in _REFUSED and bool(text) and not is_known)
+        return port.UnknownOutcome(reason=reason, is_refusal=answer.status in _REFUSED and bool(text) and not is_known)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         content = await self._calls.read("sent", f"{SENDS}/{name}")
@@ -271,7 +265,7 @@ class WooviSender:
             return
         begin = max(since, now - _LOOKED_FOR) - _CLOCKS_APART
         if await self._is_listed(name, begin, now, unless=_NO_LIST):
-            raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
+            raise port.InstitutionUnavailable("a payment is in the list, and is not found by its name")
 
     async def _judge_gone(self, name: str, since: datetime | None) -> SentPix:
         """Judge a missing payment that existed: a person removed it unapproved.
@@ -280,11 +274,11 @@ class WooviSender:
         """
         now = self._clock.real_now()
         if since is None or now < since + _GONE_AFTER:
-            raise InstitutionUnavailable("a payment that was there is not found: it may have been removed")
+            raise port.InstitutionUnavailable("a payment that was there is not found: it may have been removed")
         # It was created by the first call, or by a repetition.
         end = min(now, since + RESENT_FOR + _CLOCKS_APART)
         if await self._is_listed(name, since - _CLOCKS_APART, end):
-            raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
+            raise port.InstitutionUnavailable("a payment is in the list, and is not found by its name")
         return SentPix(
             name=name,
             code=name,
@@ -309,16 +303,16 @@ class WooviSender:
                 return True
             if not has_more(content.members, len(rows), (number + 1) * _LIMIT, _LIMIT):
                 return False
-        raise InstitutionUnavailable("more payments were made than the list is read of")
+        raise port.InstitutionUnavailable("more payments were made than the list is read of")
 
 
-def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | UnknownOutcome:
+def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | port.UnknownOutcome:
     """Read the answer about our own payment; the query reports its state."""
     try:
         told = decode_cents_sent(answer.members, pix.name, is_question=False)
     except wire.Malformed as error:
-        return UnknownOutcome(reason=error.reason)
+        return port.UnknownOutcome(reason=error.reason)
     asked = name_payee(pix.payee, is_by_key=pix.is_by_key)
     if told.amount_cents != pix.amount_cents or not is_same_payee(told.payee, asked):
-        return UnknownOutcome(reason="the institution answered another payment than we asked for")
+        return port.UnknownOutcome(reason="the institution answered another payment than we asked for")
     return told

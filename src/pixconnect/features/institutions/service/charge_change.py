@@ -10,15 +10,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    Institution,
-    InstitutionUnavailable,
-    NotSent,
-    OpenedCharge,
-    OpeningAnswer,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.pending_call import (
     ABSENT_FOR,
     WORKER_AFTER,
@@ -44,9 +36,9 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-PAID_THERE: Final = CertainRefusal(code="paid", reason="it is paid at the institution", member="status")
-ABSENT: Final = UnknownOutcome(reason="the institution knows no such charge")
-STATIC_CODE: Final = CertainRefusal(
+PAID_THERE: Final = port.CertainRefusal(code="paid", reason="it is paid at the institution", member="status")
+ABSENT: Final = port.UnknownOutcome(reason="the institution knows no such charge")
+STATIC_CODE: Final = port.CertainRefusal(
     code="static",
     reason="it was answered with a static code, which cannot be withdrawn: it ends at its expiry",
     member="status",
@@ -139,11 +131,13 @@ async def begin_change(
     if wanted.contents is not None and are_equivalent(wanted.contents, charge_rules.read_contents(found)):
         return None, False
     if not charge_rules.may_be_changed(found):
-        raise calls.RefusedByInstitution(CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
+        raise calls.RefusedByInstitution(
+            port.CertainRefusal(code="status", reason=f"it is {found.status}", member="status")
+        )
     return await call_store.insert_change(connection, wanted), True
 
 
-async def _carry_out(context: Context, institution: Institution, change: ChargeChange) -> OpeningAnswer:
+async def _carry_out(context: Context, institution: port.Institution, change: ChargeChange) -> port.OpeningAnswer:
     if change.contents is None:
         charge = await charge_store.find_by_id(context.pool, change.holder_id, change.charge_id)
         has_due_date = errors.require(charge, "a changed charge exists").due_on is not None
@@ -151,33 +145,33 @@ async def _carry_out(context: Context, institution: Institution, change: ChargeC
         has_due_date = change.contents.due is not None
     try:
         there = await institution.read_charge(change.txid, has_due_date=has_due_date)
-    except InstitutionUnavailable as error:
-        return NotSent(reason=error.reason, retry_after=error.retry_after)
+    except port.InstitutionUnavailable as error:
+        return port.NotSent(reason=error.reason, retry_after=error.retry_after)
     if there is None:
         return ABSENT
     if there.status != "active" or is_done_at_institution(change, there):
         return there
     if change.revision_there is None and not await call_store.note_revision(context.pool, change, there.revision):
-        return UnknownOutcome(reason="another process is calling by now")
+        return port.UnknownOutcome(reason="another process is calling by now")
     if change.contents is None:
         return await institution.remove_charge(change.txid, has_due_date=has_due_date)
     return await institution.revise_charge(write_terms(change.txid, change.contents))
 
 
-async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer) -> UnknownOutcome | None:
+async def _settle(context: Context, change: ChargeChange, answer: port.OpeningAnswer) -> port.UnknownOutcome | None:
     match answer:
-        case OpenedCharge() if _shows_the_end(change, answer):
+        case port.OpenedCharge() if _shows_the_end(change, answer):
             await _finish(context, change, answer)
-        case OpenedCharge():
-            return UnknownOutcome(reason="the charge at the institution differs from the wanted one")
-        case CertainRefusal(reason=reason) if change.kind != "withdraw":
+        case port.OpenedCharge():
+            return port.UnknownOutcome(reason="the charge at the institution differs from the wanted one")
+        case port.CertainRefusal(reason=reason) if change.kind != "withdraw":
             async with write_alone(context.pool) as connection:
                 await CHANGES.end(connection, change, "refused", reason)
-        case CertainRefusal(reason=reason) | NotSent(reason=reason) | UnknownOutcome(reason=reason):
+        case port.CertainRefusal(reason=reason) | port.NotSent(reason=reason) | port.UnknownOutcome(reason=reason):
             is_over = context.clock.real_now() - change.created_at >= ABSENT_FOR
             # A charge that was never opened need not be withdrawn; before that time it may still arrive.
             if change.kind != "withdraw" or not is_over or answer != ABSENT:
-                return UnknownOutcome(reason=reason)
+                return port.UnknownOutcome(reason=reason)
             async with write_alone(context.pool) as connection:
                 await CHANGES.end(connection, change, "done", reason)
     return None
@@ -188,7 +182,7 @@ def _explain_end(ended: ChargeChange) -> Exception | None:
         case "overtaken":
             return calls.RefusedByInstitution(PAID_THERE)
         case "refused":
-            return calls.RefusedByInstitution(CertainRefusal(code="refused", reason=ended.reason or ""))
+            return calls.RefusedByInstitution(port.CertainRefusal(code="refused", reason=ended.reason or ""))
         case "given_up":
             return errors.ServiceUnavailable("the institution could not be asked; nothing was done")
         case "done" | "asked":
@@ -202,14 +196,14 @@ def _unknown_outcome(change: ChargeChange) -> errors.OutcomeUnknown:
     )
 
 
-def _shows_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
+def _shows_the_end(change: ChargeChange, there: port.OpenedCharge) -> bool:
     if there.status != "active":
         return True
     # A revision's answer is the charge's state; the adapter has checked that it is as wanted.
     return change.contents is not None and there.is_as_asked(write_terms(change.txid, change.contents))
 
 
-async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -> None:
+async def _finish(context: Context, change: ChargeChange, there: port.OpenedCharge) -> None:
     """Write its state at the institution: changed as wanted, paid, or removed by a person."""
     async with context.writes.transaction() as batch:
         # Locked before we take the ids, as for expiry.
@@ -234,7 +228,7 @@ async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -
         await work.write()
 
 
-def _revise(work: UnitOfWork, charge: Charge, change: ChargeChange, there: OpenedCharge) -> None:
+def _revise(work: UnitOfWork, charge: Charge, change: ChargeChange, there: port.OpenedCharge) -> None:
     wanted = errors.require(change.contents, "a revision says something")
     contents = structs.replace(wanted, lifetime_s=there.lifetime_s)
     after = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
@@ -245,7 +239,7 @@ def _revise(work: UnitOfWork, charge: Charge, change: ChargeChange, there: Opene
 
 
 async def _remove(
-    work: UnitOfWork, batch: Batch[Any], charge: Charge, change: ChargeChange, there: OpenedCharge
+    work: UnitOfWork, batch: Batch[Any], charge: Charge, change: ChargeChange, there: port.OpenedCharge
 ) -> None:
     removal: Removal = "REMOVED_BY_RECEIVER" if there.status == "removed_by_us" else "REMOVED_BY_PSP"
     if change.kind == "remove":

@@ -13,18 +13,8 @@ from typing import Final
 import asyncpg
 from msgspec import Struct, structs
 
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules import pending_call as call_rules
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    Institution,
-    InstitutionUnavailable,
-    NotSent,
-    OpenAccount,
-    OpenedCharge,
-    OpeningAnswer,
-    UnknownOutcome,
-)
 from pixconnect.features.institutions.service import pending_call as calls
 from pixconnect.features.institutions.service.charge_change import want_change
 from pixconnect.features.institutions.tables import pending_call as call_store
@@ -49,10 +39,10 @@ from pixconnect.kernel.tables.table import find_refusal
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
 
-REMOVED_THERE: Final = CertainRefusal(
+REMOVED_THERE: Final = port.CertainRefusal(
     code="txid", reason="the charge of this txid was removed at the institution", member="txid"
 )
-WITHOUT_CODE: Final = UnknownOutcome(reason="the institution shows it without a code by which it could be paid")
+WITHOUT_CODE: Final = port.UnknownOutcome(reason="the institution shows it without a code by which it could be paid")
 
 
 class NewOpening(Struct, frozen=True, kw_only=True):
@@ -111,13 +101,13 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
     answer = await calls.call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
     # A static code has one amount for ever: no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
-    if may_fall_back and isinstance(answer, NotSent | UnknownOutcome):
+    if may_fall_back and isinstance(answer, port.NotSent | port.UnknownOutcome):
         with or_unknown(unknown_outcome(opening)):
             return await fall_back(context, opening, answer)
     return await calls.answer_caller(context, OPENING_CALLS, opening, answer)
 
 
-async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
+async def ask_about_paid(context: Context, opened: port.OpenAccount, txids: Sequence[str]) -> Collection[str]:
     """Query charges now whose payments are listed while their opening is unknown.
 
     Returns:
@@ -145,7 +135,7 @@ async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charg
 
 
 async def _begin(
-    context: Context, caller: Caller, new: NewOpening, opened: OpenAccount
+    context: Context, caller: Caller, new: NewOpening, opened: port.OpenAccount
 ) -> call_rules.ChargeOpening | None:
     """Record the opening; ``None`` if another process has taken its name or txid meanwhile."""
     external_id, txid = new.external_id or new.txid, new.txid
@@ -187,49 +177,49 @@ async def _begin(
         raise
 
 
-async def _ask(_: Context, institution: Institution, opening: call_rules.ChargeOpening) -> OpeningAnswer:
+async def _ask(_: Context, institution: port.Institution, opening: call_rules.ChargeOpening) -> port.OpeningAnswer:
     terms = call_rules.write_terms(opening.txid, opening.contents)
     try:
         there = await institution.read_charge(opening.txid, has_due_date=terms.due is not None)
-    except InstitutionUnavailable as error:
-        return UnknownOutcome(reason=error.reason)
+    except port.InstitutionUnavailable as error:
+        return port.UnknownOutcome(reason=error.reason)
     if there is None:
         there = await _open(institution, terms)
-        if not isinstance(there, OpenedCharge):
+        if not isinstance(there, port.OpenedCharge):
             return there
     if there.status in ("removed_by_us", "removed_by_institution"):
         return REMOVED_THERE
     if there.is_as_asked(terms):
         return there if there.has_code else WITHOUT_CODE
-    return CertainRefusal(code="txid", reason="another charge has this txid at the institution", member="txid")
+    return port.CertainRefusal(code="txid", reason="another charge has this txid at the institution", member="txid")
 
 
-async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
+async def _open(institution: port.Institution, terms: port.ChargeTerms) -> port.OpeningAnswer:
     answer = await institution.open_charge(terms)
     # It is open at the institution, and may be shown with its code later.
-    return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
+    return WITHOUT_CODE if isinstance(answer, port.OpenedCharge) and not answer.has_code else answer
 
 
 async def _settle(
-    context: Context, opening: call_rules.ChargeOpening, answer: OpeningAnswer
-) -> Charge | UnknownOutcome | None:
+    context: Context, opening: call_rules.ChargeOpening, answer: port.OpeningAnswer
+) -> Charge | port.UnknownOutcome | None:
     match answer:
-        case OpenedCharge(status="removed_by_us" | "removed_by_institution"):
-            return UnknownOutcome(reason=REMOVED_THERE.reason)
-        case OpenedCharge():
+        case port.OpenedCharge(status="removed_by_us" | "removed_by_institution"):
+            return port.UnknownOutcome(reason=REMOVED_THERE.reason)
+        case port.OpenedCharge():
             return await finish(context, opening, answer)
-        case CertainRefusal(code=code, reason=reason):
+        case port.CertainRefusal(code=code, reason=reason):
             async with write_alone(context.pool) as connection:
                 await call_store.refuse(connection, opening, code, reason)
             return None
-        case NotSent(reason=reason) | UnknownOutcome(reason=reason):
-            return UnknownOutcome(reason=reason)
+        case port.NotSent(reason=reason) | port.UnknownOutcome(reason=reason):
+            return port.UnknownOutcome(reason=reason)
 
 
 def _explain_end(ended: call_rules.ChargeOpening) -> Exception | None:
     match ended.state:
         case "refused":
-            refusal = CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
+            refusal = port.CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
             return calls.RefusedByInstitution(refusal)
         case "given_up":
             return errors.ServiceUnavailable(
@@ -239,7 +229,7 @@ def _explain_end(ended: call_rules.ChargeOpening) -> Exception | None:
             return None
 
 
-async def finish(context: Context, opening: call_rules.ChargeOpening, there: OpenedCharge) -> Charge | None:
+async def finish(context: Context, opening: call_rules.ChargeOpening, there: port.OpenedCharge) -> Charge | None:
     """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
     account = await context.directory.read_account(opening.holder_id)
     code = there.code
@@ -293,7 +283,9 @@ def _write_charge(
     return charge
 
 
-async def fall_back(context: Context, opening: call_rules.ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
+async def fall_back(
+    context: Context, opening: call_rules.ChargeOpening, answer: port.NotSent | port.UnknownOutcome
+) -> Charge:
     """Write the charge with a static code, which it keeps; a possible charge there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
     wanted, reference = opening.contents, context.entropy.token(call_rules.REFERENCE_LENGTH)
@@ -313,7 +305,7 @@ async def fall_back(context: Context, opening: call_rules.ChargeOpening, answer:
         await work.write()
         await call_store.note_opened(batch.connection, opening, reference=reference)
         # Only a charge that was certainly never sent needs no withdrawal, and a worker may have called since.
-        if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
+        if isinstance(answer, port.UnknownOutcome) or locked.calls_count > opening.calls_count:
             now = context.clock.real_now()
             # While it may still arrive there, its absence proves nothing.
             withdrawal = structs.replace(want_change(charge), kind="withdraw", due_at=now, created_at=now)
@@ -329,7 +321,7 @@ def unknown_outcome(opening: call_rules.ChargeOpening) -> errors.OutcomeUnknown:
     )
 
 
-def explain_refusal(refusal: CertainRefusal) -> errors.RuleBroken:
+def explain_refusal(refusal: port.CertainRefusal) -> errors.RuleBroken:
     """Return the contract's nearest refusal."""
     member, text = refusal.member or "", f"the institution refuses it: {refusal.reason or refusal.code}"
     if "chave" in member:

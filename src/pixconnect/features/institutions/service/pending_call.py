@@ -21,14 +21,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.features.institutions.accounts import INSTITUTIONS
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    Institution,
-    NotSent,
-    OpenAccount,
-    OpeningAnswer,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.pending_call import CALL_TIMEOUT_S, TAKEN_FOR, PendingCall, find_wait
 from pixconnect.features.institutions.tables.pending_call import PendingCalls
 from pixconnect.kernel.flows.context import Context, or_unknown, write_alone
@@ -48,23 +41,23 @@ _log = structlog.get_logger(__name__)
 class RefusedByInstitution(Exception):  # noqa: N818  each door has its own error for it
     """The institution certainly refuses it, or certainly would; nothing was done."""
 
-    def __init__(self, refusal: CertainRefusal) -> None:
+    def __init__(self, refusal: port.CertainRefusal) -> None:
         super().__init__(refusal.reason)
         self.refusal = refusal
 
 
 class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
     rows: PendingCalls[Row]
-    ask: Callable[[Context, Institution, Row], Awaitable[OpeningAnswer]]
+    ask: Callable[[Context, port.Institution, Row], Awaitable[port.OpeningAnswer]]
     """Reads the charge's state at the institution, and calls if it is not as wanted."""
-    settle: Callable[[Context, Row, OpeningAnswer], Awaitable[Charge | UnknownOutcome | None]]
+    settle: Callable[[Context, Row, port.OpeningAnswer], Awaitable[Charge | port.UnknownOutcome | None]]
     """Writes the end of a row: its charge, or why it is still open; ``None`` if ``rows`` have the end."""
     explain: Callable[[Row], Exception | None]
     """Explains why an ended row did not have the wanted effect."""
     unknown_outcome: Callable[[Row], errors.OutcomeUnknown]
 
 
-async def require_account(context: Context, institution_id: int) -> OpenAccount:
+async def require_account(context: Context, institution_id: int) -> port.OpenAccount:
     """Return a request's account; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
     opened = await context.port(INSTITUTIONS).find_receiving(institution_id)
     if opened is None:
@@ -76,32 +69,34 @@ def explain_pause() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
 
 
-async def call_once(context: Context, kind: CallKind[Row], row: Row, call: Awaitable[OpeningAnswer]) -> OpeningAnswer:
+async def call_once(
+    context: Context, kind: CallKind[Row], row: Row, call: Awaitable[port.OpeningAnswer]
+) -> port.OpeningAnswer:
     try:
         async with asyncio.timeout(CALL_TIMEOUT_S):
             with or_unknown(kind.unknown_outcome(row)):
                 return await call
     except TimeoutError:
-        return UnknownOutcome(reason=f"no answer within {CALL_TIMEOUT_S:g} s")
+        return port.UnknownOutcome(reason=f"no answer within {CALL_TIMEOUT_S:g} s")
 
 
-async def answer_caller(context: Context, kind: CallKind[Row], row: Row, answer: OpeningAnswer) -> Charge:
+async def answer_caller(context: Context, kind: CallKind[Row], row: Row, answer: port.OpeningAnswer) -> Charge:
     """Return a call's result to the caller whose process has made it."""
     refusal, is_given_up = None, False
     with or_unknown(kind.unknown_outcome(row)):
         match answer:
-            case NotSent():
+            case port.NotSent():
                 async with write_alone(context.pool) as connection:
                     # If a worker calls by now, it is no longer certain that nothing was sent.
                     is_given_up = await kind.rows.end(connection, row, "given_up", answer.reason)
-            case UnknownOutcome():
+            case port.UnknownOutcome():
                 pass
             case _:
                 made = await kind.settle(context, row, answer)
                 if isinstance(made, Charge):
                     return made
-                refusal = answer if isinstance(answer, CertainRefusal) else None
-    if isinstance(answer, NotSent) and is_given_up:
+                refusal = answer if isinstance(answer, port.CertainRefusal) else None
+    if isinstance(answer, port.NotSent) and is_given_up:
         wait_s = 1 if answer.retry_after is None else max(1, round(answer.retry_after.total_seconds()))
         reason = f"the institution could not be asked: {answer.reason}; nothing was done"
         raise errors.ServiceUnavailable(reason, retry_after_s=wait_s)
@@ -113,7 +108,7 @@ async def await_end(
     kind: CallKind[Row],
     row: Row,
     wait_s: float = CALL_TIMEOUT_S,
-    refusal: CertainRefusal | None = None,
+    refusal: port.CertainRefusal | None = None,
 ) -> Charge:
     """Wait until another process has ended the row, and return the charge.
 
@@ -138,7 +133,7 @@ async def await_end(
     return errors.require(charge, "an ended row has its charge")
 
 
-async def go_on(context: Context, opened: OpenAccount, kind: CallKind[Row]) -> int:
+async def go_on(context: Context, opened: port.OpenAccount, kind: CallKind[Row]) -> int:
     """Process the due rows of an account; returns their number. A defect of one stops none of the others."""
     began_at = context.clock.real_now()
     for count in range(DUE_MAX):
@@ -156,11 +151,11 @@ async def go_on(context: Context, opened: OpenAccount, kind: CallKind[Row]) -> i
     return DUE_MAX
 
 
-async def ask_again(context: Context, opened: OpenAccount, kind: CallKind[Row], row: Row) -> bool:
+async def ask_again(context: Context, opened: port.OpenAccount, kind: CallKind[Row], row: Row) -> bool:
     """Process one row; returns whether its outcome is known now."""
     answer = await kind.ask(context, opened.institution, row)
     left = await kind.settle(context, row, answer)
-    if not isinstance(left, UnknownOutcome):
+    if not isinstance(left, port.UnknownOutcome):
         return True
     again_at = context.clock.real_now() + find_wait(row.calls_count)
     await kind.rows.put_off(context.pool, row, again_at, left.reason)

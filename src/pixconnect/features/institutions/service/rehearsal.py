@@ -15,20 +15,9 @@ from msgspec import Struct, structs
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules import recording as recordings
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    Institution,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    OpenedCharge,
-    OpeningAnswer,
-    ReceivedPix,
-    RefundAnswer,
-)
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.features.institutions.service.account import find_account, name_account
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_credential
@@ -58,10 +47,10 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
     """Whether a cent may be returned."""
 
     @property
-    def terms(self) -> ChargeTerms:
+    def terms(self) -> port.ChargeTerms:
         # If an institution's tests pay small charges automatically, ours is larger, since it is removed.
         cents = self.profile.homologation.paid_cents_max + 1
-        return ChargeTerms(
+        return port.ChargeTerms(
             txid=self.txid,
             key=self.keys[0],
             amount_cents=cents,
@@ -131,26 +120,26 @@ def check_place(account: InstitutionAccount) -> None:
         raise errors.BadRequest(f"keys: the account {account.name} has none, so no charge can be rehearsed")
 
 
-async def walk(institution: Institution, plan: RehearsalTerms) -> list[recordings.RehearsedStep]:
+async def walk(institution: port.Institution, plan: RehearsalTerms) -> list[recordings.RehearsedStep]:
     """Take one step after the other, so that a recording can be replayed in order; a failure does not stop later steps."""
     steps = list[recordings.RehearsedStep]()
     for name, act in _ACTS.items():
         try:
             async for step in act(institution, plan):
                 steps.append(step)
-        except InstitutionUnavailable as error:
+        except port.InstitutionUnavailable as error:
             steps.append(_differs(name, error.reason))
     return steps
 
 
-async def _check(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _check(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     for tried in await institution.check(plan.keys):
         may_send = tried.name == "send"
         is_wrong = tried.is_given is may_send
         yield _judge(f"permission {tried.name}", tried.explanation or "is not given", is_good=not is_wrong)
 
 
-async def _read_balance(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _read_balance(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_balance:
         yield _not_tried("balance", "the institution's API has none")
         return
@@ -158,30 +147,30 @@ async def _read_balance(institution: Institution, plan: RehearsalTerms) -> Walke
     yield _judge("balance")
 
 
-async def _read_absent(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _read_absent(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     found = await institution.read_charge(plan.txid)
     yield _judge("missing charge", "there is one", is_good=found is None)
 
 
-async def _open(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _open(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     answer = await institution.open_charge(plan.terms)
     yield _judge_charge("open charge", answer, "active", plan.terms.lifetime_s)
-    if isinstance(answer, OpenedCharge):
+    if isinstance(answer, port.OpenedCharge):
         yield _judge("code of the charge", "there is none", is_good=answer.code is not None)
 
 
-async def _open_again(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _open_again(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     """Open the charge again: answered or refused, as the profile defines, and never another charge."""
     answer = await institution.open_charge(plan.terms)
     traits = plan.profile.standard.operations.get("cob.criar_com_txid")
-    is_answered = isinstance(answer, OpenedCharge)
+    is_answered = isinstance(answer, port.OpenedCharge)
     # Without such an operation in the profile, either will do.
     is_known = traits is None or is_answered == (traits.repeats == "answered")
-    is_good = is_known and not isinstance(answer, NotSent | CertainRefusal)
+    is_good = is_known and not isinstance(answer, port.NotSent | port.CertainRefusal)
     yield _judge("open the same charge again", f"it is {_describe(answer)}", is_good=is_good)
 
 
-async def _read(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _read(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     found = await institution.read_charge(plan.txid)
     if found is None:
         yield _differs("read charge", "the institution knows nothing of it")
@@ -189,20 +178,20 @@ async def _read(institution: Institution, plan: RehearsalTerms) -> Walked:
         yield _judge_charge("read charge", found, "active", plan.terms.lifetime_s)
 
 
-async def _revise(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _revise(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     longer = structs.replace(plan.terms, lifetime_s=2 * plan.terms.lifetime_s)
     yield _judge_charge("revise charge", await institution.revise_charge(longer), "active", longer.lifetime_s)
 
 
-async def _remove(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _remove(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     yield _judge_charge("remove charge", await institution.remove_charge(plan.txid), "removed_by_us")
     found = await institution.read_charge(plan.txid)
     is_good = found is None or found.status == "removed_by_us"
     yield _judge("read the removed charge", f"it is {found and found.status}", is_good=is_good)
 
 
-async def _list(institution: Institution, plan: RehearsalTerms) -> Walked:
-    found = list[ReceivedPix]()
+async def _list(institution: port.Institution, plan: RehearsalTerms) -> Walked:
+    found = list[port.ReceivedPix]()
     unreadable = list[str]()
     async for page in institution.list_received(plan.at - timedelta(days=1), plan.at):
         for item in page:
@@ -223,7 +212,7 @@ async def _list(institution: Institution, plan: RehearsalTerms) -> Walked:
         yield step
 
 
-async def _return(institution: Institution, plan: RehearsalTerms, received: Sequence[ReceivedPix]) -> Walked:
+async def _return(institution: port.Institution, plan: RehearsalTerms, received: Sequence[port.ReceivedPix]) -> Walked:
     pix = next((each for each in received if _left_cents(each) >= _RETURNED_CENTS), None)
     if not plan.returns:
         yield _not_tried("refund", "`institution allow --refunds` allows none")
@@ -234,13 +223,13 @@ async def _return(institution: Institution, plan: RehearsalTerms, received: Sequ
     absent = await institution.read_refund(pix.end_to_end_id, plan.refund_id)
     yield _judge("missing refund", "there is one", is_good=absent is None)
     first = await institution.refund(pix.end_to_end_id, plan.refund_id, _RETURNED_CENTS)
-    yield _judge("refund", f"it is {_describe(first)}", is_good=isinstance(first, ListedRefund))
-    if isinstance(first, NotSent | CertainRefusal):
+    yield _judge("refund", f"it is {_describe(first)}", is_good=isinstance(first, port.ListedRefund))
+    if isinstance(first, port.NotSent | port.CertainRefusal):
         return
     if institution.traits.repeats_refunds:
         # Elsewhere a second request might return a second cent.
         again = await institution.refund(pix.end_to_end_id, plan.refund_id, _RETURNED_CENTS)
-        yield _judge("the same refund again", f"it is {_describe(again)}", is_good=not isinstance(again, NotSent))
+        yield _judge("the same refund again", f"it is {_describe(again)}", is_good=not isinstance(again, port.NotSent))
     found = await institution.read_refund(pix.end_to_end_id, plan.refund_id)
     is_good = found is not None and found.amount_cents == _RETURNED_CENTS
     yield _judge("read refund", "there is none" if found is None else "its amount is another", is_good=is_good)
@@ -252,12 +241,12 @@ async def _return(institution: Institution, plan: RehearsalTerms, received: Sequ
     yield _judge("returned once", f"{returned} cents less are left of it", is_good=is_good)
 
 
-async def _list_webhooks(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _list_webhooks(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     await institution.list_webhooks()
     yield _judge("webhooks")
 
 
-async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Walked:
+async def _list_statement(institution: port.Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_statement:
         yield _not_tried("statement", "the institution's API has none")
         return
@@ -271,7 +260,7 @@ async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Wal
     yield _judge("statement", "; ".join(dict.fromkeys(unreadable)), is_good=not unreadable)
 
 
-_ACTS: Final[Mapping[str, Callable[[Institution, RehearsalTerms], Walked]]] = {
+_ACTS: Final[Mapping[str, Callable[[port.Institution, RehearsalTerms], Walked]]] = {
     "permissions": _check,
     "balance": _read_balance,
     "missing charge": _read_absent,
@@ -286,14 +275,14 @@ _ACTS: Final[Mapping[str, Callable[[Institution, RehearsalTerms], Walked]]] = {
 }
 
 
-def _left_cents(pix: ReceivedPix) -> int:
+def _left_cents(pix: port.ReceivedPix) -> int:
     return pix.amount_cents - sum(each.amount_cents for each in pix.refunds if each.status != "refused")
 
 
 def _judge_charge(
-    step: str, answer: OpeningAnswer, status: str, lifetime_s: int | None = None
+    step: str, answer: port.OpeningAnswer, status: str, lifetime_s: int | None = None
 ) -> recordings.RehearsedStep:
-    if not isinstance(answer, OpenedCharge):
+    if not isinstance(answer, port.OpenedCharge):
         return _differs(step, f"it is {_describe(answer)}")
     if answer.status != status:
         return _differs(step, f"it is {answer.status}")
@@ -301,12 +290,12 @@ def _judge_charge(
     return _judge(step, f"it runs {answer.lifetime_s} s, where we asked for {lifetime_s}", is_good=is_good)
 
 
-def _describe(answer: OpeningAnswer | RefundAnswer) -> str:
-    if isinstance(answer, OpenedCharge | ListedRefund):
+def _describe(answer: port.OpeningAnswer | port.RefundAnswer) -> str:
+    if isinstance(answer, port.OpenedCharge | port.ListedRefund):
         return "answered"
-    if isinstance(answer, CertainRefusal):
+    if isinstance(answer, port.CertainRefusal):
         return f"refused for certain: {answer.reason}"
-    return f"{'not sent' if isinstance(answer, NotSent) else 'unknown what became of it'}: {answer.reason}"
+    return f"{'not sent' if isinstance(answer, port.NotSent) else 'unknown what became of it'}: {answer.reason}"
 
 
 def _judge(step: str, text: str = "", *, is_good: bool = True) -> recordings.RehearsedStep:

@@ -85,6 +85,8 @@ class HolderVerifier(StubVerifier):
 class Api:
     def __init__(self, app: Callable[..., Any]) -> None:
         self.app = app
+        self.delays_s: list[float] = []
+        """Of the answers that the server sends later."""
 
     async def call(
         self,
@@ -129,6 +131,8 @@ class Api:
             sent.append(message)
 
         await self.app(scope, receive, send)
+        if delay_s := sent[0].get("delay_s"):
+            self.delays_s.append(delay_s)
         content = b"".join(message["body"] for message in sent[1:])
         return Answer(sent[0]["status"], sent[0]["headers"], content)
 

@@ -10,7 +10,6 @@ starts. Every request comes through here, so anything common to all requests is 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from functools import partial
@@ -133,12 +132,10 @@ class Application:
             own_headers = [*own_headers, *self._read_lookups_left(progress.caller)]
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
+        delay_s = self._find_delay_s(progress, status) if status >= _REFUSED_FROM else 0.0
+        headers_sent = [*own_headers, (b"x-request-id", request_id.encode())]
         try:
-            if status >= _REFUSED_FROM:
-                is_known = progress.caller is not NOBODY
-                if interval_s := self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known):
-                    await self._slow_down(progress, interval_s, is_costly=is_known and progress.cost_s > 0)
-            await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
+            await send_response(send, scope, status, headers_sent, content, delay_s)
         finally:
             # Otherwise a guessing client could hang up before the refusal is sent, and leave no line in the log.
             if self._access_log.wants(status):
@@ -288,7 +285,8 @@ class Application:
                 authorize(caller, prepared.scope)
         except errors.PixConnectError:
             return None
-        found = None if prepared.is_public else self._find_refusal(prepared, caller.holder_id, started_s)
+        is_another_login = prepared.is_public or prepared.operation.login is not None
+        found = None if is_another_login else self._find_refusal(prepared, caller.holder_id, started_s)
         if found is None:
             return None
         refusal, delay_s = found
@@ -300,6 +298,7 @@ class Application:
             progress.operation, progress.caller = prepared.operation, caller
             self._note_access(progress, refused.status, refusal)
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
+        own_headers.append((b"content-length", b"%d" % len(refused.content)))
         return WholeAnswer(refused.status, own_headers, refused.content, delay_s)
 
     def _find_refusal(
@@ -316,16 +315,20 @@ class Application:
             return errors.ServiceUnavailable(TOO_MANY), 0.0
         return None
 
-    async def _slow_down(self, progress: _Progress, interval_s: float, *, is_costly: bool) -> None:
-        """Delay a refusal if this party gets many of them."""
+    def _find_delay_s(self, progress: _Progress, status: int) -> float:
+        """Find how long to delay a refusal, which is 0 unless this party gets many of them."""
+        is_known = progress.caller is not NOBODY
+        interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known)
+        if not interval_s:
+            return 0.0
         party: Hashable = progress.caller.holder_id
         if not party:
             # While the database is unreachable no caller can be authorized, and a shared address would wait for all its
             # callers.
             authorization = progress.headers.get(b"authorization")
             party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
-        if delay_s := self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly):
-            await asyncio.sleep(delay_s)
+        is_costly = is_known and progress.cost_s > 0
+        return self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
 
     def _note_access(self, progress: _Progress, status: int, said: object) -> None:
         operation, caller, scope = progress.operation, progress.caller, progress.scope

@@ -1,6 +1,5 @@
 """Requests that are made to be slow to parse cost little, in units of a health request in the same minute."""
 
-import asyncio
 import base64
 import json
 import time
@@ -151,20 +150,12 @@ def test_a_refusal_is_paced_by_what_it_cost(status: int, cost_s: float, is_known
     assert RefusalPace().interval_s(status, cost_s, is_known=is_known) == pytest.approx(interval_s)
 
 
-async def test_a_flood_of_malformed_bodies_is_told_later_and_later(
-    services: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited_s: list[float] = []
+async def test_a_flood_of_malformed_bodies_is_told_later_and_later(services: Any) -> None:
     services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
-
-    async def note(delay_s: float) -> None:
-        waited_s.append(delay_s)
-
-    monkeypatch.setattr(asyncio, "sleep", note)
     for _ in range(30):
         assert (await api.call("POST", LOGIN, b"a", token=None, content_type=FORM)).status == 400
-    assert waited_s == pytest.approx([EACH_S * (number + 1) for number in range(10)])
+    assert api.delays_s == pytest.approx([EACH_S * (number + 1) for number in range(10)])
 
 
 async def test_no_body_is_read_of_a_holder_that_hangs_up_on_the_refusals_before(
@@ -173,11 +164,6 @@ async def test_no_body_is_read_of_a_holder_that_hangs_up_on_the_refusals_before(
     services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     api = Api(application)
-
-    async def hang_up(_: float) -> None:
-        pass
-
-    monkeypatch.setattr(asyncio, "sleep", hang_up)
     monkeypatch.setattr(RefusalPace, "interval_s", lambda *_, **__: 1.0)
     monkeypatch.setattr(Application, "_decode", refuse := _RefuseDearly())
     statuses = [(await api.post(CHARGE, b"{")).status for _ in range(5)]

@@ -44,5 +44,5 @@ def test_who_does_not_wait_for_costly_refusals_is_refused_before_the_work_until_
     pace.refuse_owing("another", 100.0)
     with pytest.raises(errors.RateLimited, match="too many malformed requests"):
         pace.refuse_owing("hangs up", 101.9)
-    pace.refuse_owing("hangs up", 102.0)
+    pace.refuse_owing("another", 102.0)
     assert not pace.owing_until_s

@@ -158,13 +158,11 @@ class Prompt:
         await echo(scope, receive, send)
 
     def answer_at_once(self, scope: dict[str, Any]) -> WholeAnswer | None:
-        return (
-            WholeAnswer(
-                503, [(b"retry-after", b"1")], b"no " + scope["raw_path"], 60.0 * (scope["raw_path"] == b"/later")
-            )
-            if scope["method"] == "POST"
-            else None
-        )
+        if scope["method"] != "POST":
+            return None
+        body = b"no " + scope["raw_path"]
+        headers = [(b"retry-after", b"1"), (b"content-length", b"%d" % len(body))]
+        return WholeAnswer(503, headers, body, 60.0 if body == b"no /later" else 0.0)
 
 
 async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:
@@ -205,6 +203,42 @@ async def test_a_client_that_is_gone_before_an_answer_at_once_leaves_nothing() -
             gone = weakref.ref(connection)
             del connection
             await until(lambda: gone() is None)  # noqa: B023 - called at once
+
+
+async def refuse_later(scope: dict[str, Any], _receive: Any, send: Any) -> None:
+    headers = [(b"content-length", b"2")]
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 400,
+            "headers": headers,
+            "delay_s": 60.0 if scope["raw_path"] == b"/later" else 0.1,
+        }
+    )
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+@pytest.mark.parametrize("app", [refuse_later, Prompt()], ids=["later", "at once and later"])
+async def test_a_body_is_not_held_while_its_refusal_waits(app: Any) -> None:
+    async with serving(app) as (server, connect):
+        client = await connect()
+        head = b"POST /later HTTP/1.1\r\nHost: h\r\nContent-Length: 140000\r\n\r\n"
+        await client.send(head + b"x" * 10_000)
+        await until(lambda: any(one._running and one._running.is_answered for one in server.connections.all))
+        (connection,) = server.connections.all
+        await client.send(b"x" * 120_000)
+        await until(lambda: connection._unread_octets >= 120_000)
+        assert (server.connections.held_octets, connection._running.body) == (0, b"")
+        assert (len(server.connections.tasks), connection.flow.read_paused) == (0, False)
+        connection.hang_up()
+
+
+async def test_an_answer_that_is_sent_later_is_followed_by_the_next() -> None:
+    async with connected(refuse_later) as client:
+        for _ in range(2):
+            await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
+        for _ in range(2):
+            assert (await client.answer())[::2] == (b"HTTP/1.1 400 Bad Request", b"no")
 
 
 async def refuse(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
@@ -468,6 +502,14 @@ async def test_what_the_standard_refuses_is_refused(octets: bytes, pieces: int) 
         await send_in(client, octets, pieces)
         assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
         assert await client.is_hung_up()
+
+
+async def test_blanks_around_a_header_are_not_of_its_value() -> None:
+    async with connected(echo) as client:
+        await client.send(b"POST / HTTP/1.1\r\nHost:  h \t\r\nExpect: 100-continue \r\nContent-Length: 3 \r\n\r\n")
+        assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        await client.send(b"abc")
+        assert (await client.answer())[0] == b"HTTP/1.1 200 OK"
 
 
 async def test_more_than_128_headers_are_431() -> None:

@@ -55,12 +55,13 @@ def refusal_headers(refused: envelope.Refused) -> Headers:
 
 
 async def send_response(
-    send: Send, scope: Scope, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]
+    send: Send, scope: Scope, status: int, headers: Headers, content: bytes | AsyncIterator[bytes], delay_s: float = 0.0
 ) -> None:
+    """Send a response, or let our server send one of octets after a delay."""
     if isinstance(content, bytes):
         if status not in _BODILESS:
             headers.append((b"content-length", b"%d" % len(content)))
-        await send({"type": RESPONSE_START, "status": status, "headers": headers})
+        await send({"type": RESPONSE_START, "status": status, "headers": headers, "delay_s": delay_s})
         await send({"type": RESPONSE_BODY, "body": content})
         return
     await send({"type": RESPONSE_START, "status": status, "headers": headers})

@@ -234,12 +234,11 @@ class RefusalPace:
 
     def refuse_owing(self, party: Hashable, now_s: float) -> None:
         """Raise ``RateLimited``, before any work, for a party that owes a wait, because it hung up instead of waiting."""
-        until_s = self.owing_until_s.get(party)
-        if until_s is None:
-            return
-        if now_s < until_s:
+        if now_s < self.owing_until_s.get(party, 0.0):
             raise errors.RateLimited(_OWING, 1)
-        del self.owing_until_s[party]
+        # A party that has paid may never come back.
+        if (oldest := next(iter(self.owing_until_s), None)) is not None and self.owing_until_s[oldest] <= now_s:
+            del self.owing_until_s[oldest]
 
     def interval_s(self, status: int, cost_s: float, *, is_known: bool) -> float:
         """Return the interval of a flood's refusals after one with this cost of reading; 0 without a limit."""

@@ -87,9 +87,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.remove(self)
-        self._is_stopped = True
+        self._is_stopped, self._rest = True, b""
         self._waiting.clear()
-        self._rest = b""
         self._head = self._parser = None  # which refers to us: this circle would wait for the garbage collector
         running, self._running, self._read = self._running, None, None
         self.flow.resume_writing()
@@ -104,7 +103,8 @@ class Connection(asyncio.BufferedProtocol):
             self._drop(nbytes)
             return
         octets = self.connections.slice[:nbytes]  # a small request in one piece costs no accounting
-        if nbytes > limits.SMALL_MAX or self._head is not None or self._body is not None:
+        is_kept = nbytes > limits.SMALL_MAX or self._head is not None or self._body is not None
+        if is_kept and not (self._head is None and self._read is not None and self._read.is_answered):
             self.connections.hold(self, nbytes)
             if self.transport.is_closing():
                 return
@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head is not None:
-            self._head.headers.append((name.lower(), value))
+            self._head.headers.append((name.lower(), value.rstrip(b" \t")))
         elif self._body is not None:
             self._body.trailer_octets += len(name) + len(value) + 4
             if self._body.trailer_octets > limits.TRAILERS_MAX:
@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._read is not None and not self._read.is_answered:
             self._read.feed(body)
         elif self._read is not None:
-            self._unread_octets += len(body)  # dropped: the request is answered
+            self._unread_octets += len(body)  # dropped: the answer is decided
             if self._unread_octets > limits.UNREAD_BODY_MAX:
                 self.transport.close()
 
@@ -197,13 +197,17 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport.is_closing():
             return
         self.waits_since_s = self.loop.time()
-        if self.held_octets:
-            is_begun = self._waiting or self._head is not None
-            self.connections.release(self, len(self._rest) + (self._head_octets if is_begun else 0))
+        self.drop_body()
         if self._waiting:
             self._run_next()
         if self._rest or self.flow.read_paused:
             self.read_on()
+
+    def drop_body(self) -> None:
+        """Hold no more of the running request, whose answer is decided."""
+        if self.held_octets:
+            is_begun = self._waiting or self._head is not None
+            self.connections.release(self, len(self._rest) + (self._head_octets if is_begun else 0))
 
     def refuse(self, status: HTTPStatus) -> None:
         if self.transport.is_closing():
@@ -355,8 +359,7 @@ class Connection(asyncio.BufferedProtocol):
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         if self._answer_at_once is not None and (answer := self._answer_at_once(exchange.scope)) is not None:
-            # The parser must return first: its callbacks may not call it.
-            exchange.timer = self.loop.call_later(answer.delay_s, exchange.send_prompt, answer)
+            exchange.answer(answer)
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)
@@ -379,9 +382,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._waiting.remove(self._read)
             elif self._read is self._running:
                 self._read.break_off()
-        self._is_stopped = True
+        self._is_stopped, self._rest = True, b""
         self._head = self._body = self._read = None
-        self._rest = b""
         if self.transport.is_closing():
             return
         if self._close_after_last():

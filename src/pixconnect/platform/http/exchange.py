@@ -67,6 +67,7 @@ class Exchange:
         "_has_started",
         "_head",
         "_is_chunked",
+        "_later",
         "body",
         "is_abandoned",
         "is_answered",
@@ -95,8 +96,11 @@ class Exchange:
         self.body: bytes | bytearray = b""
         self.more_body = True
         self.is_abandoned = False
+        # Its answer is decided, so what comes of its body is dropped.
         self.is_answered = False
         self.is_broken = False
+        # Status, headers and delay of an answer that is sent later.
+        self._later: tuple[int, list[tuple[bytes, bytes]], float] | None = None
 
     @property
     def waits_for_body(self) -> bool:
@@ -118,10 +122,17 @@ class Exchange:
         finally:
             self._ended(errors.require(self.task, "it runs"))
 
-    def send_prompt(self, answer: WholeAnswer) -> None:
+    def answer(self, answer: WholeAnswer) -> None:
+        """Send an answer after its delay, and drop the body meanwhile."""
+        self.is_answered = True
+        self.body = b""
+        self._channel.drop_body()
+        # Even without a delay the parser must return first: its callbacks may not call it.
+        self.timer = self._channel.loop.call_later(answer.delay_s, self._send_whole, answer)
+
+    def _send_whole(self, answer: WholeAnswer) -> None:
         self.timer = None  # which refers to us
-        headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
-        self._start(answer.status, headers)
+        self._start(answer.status, answer.headers)
         self._continue(answer.body, is_last=True)
 
     def feed(self, body: bytes) -> None:
@@ -152,7 +163,7 @@ class Exchange:
             # A task that is cancelled before its first step never reaches the end of ``run``.
             self.task.add_done_callback(self._ended)
             self.task.cancel()
-        elif self.timer is not None:
+        if self.timer is not None:
             self.timer.cancel()
 
     async def receive(self) -> Message:
@@ -180,7 +191,13 @@ class Exchange:
         if self.is_abandoned:
             return
         if message["type"] == RESPONSE_START:
-            self._start(message["status"], message["headers"])
+            if delay_s := message.get("delay_s", 0.0):
+                self._later = message["status"], message["headers"], delay_s
+            else:
+                self._start(message["status"], message["headers"])
+        elif self._later is not None:
+            status, headers, delay_s = self._later
+            self.answer(WholeAnswer(status, headers, message["body"], delay_s))
         else:
             self._continue(message["body"], is_last=not message.get("more_body", False))
 
@@ -232,7 +249,8 @@ class Exchange:
 # ASGI types of our applications and server. Our server's scopes also have ``headers_by_name``, a dictionary or ``None`` if a
 # header is repeated; ``client_certificate``, its thumbprint or ``None``, with ``client_name``; and ``traceparent`` if traces
 # are exported. If the application has ``answer_at_once``, that is called first; it gives the whole answer to a request whose
-# body need not be read, or ``None`` if the application must be called.
+# body need not be read, or ``None`` if the application must be called. The start of an answer in one piece may have a
+# ``delay_s`` after which it is sent; its request has ended before.
 
 HTTP: Final = "http"
 REQUEST: Final = "http.request"

@@ -1,7 +1,5 @@
 """The API process."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence

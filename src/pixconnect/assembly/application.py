@@ -8,8 +8,6 @@
 starts. Every request comes through here, so anything common to all requests is prepared then.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Opens the shared resources of each process, and its background tasks, standby and traces."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Assembles outgoing clients: the rail, the reader of outside QR codes, and the sender of webhooks."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """All pages of the console, and its menu."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pixconnect.doors.console.application import PageRoute

@@ -1,7 +1,5 @@
 """The process that simulates the network: the other side of the rail."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

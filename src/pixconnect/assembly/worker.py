@@ -3,8 +3,6 @@
 Periodic tasks are tallies of lists, partitions, texts, keys, endpoints, and those of features.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack

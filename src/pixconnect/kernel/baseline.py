@@ -1,7 +1,5 @@
 """The steps that make the service's tables: the files of the kernel, then ``schema.sql`` of each feature."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pixconnect.kernel.feature import list_names

@@ -4,8 +4,6 @@
 times, an iteration 8 times. Access tokens are looked up here on every request, and iterated at each revocation.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import TypeVar
 

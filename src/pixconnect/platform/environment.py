@@ -4,8 +4,6 @@ Each is the variable ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_
 counts as not set. A secret may also be in a file that ``PIXCONNECT_<NAME>_FILE`` names.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

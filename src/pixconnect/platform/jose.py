@@ -6,8 +6,6 @@ from a token: what its header says is only compared.
 RSA keys and their signatures over bodies (PKCS #1 v1.5 with SHA-256), as some institutions sign what they send.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

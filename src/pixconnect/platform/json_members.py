@@ -4,8 +4,6 @@ Of two amounts in one object one reader uses the first, and another one the last
 second to parse, while as many octets of charges take a thirtieth of that.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

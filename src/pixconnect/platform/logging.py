@@ -11,8 +11,6 @@ called: callers check ``is_shown`` first, which costs a cache look-up. Lines are
 and the others are counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

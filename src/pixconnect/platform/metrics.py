@@ -3,8 +3,6 @@
 The hot path only counts in plain attributes; a scrape reads them.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal

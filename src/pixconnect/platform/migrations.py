@@ -16,8 +16,6 @@ Compares the applied steps of a schema with those of this program.
 process refuses them before it writes anything.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

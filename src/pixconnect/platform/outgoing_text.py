@@ -10,8 +10,6 @@ Exceptions go to the log without the rows and arguments that database errors quo
 and their causes, only the type, the constraint and the SQLSTATE are written.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

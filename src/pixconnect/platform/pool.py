@@ -22,13 +22,13 @@ from pixconnect.platform.flow.shares import FairSemaphore
 from pixconnect.platform.shared_pool import SharedPool
 
 Pool: TypeAlias = SharedPool
-# asyncpg's classes are subscripted for the type checker only.
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
-if TYPE_CHECKING:  # only its stubs give the class a parameter
+if TYPE_CHECKING:  # only its stubs give the classes a parameter
     _AnyConnection: TypeAlias = asyncpg.Connection[asyncpg.Record]
+    Connection: TypeAlias = _AnyConnection | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     _AnyConnection = asyncpg.Connection
+    Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 
 Operation = TypeVar("Operation", bound=Callable[..., Awaitable[object]])
 

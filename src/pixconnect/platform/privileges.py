@@ -3,8 +3,6 @@
 It is no migration, because it depends on the mode, on the login's name, and on whether the tables' owner owns the database too.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Final
 

@@ -3,8 +3,6 @@
 Alone it answers on PIXCONNECT_CONSOLE_HOST and PIXCONNECT_CONSOLE_PORT, or on the socket that systemd hands over.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -1,7 +1,5 @@
 """``pixconnect doctor``: possible faults here, and their remedies."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

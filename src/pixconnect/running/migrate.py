@@ -3,8 +3,6 @@
 That runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator

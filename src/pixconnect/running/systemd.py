@@ -5,8 +5,6 @@ and the key stay. A changed unit stays too. Ours are in /usr/local/lib, so that 
 (`systemctl edit`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

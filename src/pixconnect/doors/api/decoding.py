@@ -11,8 +11,6 @@ The slow reading takes fifty times as long, so bodies of ``READ_SLOWLY_MAX`` oct
 one, the message names the rule but no place. The fields of forms and queries are counted before they are split.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from codecs import BOM_UTF8

@@ -7,8 +7,6 @@ Headers for browsers limit the use of our answers: show the documentation, save 
 guess another type, frame an answer, or send the page's address to other sites.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re

@@ -9,8 +9,6 @@
 A key that does not apply is left out. The envelope is joined from bytes, because only its parts need encoding.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What surrounds the application: a feature's additions to an API process, besides operations; and the port for TLS."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

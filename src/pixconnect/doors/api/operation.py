@@ -4,8 +4,6 @@ A row of ``operations.py`` is an ``Operation``. Its type parameters tie the hand
 whose handler expects another parameter, query, body or answer than the row declares.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

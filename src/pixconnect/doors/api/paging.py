@@ -1,7 +1,5 @@
 """Pages of a list, each continuing the one before: a request's page, and the link to the next one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote_to_bytes

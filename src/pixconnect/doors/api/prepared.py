@@ -7,8 +7,6 @@ use either place.
 Source: draft-ietf-httpapi-idempotency-key-header-07.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ for each kind of public operation, so that a flood of one kind uses up no other.
 work is done, on any connection. Each process counts for itself, in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Turns a handler's answer, or a refusal, into status, headers and octets."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final, cast

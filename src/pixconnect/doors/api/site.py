@@ -4,8 +4,6 @@ Its files are listed once, when the process starts, so a name in a request is lo
 packed and given its ``ETag`` at its first request (``document.py``).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

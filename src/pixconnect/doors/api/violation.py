@@ -4,8 +4,6 @@ Only values that msgspec has refused come here. Its own messages may change with
 value is compared again with the declared types, in msgspec's order: the fields as they were sent, then missing ones.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -8,8 +8,6 @@ A page is a function from a visit to an answer. Each answer limits the browser: 
 to us, and nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 A file has no name on the disk, so that none is left when the process ends, and belongs to the session that began it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Functions for templates: formatting of values, and the symbols of states."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads forms: limited to the octets and fields of our own forms, counted before anything is parsed."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl

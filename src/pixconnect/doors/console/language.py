@@ -4,8 +4,6 @@ Pages are written in English; catalogues have each text in Portuguese. Amounts a
 of Sao Paulo, in both languages.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -5,8 +5,6 @@ however much others send from the same address. No stream is refused, and no vis
 gives way to its next; when all are taken, the oldest of the party with the most gives way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter

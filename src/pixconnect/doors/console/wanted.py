@@ -1,7 +1,5 @@
 """The filters of a console's list: operators, parsed from typed texts and from addresses."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

@@ -18,8 +18,6 @@ clock, each shortly after the one before: a poller that wakes alone finds its co
 more than its query; all at the same time would need a connection each.
 """
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -4,8 +4,6 @@ A payment is in time if the rail reported it in time. So before a charge expires
 payment that a killed worker had received must not come too late.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta

@@ -7,8 +7,6 @@ work.
 Features add rows: periodic tasks, figures from the database, health checks, and problems for a person.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext

@@ -1,7 +1,5 @@
 """``pixconnect institution allow`` and ``unmatched``: permitted outgoing money, and credits without a charge."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from cyclopts import Parameter

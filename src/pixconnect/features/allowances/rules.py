@@ -1,7 +1,5 @@
 """Operators' allowance for outgoing money of an account at an institution: off at first, and raised by two people."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Allowances: one operator lowers them at once, two raise them with an hour between; and the rule that enforces them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The tables of permitted outgoing money of accounts at institutions, and of its daily sums."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from typing import Final, LiteralString

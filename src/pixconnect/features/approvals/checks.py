@@ -1,7 +1,5 @@
 """Proof of approvals: a transfer that needed one leaves only with it."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pixconnect.kernel.rules.proof import Rule, RulePart

@@ -1,7 +1,5 @@
 """``pixconnect operator transfer``: transfers that wait for an operator's yes."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import App, Parameter

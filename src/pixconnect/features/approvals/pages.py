@@ -1,7 +1,5 @@
 """Transfers that wait for an operator's approval."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

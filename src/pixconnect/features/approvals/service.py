@@ -6,8 +6,6 @@ worker then hands the order over as any other, or gives it up as any other, whic
 An order rule delays those of a holder's transfers that need approval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final

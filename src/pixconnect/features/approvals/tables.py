@@ -1,7 +1,5 @@
 """The tables of transfers that wait for approval, and of operators' decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

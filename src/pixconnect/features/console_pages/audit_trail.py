@@ -1,7 +1,5 @@
 """The audit trail, the proof's runs, and cases."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from starlette.responses import Response

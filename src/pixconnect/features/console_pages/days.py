@@ -1,7 +1,5 @@
 """Accounts at institutions: the state of their days, one day's lines, and queries of an institution."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from typing import Final

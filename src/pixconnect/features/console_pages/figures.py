@@ -4,8 +4,6 @@ The first page has the money of the day, tasks for people, the service's health,
 the hourly totals; the latest durations have no totals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final

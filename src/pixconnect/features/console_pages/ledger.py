@@ -1,7 +1,5 @@
 """The account of a holder: its balance now and at an instant, its statement, and its export."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final

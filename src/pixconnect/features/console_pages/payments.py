@@ -1,7 +1,5 @@
 """Payments: lists of charges, transfers and refunds, each with its history."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Infractions in the API: contested Pix; and, in the sandbox, how an outside payer contests one."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct

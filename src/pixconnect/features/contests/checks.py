@@ -1,7 +1,5 @@
 """Proof rules of money that institutions have blocked: each block is the sum of its steps, and each step is an entry."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Console pages of contests, holders' answers, and blocked money."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Operations of the documentation: described ones, and files of the site for browsers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """Serves the OpenAPI documents, the documentation site, and security contacts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache

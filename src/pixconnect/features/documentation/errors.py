@@ -1,7 +1,5 @@
 """Errors: all of them with their meanings, and the rules that an operation may violate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

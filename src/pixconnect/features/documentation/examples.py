@@ -1,7 +1,5 @@
 """Examples of requests and answers: valid by their schemas, consistent, and as in the sandbox's demonstration."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ Nothing is described twice: types and limits come from the records (``records.py
 it, an operation's description from its handler's docstring. A change of any of these changes the published document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final

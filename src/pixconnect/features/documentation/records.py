@@ -7,8 +7,6 @@ Python keeps docstrings of fields nowhere but in the source. Only classes are pa
 milliseconds of a process's start.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

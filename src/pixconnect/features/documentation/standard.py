@@ -3,8 +3,6 @@
 Contradictions of the standard's document are corrected; ``docs/reference/pix-api.md`` lists them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final

@@ -1,7 +1,5 @@
 """Webhook bodies in OpenAPI 3.1: one entry for each event, with its payload."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

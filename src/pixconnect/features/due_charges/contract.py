@@ -1,7 +1,5 @@
 """Charges with a due date in our own API."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Final
 

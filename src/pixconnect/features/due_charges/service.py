@@ -1,7 +1,5 @@
 """Violations of the terms of a charge with a due date, in the central bank's form; and the parts of its payments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final

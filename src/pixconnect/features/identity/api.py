@@ -5,8 +5,6 @@ The token endpoint of the standard (RFC 6749) and its description (RFC 8414) are
 refusal is one of the standard's errors.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """Sign-in by a link, by a client's credentials or as an operator; sign-out; sessions; language and colours."""
 
-from __future__ import annotations
-
 from typing import Final
 from urllib.parse import urlencode
 

@@ -3,8 +3,6 @@
 Errors of the lot are refused at once. Errors of one of its charges, including its form, are reported with that charge.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

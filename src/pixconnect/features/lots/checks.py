@@ -1,7 +1,5 @@
 """Proof of lots: their lists of charges never change."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pixconnect.kernel.rules.proof import Rule

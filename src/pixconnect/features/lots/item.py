@@ -3,8 +3,6 @@
 If the worker dies before, the request stays; a second worker finds no request and does nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, LiteralString
 

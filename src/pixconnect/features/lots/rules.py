@@ -8,8 +8,6 @@
         └────the request is refused─────┴──► REFUSED   (with its charge, if that was made before)
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final, Literal
 

@@ -5,8 +5,6 @@ Workers use the same write operation as a put or a patch of a single charge. A c
 (``lots/item.py``), so nothing is lost or done twice if a worker is killed, or two run concurrently.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 

@@ -3,8 +3,6 @@
 Changes lock items in the order of their lots and places, after the charges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Final, LiteralString
 

@@ -1,7 +1,5 @@
 """Makes and changes the charges of lots, in the worker's slots."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Final
 

@@ -3,8 +3,6 @@
 The names in ``system`` are the contract's, which was written for a program in Go.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

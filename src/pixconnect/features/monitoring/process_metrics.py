@@ -1,7 +1,5 @@
 """The metrics of an API process, and those of every process of the service."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Figures over time: totals and durations; a holder's balance, and the day's incoming and outgoing money."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal

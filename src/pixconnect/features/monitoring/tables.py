@@ -5,8 +5,6 @@ hourly totals, or from the newest rows where there are no totals; balances, and 
 the newest lines of each statement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Final, Literal, LiteralString

@@ -3,8 +3,6 @@
 A metric is a ``Gauge``, with its reading function. The page of metrics is generated from them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

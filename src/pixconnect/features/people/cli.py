@@ -1,7 +1,5 @@
 """``pixconnect person``: answer a person's request for their data, or for its erasure."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ The register of personal data lists the kept data and their times (``kernel/regi
 deletes no row: the books, their chain and every recorded head stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta

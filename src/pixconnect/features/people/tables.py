@@ -4,8 +4,6 @@ No index leads from a tax id to a Pix: it would slow every Pix for a request mad
 slices by id, and related rows are found through them.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, LiteralString

@@ -1,7 +1,5 @@
 """``pixconnect operator charge``: the charges of holders."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import App, Parameter

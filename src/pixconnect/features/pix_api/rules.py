@@ -1,7 +1,5 @@
 """Searches of charges and of received Pix (settled incoming transfers), and all errors of a request in one answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

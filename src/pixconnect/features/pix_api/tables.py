@@ -8,8 +8,6 @@ A Pix settled at the network's instant, if that is minutes from ours. All hours 
 they are over; the few that the network dates otherwise are moved to their hours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import cache

@@ -3,8 +3,6 @@
 Neither is ever changed. A transfer with its name shows that it was approved or confirmed, so a repetition makes one transfer.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import Struct

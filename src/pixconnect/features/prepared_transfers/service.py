@@ -4,8 +4,6 @@ A prepared transfer is stored before the caller gets an answer, so it can still 
 only finds the payee and returns the name of the future transfer.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from msgspec import Struct, structs

@@ -1,7 +1,5 @@
 """The append-only tables of prepared and of initiated transfers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, LiteralString
 

@@ -1,7 +1,5 @@
 """``pixconnect verify``: proves the books."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence

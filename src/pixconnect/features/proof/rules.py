@@ -14,8 +14,6 @@ repeats it to inspect one. Neither may change, because recorded heads stay true 
 both.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime

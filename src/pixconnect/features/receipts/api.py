@@ -4,8 +4,6 @@ The PDF has one page of A4 in Helvetica, which every reader has, so that no font
 their table; this module positions texts. The same receipt gives the same octets.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from textwrap import wrap

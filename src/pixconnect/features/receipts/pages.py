@@ -1,7 +1,5 @@
 """Receipts: a printable page, and the same as PDF; in Portuguese in either language, since payers get them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

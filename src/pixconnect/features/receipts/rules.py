@@ -4,8 +4,6 @@ Strangers read it. So a CPF is masked as banks mask it, also as a key, and it ne
 institution could find the Pix by that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal

@@ -3,8 +3,6 @@
 Also the known facts about a transfer's two sides, and its names for the network and the institution.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct, structs

@@ -3,8 +3,6 @@
 In live mode none of these paths exists.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal
 

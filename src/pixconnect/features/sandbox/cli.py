@@ -1,7 +1,5 @@
 """``pay``, ``receive``, ``return``, ``deposit``, ``move``, ``trigger``, ``clock``, ``faults``: verbs of a sandbox."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Annotated, Final, Literal

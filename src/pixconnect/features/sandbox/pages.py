@@ -1,7 +1,5 @@
 """Console pages of the sandbox: a payer's phone, deposits, fault rules, and the clock."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Final
 

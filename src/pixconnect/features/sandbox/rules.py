@@ -1,7 +1,5 @@
 """The port to the simulated network: acts of outside parties, faults, time. Live mode has none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import NoneType

@@ -8,8 +8,6 @@ A format writes lines in parts as they are read; nothing is buffered. A failure 
 chunked answer without its last chunk is known to be incomplete.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence

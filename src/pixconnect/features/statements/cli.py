@@ -1,7 +1,5 @@
 """``pixconnect balance`` and ``statement``: the account's balances, and its history on the terminal or as a file."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import UTC, datetime, timedelta

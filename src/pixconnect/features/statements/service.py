@@ -1,7 +1,5 @@
 """Statements: their extent is fixed in one query, their lines are read in parts."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Account statements, read from ledger entries query by query: no connection waits for a client that reads slowly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

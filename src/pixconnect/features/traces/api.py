@@ -1,7 +1,5 @@
 """The application with a span for each request; only where traces are sent."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, cast

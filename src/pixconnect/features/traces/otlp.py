@@ -4,8 +4,6 @@ It is imported only if traces are sent, since an installation without them lacks
 their own: spans that cannot be sent, or exceed the queue, are lost without delaying requests.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

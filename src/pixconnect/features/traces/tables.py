@@ -1,7 +1,5 @@
 """The trace of each pending request: orders by their names, deliveries by their resources."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -4,8 +4,6 @@ Where no traces are sent there is no tracer. A trace contains no texts and no na
 and secrets stay here.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime

@@ -4,8 +4,6 @@ The trace of an order or of a webhook's event is stored with its fact, so it con
 delivery, and after a crash. Work without a trace gets no span.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager

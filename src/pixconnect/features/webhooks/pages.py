@@ -1,7 +1,5 @@
 """Webhooks: events, their deliveries, and the endpoints that receive them."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, get_args
 
 import msgspec

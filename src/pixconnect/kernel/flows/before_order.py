@@ -3,8 +3,6 @@
 Each is an ``OrderRule``: the holder's limits, flags and funds here, others in features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache

@@ -6,8 +6,6 @@ precedence over every refusal.
 Changes that several use cases make are here too. ``kernel/rules/charge_payment.py`` decides which charge a payment pays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple

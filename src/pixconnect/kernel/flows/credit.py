@@ -18,8 +18,6 @@ the credit repaid a debt of the holder, the rest is not refunded in part: an ope
 ``kernel.rules.charge_payment`` decides which charge a payment pays, for payments by book too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache

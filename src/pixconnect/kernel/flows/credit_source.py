@@ -1,7 +1,5 @@
 """The source of an incoming Pix, and what depends on it: our own rail, or an account at an institution."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

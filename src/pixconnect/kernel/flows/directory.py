@@ -5,8 +5,6 @@ A holder's details here never change, except for its address and, once, its acco
 can be removed, so the cache of owners is used only while our last read of the revision is less than a second old.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs

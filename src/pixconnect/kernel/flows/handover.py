@@ -3,8 +3,6 @@
 A worker calls this for the slots that it leases. No transaction is open during a call of the rail.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta

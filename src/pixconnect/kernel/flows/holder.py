@@ -3,8 +3,6 @@
 Functions for one holder raise ``NotFound`` if it does not exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@ If two processes race, the second violates the unique key; its batch starts over
 commit was lost runs again with the same ids and finds its own rows. So each try after the first looks for replays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 

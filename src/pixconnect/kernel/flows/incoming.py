@@ -4,8 +4,6 @@ A report may come twice, and late. We record it once, and repeat the first answe
 for an operator. We answer the rail only after everything is durable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Protocol

@@ -1,7 +1,5 @@
 """Checks that the database has our mode, is durable, and has lost nothing that no operator has acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import structlog

@@ -4,8 +4,6 @@ Closing moves no money. An operator first puts things right, at the rail or with
 and the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple

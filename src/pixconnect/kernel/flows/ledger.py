@@ -1,7 +1,5 @@
 """The holder's money: balance, transactions, deposits; batches that move it, and the claims on money that becomes available."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache

@@ -5,8 +5,6 @@ without an event. Orders end by our own id, so an implausible name blocks no end
 keeps its present name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

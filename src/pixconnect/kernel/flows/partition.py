@@ -8,8 +8,6 @@ Personal texts are emptied once no rule requires them, by a daily pass over all 
 by real time, so a sandbox whose clock was moved ahead keeps them longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta

@@ -7,8 +7,6 @@ An institution may report the payee only with the end. We store that beside the 
 accepted request, so answers to callers stay the same.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from msgspec import structs

@@ -7,8 +7,6 @@ An automatic refund arrives and is reserved in one transaction, so that its mone
 other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not apply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final

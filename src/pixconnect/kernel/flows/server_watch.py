@@ -14,8 +14,6 @@ as the fourth: money may have moved without a row in these tables, so we alert a
 lock, which ends before any connection to that server does anything else. If the process is killed in it, only ids are skipped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -14,8 +14,6 @@ only if the rail has never seen it. A rejection is final only for the original o
 Features have rules that act in the transaction which writes an end (``EndRule``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache

@@ -3,8 +3,6 @@
 ``choose_way`` decides how a transfer leaves: over the rail, over an account at an institution, or by book.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache

@@ -11,8 +11,6 @@ several standbys. So no result is older than that. PostgreSQL's own timestamp of
 still without writes, and some providers do not have it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ Accepting reserves the money and answers; a worker hands the transfer to the rai
 holders is settled by book, in the same transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final

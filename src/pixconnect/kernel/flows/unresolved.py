@@ -1,7 +1,5 @@
 """Orders and payments that the rail has not ended, for the operator. Read only: only the rail ends them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Final
 

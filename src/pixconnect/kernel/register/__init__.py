@@ -8,8 +8,6 @@ refuses. Changed rows of the retention register are kept in the same way.
 of the database.
 """
 
-from __future__ import annotations
-
 import csv
 from bisect import bisect_right
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ If a rail does not permit refusing a payment, we accept it and return it (``flow
 missing ability, we refuse the caller before anything is done.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from pixconnect.kernel.rules.rail import Abilities, Acknowledgement

@@ -16,8 +16,6 @@ Both APIs create the same charges. ``contents`` are the standard API's additiona
 or changed the charge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args

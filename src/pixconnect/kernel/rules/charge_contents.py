@@ -6,8 +6,6 @@ Source of the terms of charges with a due date: Pix API 2.9.0, ``CobDataDeVencim
 stand in its order: a kind's place in its table, counted from 1, is the standard's ``modalidade``.
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from functools import cache
 from hashlib import sha256

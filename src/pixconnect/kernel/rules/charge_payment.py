@@ -10,8 +10,6 @@ A settlement at an institution or by book stands: late, of another amount, a sec
 charge here. This event, which extends the contract's, notifies the charge's holder.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 from uuid import UUID

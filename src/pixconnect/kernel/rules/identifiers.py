@@ -23,8 +23,6 @@ the API do not count: the API may name a request's fields differently.
   their stored form. ``verify`` computes it again from the row.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ other contents, or cannot be recorded at all. It is also kept where it cannot be
 it, or the holder already had a deficit.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

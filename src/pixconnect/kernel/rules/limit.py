@@ -5,8 +5,6 @@ beginning. A lower limit acts at once, and a higher one waits: an attacker who h
 raising it. Transfers that failed or were cancelled do not count; returned ones do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final

@@ -5,8 +5,6 @@
     FREE ──bind (a charge of the same kind)──► BOUND ──unbind, or its charge takes another──► FREE
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Final, Literal, Protocol

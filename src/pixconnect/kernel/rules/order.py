@@ -6,8 +6,6 @@ transfer or refund itself does not change meanwhile, except for the network's na
 Whether an accepted order's money may still leave: checked when an operator approves it and when it starts late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal

@@ -9,8 +9,6 @@
 Each kind is a row of ``KINDS`` (``features/cases/service/adjustment.py``), with its check and its act at the confirmation.
 """
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from collections.abc import Mapping

@@ -9,8 +9,6 @@
 together never exceed the original. One made at the institution is reported after its end: it is RETURNED at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args

@@ -5,8 +5,6 @@
 Source: SPI catalogue 5.13.1, pacs.002.spi.1.17, ``ExternalStatusReason1Code``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -9,8 +9,6 @@ Source: Receita Federal do Brasil; Instrucao Normativa RFB 2.229/2024; python-st
 Addresses of holders are here too, with the states of Brazil.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

@@ -14,8 +14,6 @@ Once that was handed over only the rail's answer ends the transfer, which can no
 PROCESSING only if the rail accepts it first and settles it later, or holds it as suspect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, Literal

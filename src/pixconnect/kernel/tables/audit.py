@@ -1,7 +1,5 @@
 """Operators' acts: an append-only table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

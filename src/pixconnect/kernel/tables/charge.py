@@ -1,7 +1,5 @@
 """The tables of charges, and of their earlier revisions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter

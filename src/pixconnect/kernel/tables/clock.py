@@ -7,8 +7,6 @@ and entries once it has locked the changed rows, so that ids rise in the order i
 in the same round trip.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta

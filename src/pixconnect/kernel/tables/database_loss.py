@@ -1,7 +1,5 @@
 """Detected losses of the database: open orders count as handed over, and operators are notified."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -1,7 +1,5 @@
 """The table of events, in the exact bytes sent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, cast

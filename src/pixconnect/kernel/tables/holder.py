@@ -1,7 +1,5 @@
 """Holders, their present and pending limits, their flags, and the directory of their Pix keys."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from datetime import datetime
 from typing import Final, LiteralString

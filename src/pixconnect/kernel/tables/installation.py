@@ -3,8 +3,6 @@
 Also the heartbeat: the primary's clock, which shows readers of a standby how old its tables are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, LiteralString

@@ -1,7 +1,5 @@
 """The table of reports that wait for an operator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, LiteralString
 

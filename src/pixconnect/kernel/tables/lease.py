@@ -4,8 +4,6 @@ A worker is alive while it renews its row, by the database's clock, and holds it
 dead removes its row, under a lock that a renewal takes too: a removed worker can never renew again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString

@@ -1,7 +1,5 @@
 """Balances and ledger entries. Balances are only read here: PostgreSQL moves them when entries are added."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString

@@ -8,8 +8,6 @@ A statement that needs nothing but its parameters is declared with their types, 
 Levels are as of ``read_at``, in real time: readers add the tokens gained since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple

@@ -1,7 +1,5 @@
 """The table of open orders: narrow, so that moving one on never rewrites its transfer or refund."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter

@@ -4,8 +4,6 @@ A batch writes one row for all requests of one client, token and address; ids an
 holder, kind and instant, so that no index needs every id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, LiteralString

@@ -7,8 +7,6 @@ They enforce at least the minimum times of the register of personal data, even i
 chained facts of a row remain provable by a digest. So the service's password does not permit erasing more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString

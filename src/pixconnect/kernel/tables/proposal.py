@@ -1,7 +1,5 @@
 """The table of proposals."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final, LiteralString
 

@@ -1,7 +1,5 @@
 """The table of refunds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, LiteralString

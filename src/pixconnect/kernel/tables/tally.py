@@ -10,8 +10,6 @@ Triggers count events and deliveries in ``webhook_tally``: a delivery changes it
 would make totals wrong for months. A delivery counts as ``made`` while it is kept, and also as ``delivered`` or ``failed``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime

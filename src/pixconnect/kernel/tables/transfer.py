@@ -1,7 +1,5 @@
 """The table of transfers, and searches of it, also by fields without an index."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter

@@ -10,8 +10,6 @@ The changes of one batch (rows, money, events, deliveries and totals) go to Post
 or nothing. The statement is assembled from the parts that have rows.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """One try to write a batch, and its waiting requests."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Generator, Sequence

@@ -28,8 +28,6 @@ Failures, and the affected requests:
   a batch waits for the slowest of its balances.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator

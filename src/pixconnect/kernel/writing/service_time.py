@@ -4,8 +4,6 @@ It dates everything that is written. A process whose own clock differs too much 
 deadlines and retries would be wrong by as much.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import structlog

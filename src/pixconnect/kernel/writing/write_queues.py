@@ -1,7 +1,5 @@
 """The write queues of one process: one for each operation, made on its first request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Asks this machine's name servers for the addresses of a name, A and AAAA concurrently."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast

@@ -15,8 +15,6 @@ zxing-cpp takes 0.3 ms for that, module by module, which is eight times as long 
 one large integer, with a bit for each module, row after row and dark ones set: a rule is a few shifts of the whole symbol.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import sys

@@ -1,7 +1,5 @@
 """The machine's own clock, randomness and names; and a file with the database's last known position."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import random

@@ -17,8 +17,6 @@
 Timers are one sweep over all connections a second (``close_if_overdue``): no request starts or cancels one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Finds the end of a request's head, and checks what httptools accepts or reads differently."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus

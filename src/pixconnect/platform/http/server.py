@@ -1,7 +1,5 @@
 """The HTTP server of API, sandbox and metrics: listening sockets, accepting, timers and stopping."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable, Sequence

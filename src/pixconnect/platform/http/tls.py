@@ -11,8 +11,6 @@ The connection exists from the first moment, before the handshake. It counts, wa
 only after the handshake, and bounds nothing before that.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -4,8 +4,6 @@ Copies of one template have the same tables, with the same numbers. Connections,
 identifier, so each copy gets its own. ``EmbeddedPostgres`` also gives it its own passwords.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import secrets

@@ -5,8 +5,6 @@ still shutting down, a backend busy after kill -9) are killed first: only those 
 only under that folder's lock, so that two supervisors never share the data.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

@@ -1,7 +1,5 @@
 """The database and the roles of an embedded PostgreSQL, made by its owner at the first start."""
 
-from __future__ import annotations
-
 from typing import Final
 from urllib.parse import urlsplit
 

@@ -13,8 +13,6 @@ next part starts another one. If it is unavailable, each part is started as a se
 ancestor of its choice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

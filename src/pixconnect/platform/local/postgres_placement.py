@@ -18,8 +18,6 @@ server for a running one, trusts every local user, and opens the permissions of 
 The settings are always durable, and sized to the machine.
 """
 
-from __future__ import annotations
-
 import hmac
 import importlib.util
 import os

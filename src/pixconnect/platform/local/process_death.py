@@ -5,8 +5,6 @@ after the change and just before the program starts, by a few lines of Python th
 our own programs also on Linux, a pipe does it: it ends when the parent does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

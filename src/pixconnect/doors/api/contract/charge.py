@@ -1,7 +1,5 @@
 """Charges in the API."""
 
-from __future__ import annotations
-
 import base64
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The balance and the transactions on the wire."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """Refunds in the API."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct

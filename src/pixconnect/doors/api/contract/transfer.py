@@ -1,7 +1,5 @@
 """Transfers in the API."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct

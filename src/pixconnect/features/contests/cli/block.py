@@ -1,7 +1,5 @@
 """``pixconnect block``: money that institutions have blocked."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import App, Parameter

@@ -1,7 +1,5 @@
 """``pixconnect infraction``: payers' contests, and the holder's answers."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Annotated, Final, Literal
 

@@ -20,8 +20,6 @@ without the contest behind a return. Then a contest's returns are those of its P
 request, up to the contested sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol

@@ -9,8 +9,6 @@ The institution blocks, decides and returns; its reports are mirrored here, in a
 holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from datetime import datetime, timedelta
 from typing import Final, Literal

@@ -6,8 +6,6 @@ Contests that are read at an account are reported in the form of a rail. Each re
 shifts, repeats itself or comes late is harmless.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final

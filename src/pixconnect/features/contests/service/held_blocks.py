@@ -4,8 +4,6 @@ A holder may have thousands, and nearly all of them are covered. So a batch read
 movement of money needs. A batch that changes blocks reads the others first (``HeldBlocks.read``).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime

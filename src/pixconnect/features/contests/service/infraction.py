@@ -9,8 +9,6 @@ implausible one is kept for an operator, and changes nothing. A return recorded 
 same one. A report that overtakes its Pix, or the end of a suspect one, comes again until that is here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final

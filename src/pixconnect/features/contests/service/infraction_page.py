@@ -1,7 +1,5 @@
 """Infractions and blocks for people: soonest deadline first, and everything that an answer needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, get_args

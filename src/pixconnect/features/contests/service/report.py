@@ -14,8 +14,6 @@ money of a payment is on the account all the same: the report is kept, and the a
 refuses it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

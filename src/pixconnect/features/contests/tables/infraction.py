@@ -1,7 +1,5 @@
 """The tables of infractions, of blocks and of their steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter

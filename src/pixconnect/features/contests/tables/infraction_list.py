@@ -4,8 +4,6 @@ Undecided ones are found by their blocks, which stay open as long: open blocks h
 infractions to find one that ends tomorrow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, LiteralString

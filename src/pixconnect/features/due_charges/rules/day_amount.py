@@ -13,8 +13,6 @@ bank's Manual of Standards for the Initiation of the Pix, equation 11. Where the
 ``docs/explanations/due-charges.md`` has our reading.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Literal

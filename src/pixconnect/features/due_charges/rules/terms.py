@@ -1,7 +1,5 @@
 """The kinds of parts that a charge with a due date may have, whether terms are equivalent, and business days."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from datetime import date, timedelta
 from functools import cache, lru_cache

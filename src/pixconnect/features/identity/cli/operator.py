@@ -3,8 +3,6 @@
 Without that word a verb is for one holder.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from cyclopts import App, Parameter

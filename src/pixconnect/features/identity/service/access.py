@@ -7,8 +7,6 @@ A verified token is cached with its caller until it expires. The cache may be us
 second, and admits no caller while the database is unreachable.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress

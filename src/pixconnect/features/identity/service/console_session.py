@@ -12,8 +12,6 @@ none. All instants are real time.
 The command line creates and removes accounts of the console's operators, and shows their secrets once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

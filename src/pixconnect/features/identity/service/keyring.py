@@ -6,8 +6,6 @@ process that has not yet read of a revocation may sign with the revoked key for 
 and the client requests a new one. ``signing_key.py`` makes and revokes the keys.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Passwords that people type, and the codes of their second factor."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from datetime import datetime

@@ -5,8 +5,6 @@ and a repeated run changes nothing. We do not have clients' secrets, so their ha
 changes at its next token request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from msgspec import Struct, structs

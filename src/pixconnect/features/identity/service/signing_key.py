@@ -6,8 +6,6 @@ the keys again (``keyring.py``). A key is revoked and its successor made in one 
 ``SealBroken`` if the certificate authority was sealed with another secret key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final

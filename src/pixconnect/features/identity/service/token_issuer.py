@@ -10,8 +10,6 @@ hundred concurrent guesses only ten pass. The check of a batch counts no failure
 one of its requests is checked alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math

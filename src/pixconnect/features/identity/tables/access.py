@@ -3,8 +3,6 @@
 Also holders that callers make for tests, in a sandbox only, by a function that runs as the owner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString

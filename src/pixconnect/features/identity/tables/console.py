@@ -1,7 +1,5 @@
 """Operators' accounts, console sessions and single-use links; tokens are stored only as hashes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -1,7 +1,5 @@
 """The tables of signing keys and of the authorities that certify them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -8,8 +8,6 @@ outgoing money, and reading continues. Only an operator resumes the account; ear
 any pause, other processes see it after a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Hourly totals count each kind by status, and are exact over any span. Reasons, a
 no totals: they are of the newest thousand, and the answer has their number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Charges in the standard API: immediate ones (``cob``), and those with a due date (``cobv``)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 

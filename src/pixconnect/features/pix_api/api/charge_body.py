@@ -3,8 +3,6 @@
 ``features/due_charges/rules`` checks terms of a due date once their form is right, merged with a revision's unchanged terms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final, TypeVar

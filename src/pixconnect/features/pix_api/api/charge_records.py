@@ -1,7 +1,5 @@
 """Records of immediate charges in the standard's form: requests, parsed by these records, and answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

@@ -3,8 +3,6 @@
 Payloads are public: a token has at least 22 random characters, and only readers of the code have it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal

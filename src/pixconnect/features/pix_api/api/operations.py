@@ -4,8 +4,6 @@ Operations of the standard that this service does not offer yet are refused with
 standard requires for uncontracted ones.
 """
 
-from __future__ import annotations
-
 from typing import Final, get_args
 
 from pixconnect.doors.api.operation import Method, Nothing

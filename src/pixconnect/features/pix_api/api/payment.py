@@ -1,7 +1,5 @@
 """Received Pix in the standard API, and their refunds: ``devolucao``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal

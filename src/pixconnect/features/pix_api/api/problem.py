@@ -4,8 +4,6 @@ Types and statuses are the standard's, the texts are ours. Refusals without a ty
 title is that of the status.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial

@@ -4,8 +4,6 @@ A key has one webhook; its notices are deliveries, which are sent again on reque
 answer is always the same, and empty.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Final, Literal, get_args

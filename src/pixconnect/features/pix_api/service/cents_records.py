@@ -1,7 +1,5 @@
 """An institution's form of charges, Pix, refunds and sends: it counts in cents and uses the caller's names."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import Final

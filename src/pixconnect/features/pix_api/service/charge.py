@@ -4,8 +4,6 @@ They are the charges of our own API too. That also creates charges with a due da
 standard API's ``put``; the external id of such a charge is its txid, its name in the standard API.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

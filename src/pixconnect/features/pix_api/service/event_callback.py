@@ -6,8 +6,6 @@ Also webhooks for all of an account's sends: an endpoint with the institution's 
 endpoints with a name, and a text agreed with the receiver.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

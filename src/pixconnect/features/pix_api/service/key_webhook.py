@@ -4,8 +4,6 @@ A body is stored before it is sent, so every later attempt sends the same bytes.
 lost its slot makes nothing, and one that dies after the commit leaves a body that the next worker sends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final

@@ -3,8 +3,6 @@
 A location's binding changes only under its charge's lock: so the two agree, and two charges cannot both get one location.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

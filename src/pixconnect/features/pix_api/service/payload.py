@@ -3,8 +3,6 @@
 For a charge with a due date a payload has the amount of the day on which the payer intends to pay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Final, Literal

@@ -7,8 +7,6 @@ Refunds have the caller's own id, unique for one Pix. They are refunds like all 
 answer lists all violations.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta

@@ -3,8 +3,6 @@
 Also a send of an institution that names sends by its own codes, in its profile's words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Groups of rules, each with its own way to check the books, to check again, and to judge."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta

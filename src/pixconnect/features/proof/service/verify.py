@@ -6,8 +6,6 @@ again after a while, and counts only if it persists. A stopped whole run continu
 Also chains entries and the audit by hash after their commit, shows chains, and logs their heads.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress

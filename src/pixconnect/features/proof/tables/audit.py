@@ -1,7 +1,5 @@
 """Rules of operators' acts: the audit has each act, and the present state follows from it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final, LiteralString
 

@@ -6,8 +6,6 @@ together with all later links breaks no link, but differs from every head record
 The audit has its own chain, with a link for each row in the order of ids, and the same rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial

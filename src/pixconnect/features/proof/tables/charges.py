@@ -1,7 +1,5 @@
 """The rules of charges, their payments, locations and revisions, and of counts kept on writing."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final, LiteralString
 

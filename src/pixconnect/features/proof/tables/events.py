@@ -3,8 +3,6 @@
 Events are dropped by whole partitions: the rules ignore those older than the oldest kept partition.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

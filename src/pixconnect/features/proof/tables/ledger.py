@@ -3,8 +3,6 @@
 Each fact has exactly the entries of its state, and each entry has its fact.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final, LiteralString
 

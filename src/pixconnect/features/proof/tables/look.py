@@ -1,7 +1,5 @@
 """Checks one rule against the tables, for a slice of holders."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString, TypeVar

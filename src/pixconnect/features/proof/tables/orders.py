@@ -1,7 +1,5 @@
 """The rules of pending orders, of refunds and their originals, and of both sides of book transfers."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

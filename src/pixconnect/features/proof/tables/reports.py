@@ -1,7 +1,5 @@
 """Rules about what the rail reports: kept reports, refusals and recorded origins, and settlements against the rail's own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -1,7 +1,5 @@
 """Proof runs, their findings, and each holder's last reading."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal, LiteralString

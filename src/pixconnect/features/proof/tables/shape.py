@@ -9,8 +9,6 @@ service runs: a partition is listed only if it was changed by hand.
 Rules of the installation compare the shape, the tables' guards and the server's settings with what is promised.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ It decides by hand, by rule or by time. The report due at the deadline is stored
 change: a decision by time writes nothing, as an order's outcome does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ Outside merchants serve the signed payloads of their dynamic codes at locations.
 and stored. They use real time, regardless of the sandbox clock.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

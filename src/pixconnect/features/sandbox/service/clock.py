@@ -9,8 +9,6 @@ Walking four days takes only as long as their work. One process walks at a time.
 the target.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

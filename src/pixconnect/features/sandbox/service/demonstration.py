@@ -3,8 +3,6 @@
 Every step of the demonstration first checks the present state, so that an interrupted run can be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime

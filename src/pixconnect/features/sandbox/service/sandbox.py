@@ -4,8 +4,6 @@ The rules are the scheme's: the rail answers all other errors. Before that only 
 refused. Includes contests by outside payers, and decisions of the sandbox as the holder's institution.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from msgspec import structs

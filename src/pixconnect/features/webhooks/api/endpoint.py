@@ -1,7 +1,5 @@
 """Webhook endpoints, deliveries and events on the wire."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

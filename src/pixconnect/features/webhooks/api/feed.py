@@ -1,7 +1,5 @@
 """The feed on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Final, Literal, get_args

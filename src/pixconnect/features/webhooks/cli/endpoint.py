@@ -1,7 +1,5 @@
 """``pixconnect endpoint``: where webhooks are posted."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Collection, Sequence

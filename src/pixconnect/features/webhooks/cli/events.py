@@ -1,7 +1,5 @@
 """``pixconnect events``: the stored events, the newest first, each as its webhook would be posted."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime

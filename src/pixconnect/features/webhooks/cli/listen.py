@@ -4,8 +4,6 @@ An event is done once it is printed, or once the program has answered 2xx; only 
 process, the program or the service dies at any instant, no event is skipped, and at most the last one comes again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import difflib
 import hashlib

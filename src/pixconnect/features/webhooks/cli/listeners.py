@@ -9,8 +9,6 @@
         door.json  while it runs, a port on 127.0.0.1 and the token that opens it
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

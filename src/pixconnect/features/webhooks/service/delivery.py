@@ -3,8 +3,6 @@
 No transaction is open while we post to a receiver. A fence guards every record: a worker that lost its slot cannot write.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -9,8 +9,6 @@ host's name counts: in live mode certificates are verified by it, so no other na
 its certificate permits it.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

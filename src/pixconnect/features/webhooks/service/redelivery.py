@@ -4,8 +4,6 @@ A repeated delivery keeps its id, by which receivers deduplicate it. Events are 
 are kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ No write claims work: the worker that leases a slot reads its due rows, and its 
 and do not scan delivered rows again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta

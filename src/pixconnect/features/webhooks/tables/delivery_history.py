@@ -4,8 +4,6 @@ Notices are the bodies sent to the webhooks of keys, each stored in the first of
 reference that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -3,8 +3,6 @@
 Also the hosts with key webhooks, their holders, and the hosts that an operator permits several holders to share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -4,8 +4,6 @@ Both functions that assign positions are in the schema, which explains why they 
 time: a lock in the database serializes callers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString

@@ -4,8 +4,6 @@ A delivery is sent again on a new schedule, together with all deliveries of the 
 sent again as new deliveries.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime

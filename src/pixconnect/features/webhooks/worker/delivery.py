@@ -13,8 +13,6 @@ Asymmetric signatures are cached: an event has one holder, so its signed header 
 the same for every endpoint. Signing is expensive, so a signature is reused while it is young and its key is the current one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet

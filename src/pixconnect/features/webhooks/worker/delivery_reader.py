@@ -9,8 +9,6 @@ There are three reads, each a page at a time:
 It also reads the followers of finished deliveries, and the backlog of endpoints that exceed memory.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -6,8 +6,6 @@ database. Written events wake it; while it finds some it reads again after a res
 Another member makes the backlog of resumed endpoints due.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Final

@@ -29,24 +29,8 @@ from pixconnect.features.sandbox.rules import (
     SandboxSilent,
     SandboxUnavailable,
 )
+from pixconnect.kernel.rules import rail
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
-from pixconnect.kernel.rules.rail import (
-    Abilities,
-    Acknowledgement,
-    AlreadyKnown,
-    DirectoryEntry,
-    NotTaken,
-    Order,
-    Position,
-    QueryAnswer,
-    RailUnavailable,
-    RefundOrder,
-    Rejected,
-    Report,
-    SettledItem,
-    SubmitAnswer,
-    Unknown,
-)
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 from pixconnect.platform.shared_look import SharedTimeout
@@ -63,22 +47,22 @@ GROUP_MAX: Final = 256
 ANSWER_LENGTH_MAX: Final = 4 * 1024 * 1024
 
 _ASK_ABOUT: Final = frozenset({"ED05", "FF08"})
-_ALREADY_KNOWN: Final = AlreadyKnown()
-_NOT_TAKEN: Final = NotTaken()
-_UNKNOWN: Final = Unknown()
+_ALREADY_KNOWN: Final = rail.AlreadyKnown()
+_NOT_TAKEN: Final = rail.NotTaken()
+_UNKNOWN: Final = rail.Unknown()
 
 Decoded = TypeVar("Decoded")
 Item = TypeVar("Item")
 
 _encode = msgspec.json.Encoder().encode
-_submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
-_query_answers = msgspec.json.Decoder(list[QueryAnswer])
-_reports = msgspec.json.Decoder(list[Report])
+_submit_answers = msgspec.json.Decoder(list[rail.SubmitAnswer | None])
+_query_answers = msgspec.json.Decoder(list[rail.QueryAnswer])
+_reports = msgspec.json.Decoder(list[rail.Report])
 _defence_answers = msgspec.json.Decoder(list[DefenceAnswer])
 _instant = msgspec.json.Decoder(datetime | None)
-_settled = msgspec.json.Decoder(list[SettledItem])
-_position = msgspec.json.Decoder(Position)
-_entry = msgspec.json.Decoder(DirectoryEntry)
+_settled = msgspec.json.Decoder(list[rail.SettledItem])
+_position = msgspec.json.Decoder(rail.Position)
+_entry = msgspec.json.Decoder(rail.DirectoryEntry)
 
 
 _Alone = Literal["alone"]
@@ -173,41 +157,41 @@ class SandboxConnection:
 class SandboxRail:
     """The rail (``kernel.rules.rail.Rail``) that is the sandbox."""
 
-    abilities = Abilities(contests="theirs", defence_length_max=1000)
+    abilities = rail.Abilities(contests="theirs", defence_length_max=1000)
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
         self._lookups = Batches(self._look_up, GROUP_MAX)
         self._lookup_timeout = SharedTimeout(TOTAL_TIMEOUT_S)
 
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> rail.DirectoryEntry | None:
         question = LookupQuestion(key, payer_tax_id, end_to_end_id)
         try:
             # For the batch before it and its own together.
             with self._lookup_timeout.begin():
                 found = await self._lookups.ask(question)
         except TimeoutError as error:
-            raise RailUnavailable(f"no answer within {TOTAL_TIMEOUT_S:g} s") from error
+            raise rail.RailUnavailable(f"no answer within {TOTAL_TIMEOUT_S:g} s") from error
         if not isinstance(found, str):
             return found
         status, body = await self._ask("/rail/lookup", question)
-        return None if status == 404 else _read(_entry, status, body, RailUnavailable)
+        return None if status == 404 else _read(_entry, status, body, rail.RailUnavailable)
 
     # Every transfer has its own query, under its own id, as the scheme requires: nothing is cached.
-    async def _look_up(self, questions: Sequence[LookupQuestion]) -> list[DirectoryEntry | _Alone | None]:
+    async def _look_up(self, questions: Sequence[LookupQuestion]) -> list[rail.DirectoryEntry | _Alone | None]:
         status, body = await self._ask("/rail/lookups", questions)
-        answers = _read(_lookup_answers, status, body, RailUnavailable)
-        found: dict[str, DirectoryEntry | _Alone] = {entry.key: entry for entry in answers.entries}
+        answers = _read(_lookup_answers, status, body, rail.RailUnavailable)
+        found: dict[str, rail.DirectoryEntry | _Alone] = {entry.key: entry for entry in answers.entries}
         found.update(dict.fromkeys(answers.alone, _ALONE))
         return [found.get(question.key) for question in questions]
 
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rail.Order]) -> list[rail.SubmitAnswer]:
         return [answer for group in _groups(orders) for answer in await self._submit("/rail/orders", group)]
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rail.RefundOrder]) -> list[rail.SubmitAnswer]:
         return [answer for group in _groups(orders) for answer in await self._submit("/rail/refund-orders", group)]
 
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rail.QueryAnswer]:
         return [answer for group in _groups(ids) for answer in await self._query(group)]
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
@@ -220,47 +204,49 @@ class SandboxRail:
             answers = []
         return answers if len(answers) == len(defences) else [DefenceUnknown() for _ in defences]
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rail.Report]:
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)
-        return _read(_reports, status, body, RailUnavailable)
+        return _read(_reports, status, body, rail.RailUnavailable)
 
     async def waiting_since(self) -> datetime | None:
         """When the oldest report was made that waits for our acknowledgement."""
         status, body = await self._ask("/rail/waiting", method="GET")
-        return _read(_instant, status, body, RailUnavailable)
+        return _read(_instant, status, body, rail.RailUnavailable)
 
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+    async def acknowledge(self, acknowledgements: Sequence[rail.Acknowledgement]) -> None:
         for group in _groups(acknowledgements):
             status, body = await self._ask("/rail/acknowledgements", group)
-            _check(status, body, RailUnavailable)
+            _check(status, body, rail.RailUnavailable)
 
-    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[rail.SettledItem]]:
         after_id = ""
         while True:
             status, body = await self._ask("/rail/statement", {"since": since, "until": until, "after_id": after_id})
-            items = _read(_settled, status, body, RailUnavailable)
+            items = _read(_settled, status, body, rail.RailUnavailable)
             if not items:
                 return
             yield items
             # The next page begins behind the last item: it was the latest.
             since, after_id = items[-1].settled_at, items[-1].id
 
-    async def position(self) -> Position:
+    async def position(self) -> rail.Position:
         status, body = await self._ask("/rail/position", method="GET")
-        return _read(_position, status, body, RailUnavailable)
+        return _read(_position, status, body, rail.RailUnavailable)
 
     async def check(self) -> None:
         status, body = await self._ask("/rail/check", method="GET")
-        _check(status, body, RailUnavailable)
+        _check(status, body, rail.RailUnavailable)
 
-    async def _query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def _query(self, ids: Sequence[str]) -> list[rail.QueryAnswer]:
         status, body = await self._ask("/rail/query", ids)
-        answers = _read(_query_answers, status, body, RailUnavailable)
+        answers = _read(_query_answers, status, body, rail.RailUnavailable)
         if len(answers) != len(ids):
-            raise RailUnavailable("the sandbox answered a different number of questions than we asked")
+            raise rail.RailUnavailable("the sandbox answered a different number of questions than we asked")
         return answers
 
-    async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def _submit(
+        self, path: str, orders: Sequence[rail.Order] | Sequence[rail.RefundOrder]
+    ) -> list[rail.SubmitAnswer]:
         try:
             status, body = await self._connection.ask("POST", path, _encode(orders), total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_submit_answers, status, body, _UnknownOutcomeError)
@@ -278,7 +264,7 @@ class SandboxRail:
         try:
             return await self._connection.ask(method, path, b"" if asked is None else _encode(asked), total_s=total_s)
         except (_NothingSentError, _UnknownOutcomeError) as error:
-            raise RailUnavailable(str(error)) from error
+            raise rail.RailUnavailable(str(error)) from error
 
 
 class HttpSandboxControl:
@@ -306,10 +292,10 @@ def _groups(items: Sequence[Item]) -> list[Sequence[Item]]:
     return [items[start : start + GROUP_MAX] for start in range(0, len(items), GROUP_MAX)]
 
 
-def _meaning(answer: SubmitAnswer | None) -> SubmitAnswer:
+def _meaning(answer: rail.SubmitAnswer | None) -> rail.SubmitAnswer:
     if answer is None:
         return _UNKNOWN
-    return _ALREADY_KNOWN if isinstance(answer, Rejected) and answer.code in _ASK_ABOUT else answer
+    return _ALREADY_KNOWN if isinstance(answer, rail.Rejected) and answer.code in _ASK_ABOUT else answer
 
 
 def _check(status: int, body: bytes, failure: type[Exception]) -> None:

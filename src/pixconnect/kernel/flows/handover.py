@@ -19,7 +19,7 @@ from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, 
 from pixconnect.kernel.flows.source import source_of
 from pixconnect.kernel.flows.unresolved import NOTE_WAITING, NewWaiting
 from pixconnect.kernel.register import is_outside_window
-from pixconnect.kernel.rules import kept_report
+from pixconnect.kernel.rules import kept_report, rail
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.identifiers import was_made_by
 from pixconnect.kernel.rules.kept_report import Misfit
@@ -33,19 +33,6 @@ from pixconnect.kernel.rules.order import (
     may_send,
     name_to_ask_by,
     next_step,
-)
-from pixconnect.kernel.rules.rail import (
-    NeverTaken,
-    NotTaken,
-    Order,
-    QueryAnswer,
-    RailUnavailable,
-    RefundOrder,
-    Rejected,
-    Settled,
-    SubmitAnswer,
-    Taken,
-    Unknown,
 )
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest, Transfer
@@ -212,19 +199,19 @@ async def _ask(
         return
     try:
         answers = await context.rail.query([name for _, name in asked])
-    except RailUnavailable:
+    except rail.RailUnavailable:
         return
     known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
     await _record(context, known, now, "query")
-    unseen = [(order, answer) for order, answer in known if isinstance(answer, Unknown)]
+    unseen = [(order, answer) for order, answer in known if isinstance(answer, rail.Unknown)]
     # A rail that does not use our ids would execute the same order twice.
     if unseen and may_send and context.policy.abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen, now), now, "again")
 
 
 async def _send_again(
-    context: Context, fence: Fence, unseen: Sequence[tuple[OpenOrder, Unknown]], now: datetime
-) -> list[tuple[OpenOrder, SubmitAnswer]]:
+    context: Context, fence: Fence, unseen: Sequence[tuple[OpenOrder, rail.Unknown]], now: datetime
+) -> list[tuple[OpenOrder, rail.SubmitAnswer]]:
     orders = [order for order, _ in unseen]
     payers = await _read_payers(context, orders)
     names = [order.name for order in orders]
@@ -247,7 +234,7 @@ async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[in
 
 async def _send(
     context: Context, orders: Sequence[OpenOrder], ordered: Mapping[str, Transfer | Refund], payers: Mapping[int, Party]
-) -> list[tuple[OpenOrder, SubmitAnswer]]:
+) -> list[tuple[OpenOrder, rail.SubmitAnswer]]:
     """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
     # An order without approval is only queried, even if its facts were lost.
     leaving = {order.name for order in orders if order.may_leave}
@@ -259,7 +246,7 @@ async def _send(
     in_turn = sorted(sent, key=lambda order: not order.is_transfer)  # in due order; refunds after transfers
     transfers = [(each, order) for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
     refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
-    answers: list[SubmitAnswer] = []
+    answers: list[rail.SubmitAnswer] = []
     if transfers:
         answers += await context.rail.submit([_order(each, order, payers[each.holder_id]) for each, order in transfers])
     if refunds:
@@ -267,8 +254,8 @@ async def _send(
     return list(zip(in_turn, answers, strict=True))
 
 
-def _order(transfer: Transfer, order: OpenOrder, payer: Party) -> Order:
-    return Order(
+def _order(transfer: Transfer, order: OpenOrder, payer: Party) -> rail.Order:
+    return rail.Order(
         end_to_end_id=transfer.end_to_end_id,
         amount_cents=transfer.amount_cents,
         debit_party=payer,
@@ -293,8 +280,8 @@ def _find_code(transfer: Transfer, order: OpenOrder) -> str | None:
     return None
 
 
-def _refund_order(refund: Refund) -> RefundOrder:
-    return RefundOrder(
+def _refund_order(refund: Refund) -> rail.RefundOrder:
+    return rail.RefundOrder(
         return_id=refund.return_id,
         original_end_to_end_id=refund.original_end_to_end_id,
         amount_cents=refund.amount_cents,
@@ -306,26 +293,26 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 async def _record(
     context: Context,
-    answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
+    answered: Sequence[tuple[OpenOrder, rail.SubmitAnswer | rail.QueryAnswer]],
     now: datetime,
     answer_to: AnswerTo,
 ) -> None:
     """Record final answers; the others are queried later."""
     endings: list[tuple[str, Ending]] = []
     turned_away: list[OpenOrder] = []
-    named: list[tuple[OpenOrder, Taken]] = []
+    named: list[tuple[OpenOrder, rail.Taken]] = []
     for order, answer in answered:
         match answer:
-            case Settled():
+            case rail.Settled():
                 endings.append((order.name, answer))
-            case Rejected() if answer_to != "again":  # the first sending may have arrived before the refused one
+            case rail.Rejected() if answer_to != "again":  # the first sending may have arrived before the refused one
                 endings.append((order.name, answer))
-            case NeverTaken() if is_outside_window(order.name, now):  # before, the rail could not know
+            case rail.NeverTaken() if is_outside_window(order.name, now):  # before, the rail could not know
                 endings.append((order.name, answer))
-            case NotTaken():
+            case rail.NotTaken():
                 turned_away.append(order)
-            case Taken(network_id=str()) | Unknown(network_id=str()):
-                named.append((order, Taken(network_id=answer.network_id)))
+            case rail.Taken(network_id=str()) | rail.Unknown(network_id=str()):
+                named.append((order, rail.Taken(network_id=answer.network_id)))
             case _:
                 pass
     if named:
@@ -337,11 +324,13 @@ async def _record(
         await _retry_later(context, turned_away, now, answer_to)
 
 
-async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]) -> None:
+async def _note_waiting(
+    context: Context, answered: Sequence[tuple[OpenOrder, rail.SubmitAnswer | rail.QueryAnswer]]
+) -> None:
     waiting = [
         NewWaiting(order=order, waits_for=answer.waits_for)
         for order, answer in answered
-        if isinstance(answer, Taken) and answer.waits_for is not None and order.is_transfer
+        if isinstance(answer, rail.Taken) and answer.waits_for is not None and order.is_transfer
     ]
     known = await order_store.find_waiting(context.pool, [one.order.name for one in waiting]) if waiting else {}
     if new := [one for one in waiting if one.order.name not in known]:
@@ -360,7 +349,7 @@ async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datet
         await order_store.look_later(context.pool, in_turn, now + RETRY_AFTER)
 
 
-async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
+async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, rail.Taken]]) -> None:
     ordered = await read_ordered(context.pool, [order.name for order, _ in named])
     told = {
         order.name: NamedOrder(ordered=ordered[order.name], network_id=taken.network_id)

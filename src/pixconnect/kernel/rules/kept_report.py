@@ -14,22 +14,8 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from pixconnect.kernel.rules import money
+from pixconnect.kernel.rules import money, rail
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
-from pixconnect.kernel.rules.rail import (
-    CreditHeld,
-    CreditReport,
-    InstitutionReturn,
-    MovementReport,
-    NeverTaken,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    Settled,
-    SettledReport,
-    Taken,
-)
 
 Reason = Literal[
     "unknown_order",
@@ -93,7 +79,7 @@ class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
     """As sent, cut if long."""
 
 
-Kept = Report | InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
+Kept = rail.Report | rail.InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
@@ -158,13 +144,13 @@ def kind_of(kept: Kept) -> Kind:
 
 def name_of(kept: Kept) -> str:
     match kept:
-        case CreditReport():
+        case rail.CreditReport():
             return kept.end_to_end_id
-        case ReturnReport():
+        case rail.ReturnReport():
             return kept.return_id
-        case MovementReport():
+        case rail.MovementReport():
             return kept.item_id
-        case InstitutionReturn():
+        case rail.InstitutionReturn():
             return kept.return_id or kept.original_end_to_end_id
         case KeptItem() | InfractionReport():
             return kept.name
@@ -178,16 +164,16 @@ def is_name(text: str) -> bool:
     return len(text) == NAME_LENGTH and text[0] in "ED" and is_text(text)
 
 
-def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
+def as_report(name: str, answer: rail.Settled | rail.Rejected | rail.NeverTaken | rail.Taken) -> Kept:
     """Turn the rail's answer about one of our orders into a report of it."""
     match answer:
-        case Settled(settled_at=settled_at, network_id=network_id):
-            return SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)
-        case Rejected(code=code, reason=reason, network_id=network_id):
-            return RejectedReport(report_id=name, id=name, code=code, reason=reason, network_id=network_id)
-        case NeverTaken():
+        case rail.Settled(settled_at=settled_at, network_id=network_id):
+            return rail.SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)
+        case rail.Rejected(code=code, reason=reason, network_id=network_id):
+            return rail.RejectedReport(report_id=name, id=name, code=code, reason=reason, network_id=network_id)
+        case rail.NeverTaken():
             return NeverTakenAnswer(report_id=name, id=name)
-        case Taken(network_id=network_id):
+        case rail.Taken(network_id=network_id):
             return TakenAnswer(report_id=name, id=name, network_id=network_id)
 
 
@@ -214,16 +200,16 @@ def storable(text: str, length_max: int = 255) -> str:
     return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def find_fault(report: Report) -> str | None:
+def find_fault(report: rail.Report) -> str | None:
     """Return why a report can never be recorded, naming field and rule; ``None`` if it can."""
     # Nearly all reports are plain, and one check of the whole is faster than one of each text.
     if not _is_plain(report):
         for field, text in _texts(msgspec.to_builtins(report)):
             if not is_text(text):
                 return f"{field}: holds a character that is no text"
-    if isinstance(report, CreditReport | ReturnReport):
+    if isinstance(report, rail.CreditReport | rail.ReturnReport):
         return _find_fault_of_arrival(report)
-    if isinstance(report, MovementReport):
+    if isinstance(report, rail.MovementReport):
         return _find_fault_of_movement(report)
     if isinstance(report, BlockReport):
         return _find_fault_of_blocks(report)
@@ -232,9 +218,9 @@ def find_fault(report: Report) -> str | None:
     return None
 
 
-def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
+def _find_fault_of_arrival(report: rail.CreditReport | rail.ReturnReport) -> str | None:
     # Detects what the tables would reject, so that the report is kept with a reason.
-    letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
+    letter, field = ("E", "end_to_end_id") if isinstance(report, rail.CreditReport) else ("D", "return_id")
     name = name_of(report)
     if not is_name(name) or name[0] != letter:
         return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
@@ -242,14 +228,18 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
         return fault
     if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
         return "reported_at, settled_at: must have a time zone"
-    if isinstance(report, CreditHeld) and report.until.tzinfo is None:
+    if isinstance(report, rail.CreditHeld) and report.until.tzinfo is None:
         return "until: must have a time zone"
-    if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
+    if (
+        isinstance(report, rail.CreditReport)
+        and report.txid is not None
+        and not 0 < len(report.txid) <= TXID_LENGTH_MAX
+    ):
         return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
     return None
 
 
-def _find_fault_of_movement(report: MovementReport) -> str | None:
+def _find_fault_of_movement(report: rail.MovementReport) -> str | None:
     for field, text, length_max in (
         ("item_id", report.item_id, ITEM_ID_LENGTH_MAX),
         ("end_to_end_id", report.end_to_end_id or "-", ITEM_ID_LENGTH_MAX),
@@ -318,7 +308,7 @@ def _find_fault_of_amount(amount_cents: int) -> str | None:
     return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
 
 
-def _is_plain(report: Report) -> bool:
+def _is_plain(report: rail.Report) -> bool:
     try:
         return b"\\u0000" not in msgspec.json.encode(report)
     except UnicodeEncodeError:

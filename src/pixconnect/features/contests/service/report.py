@@ -30,22 +30,9 @@ from pixconnect.kernel.flows.credit_source import CreditSource, find_source
 from pixconnect.kernel.flows.incoming import find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
-from pixconnect.kernel.rules import ability, kept_report, reject_code
+from pixconnect.kernel.rules import ability, kept_report, rail, reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
 from pixconnect.kernel.rules.kept_report import Misfit
-from pixconnect.kernel.rules.rail import (
-    Acknowledgement,
-    CreditAccepted,
-    CreditReport,
-    MovementReport,
-    RailUnavailable,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    Settled,
-    SettledReport,
-)
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import ledger as ledger_store
@@ -54,19 +41,19 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
-EndingReport = SettledReport | RejectedReport
-Arrival = CreditReport | ReturnReport | MovementReport
+EndingReport = rail.SettledReport | rail.RejectedReport
+Arrival = rail.CreditReport | rail.ReturnReport | rail.MovementReport
 Told = BlockReport | InfractionReport
 """Reports that are neither requests nor payments: the institution accepts no refusal."""
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """Errors that PostgreSQL raises because of the given values, and for no other reason."""
-_NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
+_NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, rail.RailUnavailable)
 
 _log = structlog.get_logger(__name__)
 
 
-async def take_reports(context: Context, reports: Sequence[Report]) -> int:
+async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
     A report that we could neither record nor keep is not acknowledged: the rail sends it again.
@@ -77,8 +64,8 @@ async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     Raises:
         RailUnavailable: The rail will report again, and get the same answers.
     """
-    endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
-    arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport | MovementReport)]
+    endings = [report for report in reports if isinstance(report, rail.SettledReport | rail.RejectedReport)]
+    arrivals = [report for report in reports if isinstance(report, Arrival)]
     told = [report for report in reports if isinstance(report, Told)]
     # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
     results = await asyncio.gather(
@@ -90,11 +77,11 @@ async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     return await _acknowledge(context, said) if said else 0
 
 
-async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int:
+async def _acknowledge(context: Context, said: Sequence[rail.Acknowledgement]) -> int:
     """Acknowledge all at once; if one of them breaks the adapter, one by one."""
     try:
         await context.rail.acknowledge(said)
-    except RailUnavailable:
+    except rail.RailUnavailable:
         raise
     except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
         if len(said) > 1:
@@ -104,11 +91,11 @@ async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int
     return len(said)
 
 
-async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[rail.Acknowledgement]:
     faults = [_find_fault(report) for report in reports]
     sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
     outcomes = iter(await _end(context, sound) if sound else [])
-    said: list[Acknowledgement] = []
+    said: list[rail.Acknowledgement] = []
     for report, fault in zip(reports, faults, strict=True):
         outcome = _cannot_be_recorded(fault) if fault is not None else next(outcomes)
         if isinstance(outcome, Exception):
@@ -124,7 +111,7 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
         if isinstance(outcome, Exception):
             _log.warning("report waits", reason=_name_of(outcome))
         else:
-            said.append(Acknowledgement(report_id=report.report_id))
+            said.append(rail.Acknowledgement(report_id=report.report_id))
     return said
 
 
@@ -143,12 +130,12 @@ async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Un
 
 
 def _ending_of(report: EndingReport) -> Ending:
-    if isinstance(report, SettledReport):
-        return Settled(settled_at=report.settled_at, network_id=report.network_id)
-    return Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
+    if isinstance(report, rail.SettledReport):
+        return rail.Settled(settled_at=report.settled_at, network_id=report.network_id)
+    return rail.Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
 
 
-async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
+async def _take_arrival(context: Context, report: Arrival) -> list[rail.Acknowledgement]:
     try:
         if (fault := _find_fault(report)) is not None:
             return [await _refuse(context, report, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
@@ -157,7 +144,7 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
         except Exception as error:
             source = find_source(context)
             # No retry can record a report that breaks a constraint and cannot be refused.
-            if isinstance(report, CreditReport) and source.is_final and _breaks_constraint(error):
+            if isinstance(report, rail.CreditReport) and source.is_final and _breaks_constraint(error):
                 cause = error.__cause__ or error
                 broken = getattr(cause, "constraint_name", None) or type(cause).__name__
                 judged = _cannot_be_recorded(
@@ -167,7 +154,7 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
                 judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
                 raise
-            if isinstance(report, CreditReport) and source.house_id is not None:
+            if isinstance(report, rail.CreditReport) and source.house_id is not None:
                 # Kept first: once it is credited to the account's house, no list contains it again.
                 await kept_usecases.keep(context.pool, report, judged, is_listed=True)
                 return [await receive_credit(context, report, source.house_id)]
@@ -178,7 +165,7 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
     return [] if acknowledgement is None else [acknowledgement]
 
 
-async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
+async def _take_report(context: Context, report: Told) -> list[rail.Acknowledgement]:
     try:
         fault = _find_fault(report)
         try:
@@ -197,14 +184,16 @@ async def _take_report(context: Context, report: Told) -> list[Acknowledgement]:
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
-    return [Acknowledgement(report_id=report.report_id)]
+    return [rail.Acknowledgement(report_id=report.report_id)]
 
 
-async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: Acknowledgement) -> Acknowledgement:
+async def _keep_unrefusable(
+    context: Context, report: Arrival, acknowledgement: rail.Acknowledgement
+) -> rail.Acknowledgement:
     """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
     # An accepted payment's money is not here yet; and a report that contradicts a cancellation is kept for that reason.
-    if answer != acknowledgement and not isinstance(report, CreditAccepted):
+    if answer != acknowledgement and not isinstance(report, rail.CreditAccepted):
         code = acknowledgement.refusal_code
         if code != reject_code.NOT_SETTLED:
             explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
@@ -213,17 +202,17 @@ async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: 
     return answer
 
 
-async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
-    if isinstance(report, CreditReport):
+async def _receive(context: Context, report: Arrival) -> rail.Acknowledgement | None:
+    if isinstance(report, rail.CreditReport):
         acknowledgement = await receive_credit(context, report)
-    elif isinstance(report, MovementReport):
+    elif isinstance(report, rail.MovementReport):
         acknowledgement = await receive_movement(context, report)
     else:
         acknowledgement = await receive_return(context, report)
     return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
 
 
-async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> rail.Acknowledgement:
     """Keep a report that cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -231,7 +220,7 @@ async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) 
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
         recorded = await _find_recorded(connection, report, holder_id)
-        answer = Acknowledgement(report_id=report.report_id, refusal_code=code)
+        answer = rail.Acknowledgement(report_id=report.report_id, refusal_code=code)
         if recorded is not None:
             answer = first_answer(report, recorded)
         answer = ability.answer_report(context.policy.abilities, answer)
@@ -243,7 +232,7 @@ async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) 
 async def _find_recorded(
     connection: Connection, report: Arrival, holder_id: int | None
 ) -> Transfer | Refund | Movement | None:
-    if isinstance(report, MovementReport):
+    if isinstance(report, rail.MovementReport):
         is_named = holder_id is not None and kept_report.is_text(report.item_id)
         return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
     is_named_well = kept_report.is_name(kept_report.name_of(report))
@@ -253,9 +242,9 @@ async def _find_recorded(
 async def _find_holder(context: Context, report: Arrival) -> int | None:
     """Find the holder whose balance it would move; ``None`` if that is impossible now, and so is a credit."""
     try:
-        if isinstance(report, CreditReport):
+        if isinstance(report, rail.CreditReport):
             return (await CreditSource().find_credited(context, report)).holder_id
-        if isinstance(report, MovementReport):
+        if isinstance(report, rail.MovementReport):
             return await find_holder(context, report.party)
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
     except _OF_ITS_OWN:
@@ -263,7 +252,7 @@ async def _find_holder(context: Context, report: Arrival) -> int | None:
     return originals[report.original_end_to_end_id].holder_id if originals else None
 
 
-def _judge_failure(context: Context, report: Report, error: Exception) -> Exception | Misfit:
+def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:
     """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
     if not _is_of_its_own(error):
         return error
@@ -289,7 +278,7 @@ def _is_of_its_own(error: BaseException) -> bool:
     return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
 
 
-def _find_fault(report: Report) -> str | None:
+def _find_fault(report: rail.Report) -> str | None:
     try:
         return kept_report.find_fault(report)
     except Exception as error:  # noqa: BLE001  an adapter that fills a field with something else

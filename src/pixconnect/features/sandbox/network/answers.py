@@ -25,39 +25,20 @@ from pixconnect.features.sandbox.network.tables import (
     Original,
 )
 from pixconnect.features.sandbox.rules import OutsideMovement
-from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules import rail, reject_code
 from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.rail import (
-    Acknowledgement,
-    CreditAccepted,
-    CreditCancelled,
-    CreditHeld,
-    CreditReport,
-    MovementReport,
-    NotTaken,
-    Order,
-    QueryAnswer,
-    RefundOrder,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    Settled,
-    SettledReport,
-    Taken,
-)
 
 FEE_TEXT: Final = "Tarifa Pix"
 _DYNAMIC_TXID_MIN: Final = 26
 
-ArrivalReport = CreditReport | ReturnReport | MovementReport
-OrderAnswer = Taken | Rejected | NotTaken | None
+ArrivalReport = rail.CreditReport | rail.ReturnReport | rail.MovementReport
+OrderAnswer = rail.Taken | rail.Rejected | rail.NotTaken | None
 """``None`` is an answer lost on its way."""
 
-_decode_report = msgspec.json.Decoder(Report).decode
-_TAKEN: Final = Taken()
-_NOT_TAKEN: Final = NotTaken()
+_decode_report = msgspec.json.Decoder(rail.Report).decode
+_TAKEN: Final = rail.Taken()
+_NOT_TAKEN: Final = rail.NotTaken()
 
 
 Fee = tuple[Party, int]
@@ -81,7 +62,7 @@ def fee_id(name: str) -> str:
 
 def make_fee(fee: Fee, name: str, number: int, at: datetime, *, waits: bool) -> tuple[NewArrival, Pending]:
     party, cents = fee
-    report = MovementReport(
+    report = rail.MovementReport(
         report_id=fee_id(name),
         item_id=fee_id(name),
         party=party,
@@ -95,13 +76,13 @@ def make_fee(fee: Fee, name: str, number: int, at: datetime, *, waits: bool) -> 
     return make_arrival(report, number, at, waits_for=name if waits else None), Pending(report)
 
 
-def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> MovementReport:
-    return MovementReport(
+def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> rail.MovementReport:
+    return rail.MovementReport(
         report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=at, **structs.asdict(asked)
     )
 
 
-def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
+def make_arrival(report: rail.MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
     return NewArrival(
         number=number,
         id=report.item_id,
@@ -114,7 +95,7 @@ def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: s
     )
 
 
-def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
+def read_orders(faults: Faults, orders: Sequence[rail.Order], latency_ms: int) -> OrderGroup:
     """Build the rows of orders; those that follow a rule count ``faults`` down, and an ordinary one takes the latency."""
     behaviours = [_treat_order(faults, order) for order in orders]
     new = [
@@ -136,7 +117,7 @@ def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> Ord
 
 
 def read_refunds(
-    faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original], latency_ms: int
+    faults: Faults, orders: Sequence[rail.RefundOrder], originals: Mapping[str, Original], latency_ms: int
 ) -> OrderGroup:
     """As ``read_orders``; ``originals`` are the returned payments, by id."""
     behaviours = _treat_refunds(faults, orders, originals)
@@ -147,7 +128,7 @@ def read_refunds(
     return OrderGroup(orders=new, behaviours=behaviours)
 
 
-def _treat_order(faults: Faults, order: Order) -> Behaviour:
+def _treat_order(faults: Faults, order: rail.Order) -> Behaviour:
     # Before all rules: the network rejects this itself.
     if order.amount_cents < 1:
         return Behaviour(code="AM01")
@@ -161,7 +142,9 @@ def _treat_order(faults: Faults, order: Order) -> Behaviour:
     return registry.behaviour_to(order.credit_party)
 
 
-def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original]) -> list[Behaviour]:
+def _treat_refunds(
+    faults: Faults, orders: Sequence[rail.RefundOrder], originals: Mapping[str, Original]
+) -> list[Behaviour]:
     left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
     behaviours: list[Behaviour] = []
     for order in orders:
@@ -240,11 +223,11 @@ def answer_order(
             return None
         code = arriving[order_id].code
         if how.is_rejected_at_once and code is not None:
-            return Rejected(code=code, reason=reject_code.explain(code))
+            return rail.Rejected(code=code, reason=reject_code.explain(code))
         return _TAKEN
     # Not accepted now, although it arrived: it is too old, or known already.
     code = "FF08" if is_late else "ED05"
-    return Rejected(code=code, reason=reject_code.explain(code))
+    return rail.Rejected(code=code, reason=reject_code.explain(code))
 
 
 def judge_claims(
@@ -268,24 +251,28 @@ def judge_claims(
     return judged, paid
 
 
-def final_answer(order: KnownOrder) -> QueryAnswer:
+def final_answer(order: KnownOrder) -> rail.QueryAnswer:
     if order.code is None:
-        return Settled(settled_at=order.due_at)
-    return Rejected(code=order.code, reason=reject_code.explain(order.code))
+        return rail.Settled(settled_at=order.due_at)
+    return rail.Rejected(code=order.code, reason=reject_code.explain(order.code))
 
 
-def outcome_report(order: KnownOrder | DueOrder) -> SettledReport | RejectedReport:
+def outcome_report(order: KnownOrder | DueOrder) -> rail.SettledReport | rail.RejectedReport:
     if order.code is None:
-        return SettledReport(report_id=order.id, id=order.id, settled_at=order.due_at)
-    return RejectedReport(report_id=order.id, id=order.id, code=order.code, reason=reject_code.explain(order.code))
+        return rail.SettledReport(report_id=order.id, id=order.id, settled_at=order.due_at)
+    return rail.RejectedReport(report_id=order.id, id=order.id, code=order.code, reason=reject_code.explain(order.code))
 
 
-def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
+def split_credit(credit: rail.CreditReport, how: Behaviour) -> list[rail.CreditReport]:
     """Make the two reports of a payment that the network accepts or holds first and settles later, in this order."""
     fields = structs.asdict(credit)
     held_for = timedelta(milliseconds=how.ends_after_ms or 0)
-    accepted = CreditHeld(**fields, until=credit.reported_at + held_for) if how.is_suspect else CreditAccepted(**fields)
-    end = credit if how.cancel_code is None else CreditCancelled(**fields, code=how.cancel_code)
+    accepted = (
+        rail.CreditHeld(**fields, until=credit.reported_at + held_for)
+        if how.is_suspect
+        else rail.CreditAccepted(**fields)
+    )
+    end = credit if how.cancel_code is None else rail.CreditCancelled(**fields, code=how.cancel_code)
     first, last = (end, accepted) if how.is_early else (accepted, end)
     return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
 
@@ -293,11 +280,11 @@ def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
 def arrival_id_of(report: ArrivalReport) -> str:
     """Return the name of an arrival."""
     match report:
-        case CreditReport():
+        case rail.CreditReport():
             return report.end_to_end_id
-        case ReturnReport():
+        case rail.ReturnReport():
             return report.return_id
-        case MovementReport():
+        case rail.MovementReport():
             return report.item_id
 
 
@@ -305,27 +292,27 @@ def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Ack
     arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
     # A cancelled payment has failed, even if the service accepts it.
-    code = report.code if isinstance(report, CreditCancelled) else refusal_code
+    code = report.code if isinstance(report, rail.CreditCancelled) else refusal_code
     goes_on = is_first and refusal_code is None
     # If reported after its end, it was credited or refused at once, and never held.
-    is_held = goes_on and isinstance(report, CreditHeld)
+    is_held = goes_on and isinstance(report, rail.CreditHeld)
     return Acknowledged(arrival_id, code, is_first=is_first, goes_on=goes_on, is_held=is_held)
 
 
-def redate(report: Report, due_at: datetime) -> Report:
+def redate(report: rail.Report, due_at: datetime) -> rail.Report:
     """Date a report from outside by its deadline, which may have moved nearer when the clock was moved back."""
     # An order's outcome is made from its deadline, and needs no new date.
-    if isinstance(report, SettledReport | RejectedReport):
+    if isinstance(report, rail.SettledReport | rail.RejectedReport):
         return report
-    if isinstance(report, MovementReport):
+    if isinstance(report, rail.MovementReport):
         return structs.replace(report, settled_at=due_at)
-    if isinstance(report, CreditHeld):
+    if isinstance(report, rail.CreditHeld):
         report = structs.replace(report, until=report.until + (due_at - report.reported_at))
     return structs.replace(report, reported_at=due_at)
 
 
 def sort_acknowledged(
-    acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
+    acknowledgements: Sequence[rail.Acknowledgement], find: Callable[[str], rail.Report | None]
 ) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
     """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals."""
     orders: dict[str, str] = {}
@@ -334,7 +321,7 @@ def sort_acknowledged(
     for acknowledgement in acknowledgements:
         report_id = acknowledgement.report_id
         report = find(report_id)
-        if isinstance(report, SettledReport | RejectedReport):
+        if isinstance(report, rail.SettledReport | rail.RejectedReport):
             orders[report_id] = report.id
         elif isinstance(report, InfractionReport):
             contested.append(report_id)

@@ -8,8 +8,6 @@ Another distribution, ``pixconnect-<name>``, adds a feature by an entry point in
 place of its ``Feature``. Such a feature has no tables, and so no scopes, events and text columns.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -49,7 +47,7 @@ class FeatureParts:
         """The part of this type; ``KeyError`` if the process has none."""
         return cast("Part", self._parts[kind])
 
-    def __or__(self, others: Mapping[type, object]) -> FeatureParts:
+    def __or__(self, others: Mapping[type, object]) -> "FeatureParts":
         """The same with some parts replaced or added."""
         return FeatureParts(self._parts | dict(others))
 

@@ -7,8 +7,6 @@ checks from time to time, on a health request. While the disk is full most reads
 database detects it. Some small writes succeed for a while, so a success proves nothing: only a file that needs room does.
 """
 
-from __future__ import annotations
-
 import time
 from typing import TYPE_CHECKING, Final, LiteralString
 
@@ -42,7 +40,7 @@ class FullDisk:
             self.is_full = True
             _log.critical(f"{MESSAGE}: nothing is written until there is room")
 
-    async def check(self, pool: Pool, timeout_s: float) -> None:
+    async def check(self, pool: "Pool", timeout_s: float) -> None:
         """Raise ``ServiceUnavailable`` while the disk is full; checks it again if it was full or the last check is old."""
         now_s = time.monotonic()
         if not self.is_full:

@@ -4,8 +4,6 @@ A caller that comes during a read waits for that one. Its failure is the failure
 cancel it for the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -83,16 +81,16 @@ class SharedTimeout:
         self._ends_at_s: dict[_Wait, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> _Wait:
+    def begin(self) -> "_Wait":
         return _Wait(self)
 
-    def add(self, wait: _Wait) -> None:
+    def add(self, wait: "_Wait") -> None:
         loop = asyncio.get_running_loop()
         ends_at_s = self._ends_at_s[wait] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(ends_at_s, self._end_overdue)
 
-    def remove(self, wait: _Wait) -> None:
+    def remove(self, wait: "_Wait") -> None:
         self._ends_at_s.pop(wait, None)
 
     def _end_overdue(self) -> None:

@@ -6,8 +6,6 @@ cannot evade a proxy's rule, and only after authentication: decoding one of 4,09
 of a refusal. A plus alone may be percent-encoded, since many libraries encode it. Nothing is redirected or repaired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
@@ -44,7 +42,7 @@ class _Node(Generic[Target]):
         self.rest: dict[str, Target] = {}
         self.is_open = False
 
-    def child(self, segment: str) -> _Node[Target]:
+    def child(self, segment: str) -> "_Node[Target]":
         """The node of the next segment, made if missing."""
         if segment.startswith("{"):
             self.wildcard = self.wildcard or _Node()

@@ -1,7 +1,5 @@
 """One request to the console: the visitor, the language, the chosen holder; and the answering page."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -66,8 +64,8 @@ class MenuEntry(Struct, frozen=True, kw_only=True):
     path: str
     text: str
     """English: each language translates it."""
-    is_shown: Callable[[Visit], bool] = lambda _visit: True
-    count: Callable[[Visit], Awaitable[int]] | None = None
+    is_shown: "Callable[[Visit], bool]" = lambda _visit: True
+    count: "Callable[[Visit], Awaitable[int]] | None" = None
     """How many things of it wait for a person; the number stands beside its text."""
 
 
@@ -248,7 +246,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         query += [(name, str(value)) for name, value in changed.items() if value not in (None, "")]
         return self.request.url.path + (f"?{urlencode(query)}" if query else "")
 
-    def about(self, holder_id: int) -> Visit:
+    def about(self, holder_id: int) -> "Visit":
         """Return the visit about the holder of a found resource."""
         return msgspec.structs.replace(self, owner_id=holder_id)
 

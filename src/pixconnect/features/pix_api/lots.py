@@ -1,7 +1,5 @@
 """What lots hold of the charges that this API writes and finds. A feature has the lots."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, LiteralString
@@ -20,10 +18,10 @@ if TYPE_CHECKING:
 class BatchItems(Struct):
     """The items of lots in a batch of writes; without lots, none."""
 
-    def check(self, write: ChargeWrite, charge: Charge | None, *, makes: bool) -> None:
+    def check(self, write: "ChargeWrite", charge: Charge | None, *, makes: bool) -> None:
         """Raise the reason against a write; ``makes`` if it would make a new charge."""
 
-    def note(self, write: ChargeWrite, outcome: Charge | errors.PixConnectError) -> None:
+    def note(self, write: "ChargeWrite", outcome: Charge | errors.PixConnectError) -> None:
         """Note the outcome of a write for its item."""
 
     async def finish(self, connection: Connection) -> None:
@@ -42,7 +40,7 @@ class Lots:
     async def lock_items(
         self,
         connection: Connection,
-        batch: Sequence[ChargeWrite],
+        batch: "Sequence[ChargeWrite]",
         charges: Mapping[tuple[str, int], Charge],
         held_before: set[tuple[str, int]],
     ) -> BatchItems:

@@ -12,8 +12,6 @@ Source:
     ISO 20022 camt.053.001.08; bank transaction codes of the external code sets (domain PMNT).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -35,7 +33,7 @@ class Node(Protocol):
         """Add an attribute."""
         ...
 
-    def __iter__(self) -> Iterator[Node]: ...
+    def __iter__(self) -> "Iterator[Node]": ...
 
 
 class XmlDocument(Protocol):
@@ -57,7 +55,7 @@ class XmlDocument(Protocol):
 class _Library(Protocol):
     def Element(self, tag: str, /) -> Node: ...  # noqa: N802  lxml's name
     def SubElement(self, parent: Node, tag: str, /) -> Node: ...  # noqa: N802
-    def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
+    def xmlfile(self, output: "Output", /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
 
 
 _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

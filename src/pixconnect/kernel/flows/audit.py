@@ -4,8 +4,6 @@ Proposals of all kinds are stored, replaced and confirmed here, in the transacti
 execute them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, cast
@@ -49,7 +47,7 @@ class Act(Struct, frozen=True, kw_only=True):
     subject: str
     after: Mapping[str, object]
 
-    def of(self, subject: str) -> Act:
+    def of(self, subject: str) -> "Act":
         """Return the act with the resource that it created."""
         return structs.replace(self, subject=subject)
 

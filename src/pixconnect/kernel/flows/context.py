@@ -17,8 +17,6 @@ or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNK
 ``of_caller`` makes use cases that only read the caller's own data.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
@@ -167,7 +165,7 @@ class Operator(Core, frozen=True, kw_only=True):
     sending_box: SecretBox | None = None
     """Opens credentials that send money from accounts at institutions; ``None`` without that key."""
 
-    def acting_as(self, operator: str) -> Operator:
+    def acting_as(self, operator: str) -> "Operator":
         """Return a copy with another actor: in the console one process acts for many operators."""
         return replace(self, operator=operator)
 
@@ -206,7 +204,7 @@ class Context(Writer, frozen=True, kw_only=True):
             raise LookupError(f"this process has no {port.name}")
         return opened
 
-    def with_port(self, port: Port[Opened], opened: Opened) -> Context:
+    def with_port(self, port: Port[Opened], opened: Opened) -> "Context":
         return replace(self, ports={**self.ports, port: opened})
 
 

@@ -6,8 +6,6 @@ lifetimes and the limits on failed token requests follow real time, regardless o
 Visitors of the console: an operator, who sees all holders, or a holder by one of its clients.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence
@@ -80,7 +78,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     traceparent: str | None = None
     """The request's trace, if traces are exported."""
 
-    def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> Caller:
+    def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> "Caller":
         """Return the caller with the request that is being answered."""
         return structs.replace(self, peer=peer, request_id=request_id, traceparent=traceparent)
 

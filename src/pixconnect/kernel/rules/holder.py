@@ -14,8 +14,6 @@ require all members, so unknown ones have the values of ``UNKNOWN_PARTY``, and m
 ``check_payer`` recognizes both by the same marks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -112,7 +110,7 @@ class Holder(Struct, frozen=True, kw_only=True):
             night_begins_late=self.night_begins_late,
         )
 
-    def with_limits(self, limits: Limits) -> Holder:
+    def with_limits(self, limits: Limits) -> "Holder":
         return structs.replace(
             self,
             transfer_limit_cents=limits.transfer_cents,

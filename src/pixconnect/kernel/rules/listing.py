@@ -11,8 +11,6 @@ Direction, key, txid, amount, tax id and a part of the end-to-end id have none, 
 For these, a bounded number of transfers of the period is scanned.
 """
 
-from __future__ import annotations
-
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
@@ -63,7 +61,7 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True):
     next: Cursor | None = None
     """``None`` on the last page."""
 
-    def with_items(self, items: list[OtherItem]) -> Page[OtherItem]:
+    def with_items(self, items: list[OtherItem]) -> "Page[OtherItem]":
         return Page(items=items, total_count=self.total_count, next=self.next)
 
 

@@ -4,8 +4,6 @@ A rule is one query, and its rows are the violations: none, if it holds. Both si
 errors that cancel out are two findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -46,7 +44,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     of: Subject = "holders"
     why_not: str | None = None
     """Selects why the rule cannot be checked here, if so."""
-    judge_accounts: Callable[[Any, datetime], Awaitable[tuple[Sequence[Judgement], Sequence[Finding]]]] | None = None
+    judge_accounts: "Callable[[Any, datetime], Awaitable[tuple[Sequence[Judgement], Sequence[Finding]]]] | None" = None
     """For rules of accounts: returns, by a connection and the service time, each account's judgement, and violations."""
     is_of_whole_runs: bool = False
     """It reads everything regardless of changes, so a run over changes omits it."""

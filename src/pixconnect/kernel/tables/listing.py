@@ -8,8 +8,6 @@ A page by cursor costs the same at any depth: it begins in the index, right afte
 the cursor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, LiteralString
@@ -45,7 +43,7 @@ class Source(Struct, frozen=True, kw_only=True):
     count: LiteralString
     total: LiteralString = ""
     """From ``total_statement``, if the first page's statement uses the index for any span."""
-    of_status: Source | None = None
+    of_status: "Source | None" = None
     """The same in one status, if its statements differ."""
     is_sparse: bool = False
     """Whether the index also leads to unwanted rows; the hours then bound the search."""

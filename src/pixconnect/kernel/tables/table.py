@@ -14,8 +14,6 @@ Statements are assembled from parts: one insert or update each, of whole groups 
 ``find_refusal`` maps constraint violations to the caller's errors, if facts changed after they were checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
@@ -81,11 +79,11 @@ class Columns(Generic[Record]):
         read = zip(*map(self._attributes, records), strict=True)
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
 
-    def only(self, *names: LiteralString) -> Columns[Record]:
+    def only(self, *names: LiteralString) -> "Columns[Record]":
         """Some of these columns; each argument names one or several (``id, status``)."""
         return Columns({name: self.types[name] for name in _split(names)}, self._key, self._write)
 
-    def without(self, *names: LiteralString) -> Columns[Record]:
+    def without(self, *names: LiteralString) -> "Columns[Record]":
         others = _split(names)
         return Columns(
             {name: sql_type for name, sql_type in self.types.items() if name not in others}, self._key, self._write
@@ -253,7 +251,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     alike: Sequence[Alike] = ()
     """Cheaper variants for rows that share values in some columns, cheapest first."""
     returns: Returns = "nothing"
-    reads: Part[Any] | None = None
+    reads: "Part[Any] | None" = None
     """The part whose rows this one reads; a statement with this part needs that one."""
 
     def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:

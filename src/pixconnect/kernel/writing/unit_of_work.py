@@ -3,8 +3,6 @@
 Each request sees the effects of earlier ones: balances are changed in memory, and everything is written once at the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache, partial
@@ -38,7 +36,7 @@ AnyClaim = TypeVar("AnyClaim", bound="Claim")
 class Claim(Ranked):
     """A claim on money that becomes available to holders, such as a debt; each batch has its own. Deficits have the rank 10."""
 
-    def __init__(self, work: UnitOfWork) -> None:
+    def __init__(self, work: "UnitOfWork") -> None:
         self.work = work
 
     async def begin(self) -> None:
@@ -52,7 +50,7 @@ class Claim(Ranked):
 class Follower(NamedTuple):
     """What a feature writes with the event of a transfer or refund."""
 
-    follow: Callable[[UnitOfWork, Event, Transfer | Refund], None]
+    follow: "Callable[[UnitOfWork, Event, Transfer | Refund], None]"
 
 
 @cache

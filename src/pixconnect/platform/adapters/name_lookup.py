@@ -12,8 +12,6 @@ concurrently. There is no thread and no cache, so a cancelled look-up leaves not
 callers give whole names.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -132,7 +130,7 @@ class DnsLookup:
         return await self._resolver.read().find(host)
 
 
-def _make_resolver(path: str, servers: Sequence[str], port: int) -> Resolver:
+def _make_resolver(path: str, servers: Sequence[str], port: int) -> "Resolver":
     # Importing it takes a tenth of a process's start, and most processes never look a name up.
     from pixconnect.platform.adapters.name_server import Resolver  # noqa: PLC0415
 

@@ -1,7 +1,5 @@
 """Which server and history has our tables, and the known position of its write-ahead log."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -45,7 +43,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     def identity(self) -> tuple[int, int, int, int]:
         return self.system_identifier, self.timeline, self.database_oid, self.tables_oid
 
-    def is_behind(self, before: DatabaseServer) -> bool:
+    def is_behind(self, before: "DatabaseServer") -> bool:
         """Whether it lacks data that was on disk before, at the same or another place of the same installation."""
         if self.place != before.place:
             return self.was_left_for(before)
@@ -54,13 +52,13 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
             return True
         return (self.timeline, self.position) < (before.timeline, before.position)
 
-    def was_left_for(self, before: DatabaseServer) -> bool:
+    def was_left_for(self, before: "DatabaseServer") -> bool:
         """Whether the same installation has been at another place since it came here."""
         if self.made_at is None or self.made_at != before.made_at or self.here_since is None or before.seen_at is None:
             return False
         return before.seen_at > self.here_since + CAME_WITHIN
 
-    def takes_over_from(self, noted: DatabaseServer, latest: DatabaseServer | None) -> bool:
+    def takes_over_from(self, noted: "DatabaseServer", latest: "DatabaseServer | None") -> bool:
         """Whether it can be a promoted standby of the same data, with all of the log known to have existed.
 
         Args:
@@ -72,7 +70,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         # Positions go on over a takeover.
         return latest is None or (self.position >= latest.position and self.notes_count >= latest.notes_count)
 
-    def is_replaced_by(self, latest: DatabaseServer) -> bool:
+    def is_replaced_by(self, latest: "DatabaseServer") -> bool:
         """Whether it was the primary before a takeover."""
         return self.system_identifier == latest.system_identifier and self.timeline < latest.timeline
 

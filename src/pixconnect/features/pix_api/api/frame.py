@@ -8,8 +8,6 @@ An instant counts at the displayed precision, milliseconds: a displayed instant 
 ``fim``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,11 +56,11 @@ class Query:
         self._names = names or {}
         self._until = until
 
-    def renaming(self, names: Mapping[str, str]) -> Query:
+    def renaming(self, names: Mapping[str, str]) -> "Query":
         """Rename some parameters."""
         return Query(self._raw, names, self._until)
 
-    def ending(self, until: datetime) -> Query:
+    def ending(self, until: datetime) -> "Query":
         """Hide facts made after ``until``, for an institution that does not show them yet."""
         return Query(self._raw, self._names, until)
 
@@ -81,7 +79,7 @@ class Query:
         found = _PAGE_SIZE.search(self._raw)
         return int(found[1]) if found else 0
 
-    def with_values(self, values: Mapping[str, str]) -> Query:
+    def with_values(self, values: Mapping[str, str]) -> "Query":
         """Replace some parameters."""
         names = {name.encode() for name in values}
         kept = [part for part in self._raw.split(b"&") if unquote_to_bytes(part.partition(b"=")[0]) not in names]

@@ -4,8 +4,6 @@ Each locks the charge of its txid, decides against its present state, and writes
 together. One refusal lists all conflicts with the present state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -46,7 +44,7 @@ class StandardCharge(Struct, frozen=True, kw_only=True):
     """``None`` after its removal."""
 
     @classmethod
-    def of(cls, charge: Charge, location: Location | None) -> StandardCharge:
+    def of(cls, charge: Charge, location: Location | None) -> "StandardCharge":
         """Return a charge in its present state."""
         contents = charge_rules.read_contents(charge)
         return cls(charge=charge, contents=contents, revision=charge.revision or 0, location=location)

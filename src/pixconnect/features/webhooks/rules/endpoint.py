@@ -13,8 +13,6 @@ every holder of the service. Institutions sign callbacks with keys in the same w
 Source: Standard Webhooks specification 1.0, "Signature scheme"; RFC 7519, sections 4.1 and 5.3.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
@@ -198,7 +196,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     announced_at: datetime
 
     @classmethod
-    def of(cls, event: Event, transfer_id: int, transfer: Transfer | None) -> KeyWebhookEvent:
+    def of(cls, event: Event, transfer_id: int, transfer: Transfer | None) -> "KeyWebhookEvent":
         return cls(
             event_id=event.id,
             holder_id=event.holder_id,

@@ -5,8 +5,6 @@ hanging endpoint uses hardly any room. Deliveries beyond ``kept_max`` stay in th
 again. Nothing here waits or uses the network.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -39,7 +37,7 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 class Work(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
     epoch: int
-    along: tuple[Work, ...] = ()
+    along: "tuple[Work, ...]" = ()
     """Other deliveries to the key's webhook that the same body may include."""
 
     @property

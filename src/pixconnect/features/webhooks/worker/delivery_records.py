@@ -12,8 +12,6 @@ Each attempt is logged in one line, cheap enough for thousands a second: lines a
 people read the delivery itself. A sandbox on a terminal shows more: the event, the receiver's host, and the next attempt.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sys
@@ -121,7 +119,7 @@ _log = structlog.get_logger(__name__)
 class EndedAttempt:
     __slots__ = ("_records", "conclusion", "is_over", "url", "work")
 
-    def __init__(self, records: AttemptRecords, work: Work, conclusion: Conclusion, url: str) -> None:
+    def __init__(self, records: "AttemptRecords", work: Work, conclusion: Conclusion, url: str) -> None:
         self.work = work
         self.conclusion = conclusion
         self.url = url

@@ -4,8 +4,6 @@ Each rule is a generator of violations, ``path:line: message``. Rules that a lin
 checker can enforce are in ``pyproject.toml`` instead.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -8,8 +8,6 @@ in ``pyproject.toml``. What stays of a feature is listed in ``docs/reference/pla
 own, which goes with each feature that it needs.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

@@ -6,8 +6,6 @@ rendered as a file. ``KINDS`` names the habits; each combines with the others.
 The simulator follows the public formats (OFX 1.02, camt.053) alone, never the code that reads the files.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta

@@ -1,7 +1,5 @@
 """Health checks of features, as a live service runs them."""
 
-from __future__ import annotations
-
 from pixconnect.doors.worker.parts import Problem, check_problems
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context

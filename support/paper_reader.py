@@ -4,8 +4,6 @@ The rules are the product's pure functions. Only the bookkeeping between them is
 months can be judged in a minute. ``tests/features/institutions/service/test_true_months.py`` compares both on the same months.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta

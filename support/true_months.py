@@ -5,8 +5,6 @@ the books equal to the bank's to the cent, and if it asks at most one question a
 amounts alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Words: requests that are each written as one row, to test a queue."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -4,8 +4,6 @@ A row of panels answers one question. A panel is a title, one of Grafana's units
 ``$institution`` is chosen at the top. Written by ``make docs``.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Pages about the API from the OpenAPI document, one for each group of operations and one for types."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final

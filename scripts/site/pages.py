@@ -3,8 +3,6 @@
 The index, ``docs/README.md``, is also the navigation: its chapters become groups, in order.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The client agrees with the OpenAPI document: every operation, field, record and enumeration."""
 
-from __future__ import annotations
-
 import inspect
 import types
 import typing

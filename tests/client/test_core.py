@@ -1,7 +1,5 @@
 """The client's decisions, without connections and waiting: the test answers every step."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import json

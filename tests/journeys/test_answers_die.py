@@ -1,7 +1,5 @@
 """Answers about lines of a statement move money once, although the confirming process is killed at each step."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator

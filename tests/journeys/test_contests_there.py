@@ -1,7 +1,5 @@
 """Contests at an institution between two whole installations: a live one, and the simulated Efi of a sandbox."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which operations a standby may answer, and what happens if it cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

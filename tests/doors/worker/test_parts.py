@@ -1,7 +1,5 @@
 """One look a second wakes those resting parts of the worker that have due work; the others share one beat."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A worker's work at accounts by its own clock, with and without a list at the institution."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Another operator confirms a proposal, however the first one's name is written."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

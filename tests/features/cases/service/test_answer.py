@@ -1,7 +1,5 @@
 """The question about a day is answered by two operators: a line counts, is no money, or was taken out by the bank."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

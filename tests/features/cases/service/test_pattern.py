@@ -1,7 +1,5 @@
 """Lines that two operators set aside for ninety days are no question any more on one account, until that is revoked."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re

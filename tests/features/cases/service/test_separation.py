@@ -1,7 +1,5 @@
 """Two operators separate lines from records that are not theirs; no money moves, but for a movement that is reversed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import date
 from typing import Any

@@ -1,7 +1,5 @@
 """Two accounts here that are the same at the institution are recognised, and credentials go to a closed list of hosts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

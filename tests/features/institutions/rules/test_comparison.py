@@ -1,7 +1,5 @@
 """The institution's balance and the books: what proves a difference, and that no traffic causes a false one."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from random import Random
 

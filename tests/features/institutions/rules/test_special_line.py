@@ -1,7 +1,5 @@
 """Which lines take blocked money off the account or return it, and which are of the account's own investment."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

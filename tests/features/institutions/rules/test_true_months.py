@@ -4,8 +4,6 @@ For the generator and the checks see ``support/true_months.py``. A check that fa
 ``MISSING``; its test fails once the check holds, so that the entry is removed.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

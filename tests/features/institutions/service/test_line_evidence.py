@@ -1,7 +1,5 @@
 """A statement's line moves money only as far as the files prove it: each habit of banks in its smallest form."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import date

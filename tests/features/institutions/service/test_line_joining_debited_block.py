@@ -1,7 +1,5 @@
 """A line that takes blocked money belongs to its block: no movement is posted beside it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

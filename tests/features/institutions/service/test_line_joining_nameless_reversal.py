@@ -1,7 +1,5 @@
 """Reversals without names return failed orders, and wait for those that may still fail."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """An account's statement: each line is joined with one of our records or posted, once, and the day closes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """A debit of the statement that waits keeps its sum from being paid out, until it is explained or answered."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

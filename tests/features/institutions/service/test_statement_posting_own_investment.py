@@ -1,7 +1,5 @@
 """Overnight the bank invests the balance: the money stays its holders', and the books agree with each balance."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

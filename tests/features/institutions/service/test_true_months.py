@@ -3,8 +3,6 @@
 ``tests/features/institutions/rules/test_true_months.py`` judges thousands of months by that reader.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Our webhook is registered at an institution only if no other is replaced, and never by guessing."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A payer's free text adds, hides and changes no line of a statement, in any format and wherever its bank writes it."""
 
-from __future__ import annotations
-
 import base64
 from typing import Final
 from xml.sax.saxutils import escape

@@ -8,9 +8,8 @@ from msgspec import Meta, Struct, field
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
 from pixconnect.features.pix_api.api.charge_records import (
     Chave,
-    Cnpj,
     CobListQuery,
-    Cpf,
+    Devedor,
     Linhas,
     LocSolicitada,
     ParametrosCob,
@@ -22,12 +21,10 @@ from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 from pixconnect.features.pix_api.service.payload import CobStatus, RecebedorEndereco
 from pixconnect.features.pix_api.service.pix import Instante, Pix, Reais
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
-from pixconnect.kernel.rules.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX
 
 Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026-12-31"])]
 _Validade = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Nome = Annotated[str, Meta(min_length=1, max_length=PAYER_NAME_LENGTH_MAX)]
 _Lote = Annotated[int, Meta(ge=1, le=LOT_NUMBER_MAX)]
 _Linha = Annotated[str, Meta(max_length=STREET_LENGTH_MAX)]
 _Uf = Annotated[str, Meta(max_length=2)]
@@ -68,15 +65,9 @@ class Vencimento(Struct, frozen=True, kw_only=True, rename="camel"):
     """Dias corridos em que ainda pode ser paga depois do vencimento."""
 
 
-class DevedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DevedorEndereco(Devedor, frozen=True, kw_only=True, omit_defaults=True):
     """De quem se cobra: uma pessoa ou uma empresa."""
 
-    cpf: Cpf | None = None
-    """De uma pessoa, sem máscara."""
-    cnpj: Cnpj | None = None
-    """De uma empresa, sem máscara."""
-    nome: _Nome
-    """O nome."""
     email: _Email | None = None
     """O e-mail."""
     logradouro: _Linha | None = None

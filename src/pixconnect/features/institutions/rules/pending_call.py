@@ -31,13 +31,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    InstitutionTraits,
-    NotSent,
-    OpenedCharge,
-)
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Removal
@@ -121,7 +115,7 @@ class NamedPix(Struct, frozen=True, kw_only=True):
     owner_name: str | None
 
 
-MintAnswer = NamedPix | CertainRefusal | NotSent
+MintAnswer = NamedPix | port.CertainRefusal | port.NotSent
 
 
 @runtime_checkable
@@ -137,7 +131,7 @@ def find_wait(calls_count: int) -> timedelta:
     return _WAITS[min(calls_count, len(_WAITS)) - 1] if calls_count else _WAITS[0]
 
 
-def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
+def is_done_at_institution(change: ChargeChange, there: port.OpenedCharge) -> bool:
     """Whether the charge is as wanted at the institution; a revision counts only if it is later than at the request."""
     if change.contents is None:
         return there.status in ("removed_by_us", "removed_by_institution")
@@ -149,21 +143,21 @@ def is_done_at_institution(change: ChargeChange, there: OpenedCharge) -> bool:
     )
 
 
-def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
-    return ChargeTerms(txid=txid, **structs.asdict(contents))
+def write_terms(txid: str, contents: ChargeContents) -> port.ChargeTerms:
+    return port.ChargeTerms(txid=txid, **structs.asdict(contents))
 
 
-def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> CertainRefusal | None:
+def find_known_refusal(traits: port.InstitutionTraits, contents: ChargeContents) -> port.CertainRefusal | None:
     """Find why an institution would refuse such a charge, known without a call."""
     if contents.due is not None:
         if traits.opens_due:
             return None
         reason = "the institution opens no charge with a due date by these terms"
-        return CertainRefusal(code="due", reason=reason, member="calendario.dataDeVencimento")
+        return port.CertainRefusal(code="due", reason=reason, member="calendario.dataDeVencimento")
     if traits.lifetime_min_s <= contents.lifetime_s <= traits.lifetime_max_s:
         return None
     reason = f"the institution takes charges that run from {traits.lifetime_min_s} to {traits.lifetime_max_s} s"
-    return CertainRefusal(code="lifetime", reason=reason, member="calendario.expiracao")
+    return port.CertainRefusal(code="lifetime", reason=reason, member="calendario.expiracao")
 
 
 def strip_rights(caller: Caller) -> Caller:

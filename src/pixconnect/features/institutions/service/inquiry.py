@@ -10,14 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.institution import (
-    Institution,
-    InstitutionUnavailable,
-    OpenAccount,
-    OpenedCharge,
-    ReceivedPix,
-)
 from pixconnect.features.institutions.rules.rail_memory import SentPix
 from pixconnect.features.institutions.service.account import find_account, name_account
 from pixconnect.features.institutions.service.open_accounts import explain_to_operator
@@ -39,9 +33,9 @@ from pixconnect.platform.base import errors
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
-    charge: OpenedCharge | None
+    charge: port.OpenedCharge | None
     """If a txid was requested."""
-    received: Sequence[ReceivedPix]
+    received: Sequence[port.ReceivedPix]
     before: Mapping[str, Transfer]
     """Its recorded facts before the query, by end-to-end id."""
     now: Mapping[str, Transfer]
@@ -80,7 +74,7 @@ class PennySent(Struct, frozen=True, kw_only=True):
         return bool(self.came_back) or self.transfer.returned_cents > 0
 
 
-async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
+async def ask(operator: Operator, at: Context, opened: port.OpenAccount, asked: str) -> InquiryAnswer:
     """Read a Pix, or a charge with its payment, and record our new facts; ``at`` is the account's context.
 
     Raises:
@@ -97,7 +91,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
     try:
         charge, received = await _read(opened.institution, asked)
         order, sent = (None, None) if charge or received else await _read_sent(at, opened, asked)
-    except InstitutionUnavailable as error:
+    except port.InstitutionUnavailable as error:
         raise explain_to_operator(error) from error
     if order is not None and sent is not None:
         await record_sent_returns(at, opened.account, sent.returns)
@@ -118,7 +112,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
     )
 
 
-async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
+async def _read_sent(at: Context, opened: port.OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
     """Read a transfer over the account, and the institution's record of it by its name there."""
     order = (await transfer_store.find_named(at.pool, [asked], "OUT")).get(asked)
     if order is None or order.institution_id != opened.account.id:
@@ -129,7 +123,9 @@ async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Tran
     return order, await opened.sender.read_sent(step.name_there, step.code_there, step.called_at)
 
 
-async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:
+async def _read(
+    institution: port.Institution, asked: str
+) -> tuple[port.OpenedCharge | None, Sequence[port.ReceivedPix]]:
     # An end-to-end id has the form of a txid, but none of our charges has one with this beginning.
     if is_end_to_end_id(asked):
         pix = await institution.read_received(asked)

@@ -15,6 +15,7 @@ import structlog
 from msgspec import structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
+from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import (
     UNNAMED_ISPB,
     AccountCertificate,
@@ -29,15 +30,6 @@ from pixconnect.features.institutions.rules.account import (
     find_shared_member,
 )
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile
-from pixconnect.features.institutions.rules.institution import (
-    Institution,
-    InstitutionUnavailable,
-    NotSent,
-    OpenAccount,
-    PermissionTried,
-    SendAnswer,
-    Sender,
-)
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
@@ -52,7 +44,7 @@ from pixconnect.platform.pool import Connection, Pool
 _NO_KEY: Final = "this process has no PIXCONNECT_SENDING_SECRET_KEY for the credential that sends"
 _OTHER_KEY: Final = "PIXCONNECT_SENDING_SECRET_KEY is not the key that the credential that sends was sealed with"
 
-OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
+OpenInstitution = Callable[[InstitutionAccount, Credential], port.Institution]
 """Makes the client of an account; it connects on its first call."""
 
 _encode = msgspec.json.Encoder().encode
@@ -115,7 +107,7 @@ async def open_credential(context: Operator, account_id: int) -> Credential:
 
 async def open_for_operator(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
-) -> Institution:
+) -> port.Institution:
     return open_institution(account, await open_credential(context, account.id))
 
 
@@ -179,7 +171,7 @@ async def _read_known(connection: Connection, box: SecretBox, account: Instituti
 
 async def try_permissions(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
-) -> Sequence[PermissionTried]:
+) -> Sequence[port.PermissionTried]:
     """Try each permission of the credentials without moving money; record and return when their certificates expire."""
     institution = await open_for_operator(context, open_institution, account)
     tried = await _check(institution, account)
@@ -197,31 +189,31 @@ async def try_permissions(
             await account_store.note_certificates(connection, account.id, own, of_sending=True)
     tried += _check_ends(institution.traits.certificates, context.clock.real_now())
     if why_sealed:
-        tried.append(PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
+        tried.append(port.PermissionTried(name="send: key", is_given=False, explanation=why_sealed))
     if sending is not None:
         tried += [structs.replace(one, name=f"send: {one.name}") for one in await _check(sending, account)]
     return tried
 
 
-async def _check(institution: Institution, account: InstitutionAccount) -> list[PermissionTried]:
+async def _check(institution: port.Institution, account: InstitutionAccount) -> list[port.PermissionTried]:
     try:
         return list(await institution.check(account.keys))
-    except InstitutionUnavailable as error:
+    except port.InstitutionUnavailable as error:
         raise explain_to_operator(error) from error
     finally:
         await institution.close()
 
 
-def explain_to_operator(error: InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
+def explain_to_operator(error: port.InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
     """Return the error of an operator's verb: a temporary failure, or a permanently refused credential."""
     if error.is_refusal:
         return errors.BadRequest(f"the institution refuses the credential{so}: {error.reason}")
     return errors.ServiceUnavailable(f"the institution gave no answer{so}: {error.reason}")
 
 
-def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:
+def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[port.PermissionTried]:
     return [
-        PermissionTried(
+        port.PermissionTried(
             name=f"certificate {one.part}",
             is_given=one.ends_at > now,
             explanation=describe_end(one.ends_at, now) or f"ends at {one.ends_at.isoformat()}",
@@ -230,17 +222,17 @@ def _check_ends(certificates: Sequence[AccountCertificate], now: datetime) -> li
     ]
 
 
-class NoSender(Sender):
+class NoSender(port.Sender):
     """For an account whose sending credential this process cannot open: no other sender replaces it."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
-        return NotSent(reason=self._reason)
+    async def send(self, pix: OutgoingPix) -> port.SendAnswer:
+        return port.NotSent(reason=self._reason)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        raise InstitutionUnavailable(self._reason)
+        raise port.InstitutionUnavailable(self._reason)
 
     async def close(self) -> None:
         return None
@@ -264,22 +256,22 @@ class OpenAccounts:
         self._sending_box = sending_box
         self._fresh_until_s = float("-inf")
         self._accounts: dict[int, InstitutionAccount] = {}
-        self._opened: dict[int, OpenAccount] = {}
+        self._opened: dict[int, port.OpenAccount] = {}
         self._opening = asyncio.Lock()
 
     async def list_all(self) -> Sequence[InstitutionAccount]:
         await self._look()
         return list(self._accounts.values())
 
-    async def find(self, account_id: int) -> OpenAccount | None:
+    async def find(self, account_id: int) -> port.OpenAccount | None:
         opened = await self.find_read(account_id)
         return None if opened is None or opened.account.state != "active" else opened
 
-    async def find_receiving(self, account_id: int) -> OpenAccount | None:
+    async def find_receiving(self, account_id: int) -> port.OpenAccount | None:
         opened = await self.find_read(account_id)
         return None if opened is None or not opened.account.may_receive else opened
 
-    async def find_read(self, account_id: int) -> OpenAccount | None:
+    async def find_read(self, account_id: int) -> port.OpenAccount | None:
         await self._look()
         account = self._accounts.get(account_id)
         if account is None or not account.is_read:
@@ -290,7 +282,7 @@ class OpenAccounts:
         async with self._opening:
             return await self._open(account)
 
-    async def _open(self, account: InstitutionAccount) -> OpenAccount | None:
+    async def _open(self, account: InstitutionAccount) -> port.OpenAccount | None:
         # Another caller may have opened it while this one waited for the lock.
         before = self._opened.get(account.id)
         if before is not None and before.account.revision == account.revision:
@@ -299,7 +291,7 @@ class OpenAccounts:
         if credential is None:
             return None
         try:
-            opened = OpenAccount(
+            opened = port.OpenAccount(
                 account=account,
                 institution=self._open_institution(account, credential),
                 own_sender=await self._open_sender(account),
@@ -314,7 +306,7 @@ class OpenAccounts:
             await _close(before)
         return opened
 
-    async def _open_sender(self, account: InstitutionAccount) -> Sender | None:
+    async def _open_sender(self, account: InstitutionAccount) -> port.Sender | None:
         """Open the sender, if the account has a separate credential for it; ``None`` if it shares the other one."""
         sealed = await account_store.read_sealed(self._pool, account.id)
         if sealed is None or sealed.sending is None:
@@ -347,7 +339,7 @@ class OpenAccounts:
             self._fresh_until_s = now_s + IN_FORCE_AFTER_S
 
 
-async def _close(opened: OpenAccount) -> None:
+async def _close(opened: port.OpenAccount) -> None:
     await opened.institution.close()
     if opened.own_sender is not None:
         await opened.own_sender.close()

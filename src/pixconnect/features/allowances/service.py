@@ -22,13 +22,16 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
+from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.proposal import Proposal
-from pixconnect.kernel.rules.refund import NewRefund
+from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import NewTransfer
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.pool import Connection, Pool
 
 
 async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Proposal | None:
@@ -110,9 +113,9 @@ class Allowances(OrderRule):
         if refunded := sorted({account_id for new, account_id in over if isinstance(new, NewRefund)}):
             self._refunds_left_cents = await allowance_store.hold_refund_days(connection, refunded, day)
         for new, account_id in transfers:
-            by, payee = new.request.initiation_type, new.payee.party
+            payee = allowance_store.name_payee(new.request.initiation_type, new.payee.party)
             if self._left[account_id].payees == "known" and await allowance_store.is_known_payee(
-                connection, account_id, by, payee
+                connection, account_id, payee
             ):
                 self._known_ids.add(new.transfer_id)
 
@@ -137,6 +140,27 @@ class Allowances(OrderRule):
         else:
             left = self._left[new.account_id]
             self._left[new.account_id] = structs.replace(left, left_cents=left.left_cents - amount_cents)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        ordered = {each.name: each.ordered for each in waiting if each.balance.institution_id is not None}
+        holds: dict[str, str] = {}
+        if not ordered:
+            return holds
+        for name, (refunds_left_cents, left, is_known) in (
+            await allowance_store.find_left(connection, ordered)
+        ).items():
+            one = ordered[name]
+            try:
+                if isinstance(one, Refund):
+                    check_refund_day(one.amount_cents, refunds_left_cents)
+                else:
+                    check_transfer_allowance(
+                        one.amount_cents, one.initiation_type, one.counterparty, left, is_known=is_known
+                    )
+            except errors.LimitExceeded as exceeded:
+                holds[name] = str(exceeded)
+        return holds
 
 
 ORDER_RULES: Final = (Allowances,)

@@ -1,10 +1,11 @@
 """Transfers over an account at an institution that wait for an operator's approval: nothing is called before it."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from pixconnect.features.approvals.service import decide_transfer
+from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
@@ -70,4 +71,35 @@ async def test_a_pause_keeps_it_waiting_and_no_yes_is_taken_that_would_only_end_
     await give_up_unsent(shop.at, shop.account.id, shop.live.clock.now(), 10)
     assert await read_funds(shop.live, shop.house) == (1000, 0)
     assert shop.there.sent == {}
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize(
+    ("lowered", "hold"),
+    [
+        (dict(transfer_cents=399), "allowed up to 399 cents each"),
+        (dict(transfers_day_cents=399), "allowed up to 399 cents more today"),
+        (dict(payees="own"), "allowed to its owner alone"),
+        (dict(payees="known"), "to payees already paid over it alone"),
+    ],
+)
+async def test_an_allowance_lowered_meanwhile_holds_until_it_is_raised(
+    shop: Shop, lowered: dict[str, Any], hold: str
+) -> None:
+    sent, operator = await begin(shop), as_operator(shop.live.context)
+    await shop.allow_sending(**lowered)
+    (waiting,) = await list_waiting_transfers(shop.live.context)
+    assert hold in (waiting.hold or "")
+    with pytest.raises(errors.BadRequest, match=hold):
+        await decide_transfer(operator, sent.id, is_approved=True)
+    await shop.allow_sending()
+    await decide_transfer(operator, sent.id, is_approved=True)
+    await shop.allow_sending(**lowered)
+    await shop.move_orders()
+    assert shop.there.sent == {}
+    await shop.allow_sending()
+    await shop.move_orders(seconds=10)
+    await shop.move_orders()
+    seen = await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)
+    assert seen.transfer.status == "CONFIRMED"
     await check_books(shop.live)

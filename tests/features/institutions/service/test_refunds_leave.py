@@ -299,3 +299,30 @@ async def read_allowed(shop: Shop) -> int:
 async def test_a_sum_that_cannot_be_is_refused(shop: Shop, cents: int) -> None:
     with pytest.raises(errors.BadRequest, match="refunds"):
         await shop.allow(cents)
+
+
+async def test_a_lowered_allowance_holds_refunds_that_were_not_called(shop: Shop) -> None:
+    refund = await begin(shop, 400)
+    await shop.allow(399)
+    await shop.move_orders(seconds=3)
+    assert shop.there.calls == []
+    await shop.allow(400)
+    await shop.move_orders(seconds=10)
+    assert (await read_again(shop, refund)).status == "RETURNED"
+    await shop.allow(1000)
+    late = await shop.give_back(await shop.receive(300))
+    await shop.allow(0)
+    await shop.move_orders(seconds=3)
+    await shop.move_orders(seconds=61)
+    failed = await read_again(shop, late)
+    assert (failed.status, "allowed up to 0 cents more today" in (failed.outcome_reason or "")) == ("ERROR", True)
+    await check_books(shop.live)
+
+
+async def test_a_lowered_allowance_leaves_called_refunds_alone(shop: Shop) -> None:
+    shop.there.refund_answers = [LOST_AFTER]
+    refund = await begin(shop, 400)
+    await shop.move_orders()
+    await shop.allow(0)
+    await shop.move_orders(seconds=60)
+    assert (await read_again(shop, refund)).status == "RETURNED"

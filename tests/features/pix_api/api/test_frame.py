@@ -143,6 +143,10 @@ def test_a_query_is_read_as_it_is_asked_for() -> None:
     query = Query(b"a=1%2B2+3&b=x&paginacao.itensPorPagina=500&b=y&c=%FF&%61b=2")
     assert query.read(["a", "ab", "z"]) == {"a": "1+2+3", "ab": "2"}
     assert query.page_size == 500
+    for raw in (b"paginacao%2EitensPorPagina=1000", b"paginacao.itensPorPagina=%31000"):
+        assert Query(raw).page_size == 1000
+    for raw in (b"", b"paginacao.itensPorPagina=%FF", b"paginacao.itensPorPagina=2&paginacao.itensPorPagina=1000"):
+        assert Query(raw).page_size == 0
     for name in "bc":
         with pytest.raises(MalformedRequest):
             query.read([name])

@@ -43,7 +43,6 @@ PREFIXES: Final = ("/pix/v2", "/v2")
 """All operations exist under both: the standard's own servers have the first, banks mostly the second."""
 
 _JSON: Final = b"application/json"
-_PAGE_SIZE: Final = re.compile(rb"(?:^|&)paginacao\.itensPorPagina=([0-9]{1,4})(?:&|$)")
 
 
 class Query:
@@ -75,9 +74,12 @@ class Query:
 
     @property
     def page_size(self) -> int:
-        """Return the page size, by which the application recognizes long requests; 0 if it is absent or no number."""
-        found = _PAGE_SIZE.search(self._raw)
-        return int(found[1]) if found else 0
+        """Return the page size, by which the application recognizes long requests; 0 if it is absent or refused."""
+        try:
+            size = self.read([PAGE_SIZE]).get(PAGE_SIZE, "")
+        except MalformedRequest:
+            return 0
+        return int(size) if re.fullmatch("[0-9]{1,4}", size) else 0
 
     def with_values(self, values: Mapping[str, str]) -> "Query":
         """Replace some parameters."""

@@ -99,6 +99,8 @@ def test_what_is_only_expected_is_no_line() -> None:
         ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"BRL\">-10.50", "line 7: CdtDbtInd: must be CRDT or DBIT, of an amount"),
         ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"USD\">10.50", "line 7: Amt: the account is in 'USD', and not in BRL"),
         ("CRDT", "C", "line 7: CdtDbtInd: must be CRDT or DBIT"),
+        ("<CdtDbtInd>", "<Amt Ccy=\"BRL\">1.00</Amt><CdtDbtInd>", "line 7: Amt: stands more than once"),
+        ("<CdtDbtInd>", "<CdtDbtInd>DBIT</CdtDbtInd><CdtDbtInd>", "line 7: CdtDbtInd: stands more than once"),
         ("<BookgDt><Dt>2026-11-02", "<BookgDt><Dt>02/11/2026", "line 7: BookgDt: '02/11/2026' is no date"),
         ("<Ccy>BRL", "<Ccy>EUR", "Ccy: the account is in 'EUR'"),
         ("</Stmt>", "</Stmt><Stmt><Id>2</Id></Stmt>", "it needs one account (Acct)"),
@@ -118,6 +120,20 @@ def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
     with pytest.raises(InvalidStatement) as caught:
         read_camt(text.replace(old, new, 1).encode())
     assert rule in str(caught.value)
+
+
+def test_a_balance_with_two_amounts_is_refused() -> None:
+    twice = BALANCES.replace("<CdtDbtInd>DBIT", '<Amt Ccy="BRL">6.00</Amt><CdtDbtInd>DBIT')
+    with pytest.raises(InvalidStatement, match="line 6: Amt: stands more than once"):
+        read_camt(make_camt(balances=twice))
+
+
+def test_statements_are_counted_while_they_are_read() -> None:
+    text = make_camt().decode()
+    one = text[text.index("<Stmt>") : text.index("</BkToCstmrStmt>")]
+    # The end of the file, which is no XML, is not read.
+    with pytest.raises(InvalidStatement, match="more than 400 statements"):
+        read_camt(text.replace(one, one * 401 + "<").encode())
 
 
 def test_an_entry_without_a_booking_date_has_its_value_date() -> None:

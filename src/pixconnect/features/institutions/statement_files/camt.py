@@ -157,6 +157,7 @@ class _Reader:
             self._part = None
         if self._path[1:] == ["BkToCstmrStmt", "Stmt"]:
             self._statements.append(self._conclude())
+            files.check_count(self._statements)
         self._path.pop()
 
     def _take_text(self, path: str, text: str) -> None:
@@ -313,6 +314,10 @@ def _find_kind(entry: _Part) -> ItemKind:
 
 
 def _read_cents(part: _Part) -> int:
+    paths = [path for path, _ in part.texts]
+    for name in ("Amt", "CdtDbtInd"):
+        if paths.count(name) > 1:
+            raise files.InvalidStatement(f"{name}: stands more than once", part.line)
     text = part.need("Amt")
     files.check_currency(part.find("Amt@Ccy"), "Amt", part.line)
     cents = files.parse_cents(text, "Amt", part.line)

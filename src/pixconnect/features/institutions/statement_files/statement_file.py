@@ -124,10 +124,14 @@ def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
     return opening_cents + moved == file.closing.cents
 
 
-def join_statements(statements: Sequence[StatementFile]) -> StatementFile:
-    """Join the statements of one file: the first, with the others in it."""
+def check_count(statements: Sequence[StatementFile]) -> None:
     if len(statements) > STATEMENTS_MAX:
         raise InvalidStatement(f"there are more than {STATEMENTS_MAX} statements")
+
+
+def join_statements(statements: Sequence[StatementFile]) -> StatementFile:
+    """Join the statements of one file: the first, with the others in it."""
+    check_count(statements)
     return structs.replace(statements[0], others=tuple(statements[1:]))
 
 

@@ -240,9 +240,9 @@ async def find_holds(connection: Connection | Pool, under_way: Collection[Transf
     """
     standings = await ledger_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
     waiting = [
-        WaitingOrder(ordered=ordered, balance=balance, is_disabled=is_disabled)
+        WaitingOrder(ordered=ordered, balance=balance, is_disabled=is_disabled, is_heir_blocked=is_heir_blocked)
         for ordered in under_way
-        for balance, is_disabled in [standings[ordered.holder_id]]
+        for balance, is_disabled, is_heir_blocked in [standings[ordered.holder_id]]
     ]
     holds: dict[str, str] = {}
     for rule in list_rules():

@@ -241,6 +241,8 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
     balance: Balance
     is_disabled: bool
     """By an operator."""
+    is_heir_blocked: bool
+    """The holder's successor may not withdraw, or is disabled."""
 
     @property
     def name(self) -> str:
@@ -257,7 +259,9 @@ def find_flag_hold(waiting: WaitingOrder) -> str | None:
         return None
     if not waiting.balance.may_withdraw:
         return "the holder may not withdraw"
-    return "the holder is disabled" if waiting.is_disabled else None
+    if waiting.is_disabled:
+        return "the holder is disabled"
+    return "the holder's successor may not withdraw or is disabled" if waiting.is_heir_blocked else None
 
 
 def find_debt_hold(waiting: WaitingOrder) -> str | None:

@@ -100,15 +100,20 @@ _FIND_BALANCE: Final[LiteralString] = f"""
 
 
 _FIND_STANDINGS: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled
+    select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled, exists (
+        select from holder as heir
+        where heir.id = holder.successor_id and (heir.disabled_at is not null or not heir.may_withdraw)
+    ) as is_heir_blocked
     from whole_balance join holder on holder.id = whole_balance.holder_id where whole_balance.holder_id = any($1)
 """
 
 
-async def read_standings(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, tuple[Balance, bool]]:
-    """Read balances of some holders, and whether an operator has disabled them."""
+async def read_standings(
+    connection: Connection | Pool, holder_ids: Collection[int]
+) -> dict[int, tuple[Balance, bool, bool]]:
+    """Read balances of some holders, whether an operator has disabled them, and blocked or disabled their successor."""
     rows = await connection.fetch(_FIND_STANDINGS, list(holder_ids))
-    return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"]) for row in rows}
+    return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"], row["is_heir_blocked"]) for row in rows}
 
 
 async def find_balance(pool: Connection | Pool, holder_id: int) -> Balance | None:

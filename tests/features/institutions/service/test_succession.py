@@ -353,7 +353,16 @@ async def test_an_operator_who_blocks_either_of_them_stops_refunds_of_the_former
             await of_heir.give_back(pix, 100)
         undo = HolderChanges(may_withdraw=True, is_disabled=False)
         await holder_usecases.set_holder(operator, blocked.holder_id, undo)
-    assert (await of_heir.give_back(pix, 100)).holder_id == company.holder_id
+    refund = await of_heir.give_back(pix, 100)
+    assert refund.holder_id == company.holder_id
+    # Judged again when it leaves.
+    for change in (HolderChanges(may_withdraw=False), HolderChanges(is_disabled=True)):
+        await holder_usecases.set_holder(operator, heir.holder_id, change)
+        await shop.move_orders(seconds=10)
+        assert shop.there.calls == []
+        await holder_usecases.set_holder(operator, heir.holder_id, undo)
+    await shop.move_orders(seconds=10)
+    assert (await refund_usecases.read_refund_by_id(shop.context, company, refund.id)).status == "RETURNED"
 
 
 async def test_a_token_that_has_not_ended_yet_makes_no_endpoint_of_the_former_one(shop: Shop) -> None:

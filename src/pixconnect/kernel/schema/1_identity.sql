@@ -51,6 +51,14 @@ begin
         raise exception 'account % has money, or charges that are open or being opened', new.name
             using errcode = 'integrity_constraint_violation', constraint = 'a_closed_account_is_empty';
     end if;
+    if not exists (
+        select from proposal as confirmed
+        where institution_id = new.id and act = 'close' and confirmed_by is not null
+            and confirmed.xmin = pg_current_xact_id()::xid
+    ) then
+        raise exception 'account % is not closed by one operator', new.name
+            using errcode = 'integrity_constraint_violation', constraint = 'an_account_is_closed_by_two_operators';
+    end if;
     return new;
 end $function$;
 

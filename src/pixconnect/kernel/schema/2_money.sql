@@ -2764,6 +2764,17 @@ begin
     left join adjustment as undone on undone.id = made.opposite_of and undone.holder_id = made.holder_id
     where ours.kind <> 'day' or ours.amount_cents is null
         or holder.institution_id is distinct from ours.institution_id
+        or not exists (
+            select from proposal as confirmed
+            where confirmed.institution_id = ours.institution_id and act = 'adjust' and confirmed_by = made.confirmed_by
+                and proposed_by = made.proposed_by and confirmed.xmin = pg_current_xact_id()::xid
+                and (contents ->> 'case_id')::bigint = made.case_id and contents ->> 'kind' = made.kind
+                -- A write-off is of all that is adjusted: the case bounds its entries.
+                and (made.kind = 'written_off' or (contents ->> 'amount_cents')::bigint = made.amount_cents
+                    and contents ->> 'direction' = made.direction
+                    and (contents ->> 'undone_id')::bigint is not distinct from made.opposite_of
+                    and (made.opposite_of is not null or (contents ->> 'holder_id')::bigint = made.holder_id))
+        )
         or ours.ended_at is not null and made.opposite_of is null and made.kind <> 'written_off'
         or made.opposite_of is not null and (
             undone.opposite_of is not null or undone.account <> 'available' or undone.case_id <> made.case_id
@@ -2803,7 +2814,7 @@ begin
         ) <> (made.entry_id is not null)::int + (made.deficit_entry_id is not null)::int
     limit 1;
     if found then
-        raise exception 'adjustment % of holder % is not within its case, or has not the entries that belong to it',
+        raise exception 'adjustment % of holder % is not within its case, not confirmed, or has not the entries that belong to it',
             misfit.id, misfit.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_adjustment_is_within_its_case';
     end if;

@@ -5,12 +5,14 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Adjustment, Difference
 from pixconnect.features.cases.service import case as case_usecases
-from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
+from pixconnect.features.cases.service.adjustment import WantedAdjustment, adjust_case, propose_adjustment
 from pixconnect.features.cases.service.case import ShownCase
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import proposals as closing_usecases
@@ -19,9 +21,12 @@ from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.webhooks.service.feed import FeedQuery, give_positions, read_feed
+from pixconnect.kernel.flows import audit
+from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import proposal as proposal_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
@@ -210,6 +215,32 @@ async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_re
     assert (await balance(shop, tenant), await balance(shop)) == ((0, 0, 0, 0), (10_000, 0, -10_000, 0))
     await confirm(shop)
     assert await balance(shop, tenant) == (300, 0, 0, -300)
+
+
+@pytest.mark.parametrize(
+    ("is_confirmed", "proposed_by", "changes"),
+    [
+        (False, "ana", {}),
+        (True, "somebody", {}),
+        (True, "ana", {"amount_cents": 200}),
+        (True, "ana", {"kind": "found"}),
+    ],
+)
+async def test_the_schema_takes_no_adjustment_but_the_confirmed_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, is_confirmed: bool, proposed_by: str, changes: dict[str, Any]
+) -> None:
+    await want(shop, await open_case(shop, 300), amount_cents=100)
+    (waiting,) = await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)
+
+    async def confirm_waiting_one(context: Operator, connection: Connection, proposal: Proposal) -> None:
+        if is_confirmed:
+            await audit.confirm(context, connection, waiting)
+
+    monkeypatch.setattr(closing_usecases, "confirm", confirm_waiting_one)
+    altered = structs.replace(waiting, proposed_by=proposed_by, contents={**waiting.contents, **changes})
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="not confirmed"):
+        await adjust_case(as_operator(shop.live.context, "bia"), shop.live.context, altered)
+    assert await balance(shop) == (10_000, 0, -10_000, 0)
 
 
 async def test_who_does_not_lie_on_the_account_is_not_adjusted(shop: Shop) -> None:

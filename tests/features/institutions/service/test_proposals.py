@@ -21,7 +21,7 @@ from pixconnect.platform.base import errors
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
-from support.operators import as_operator
+from support.operators import as_operator, execute
 from support.proposals import confirm_waiting
 from support.service import Service
 
@@ -129,6 +129,12 @@ async def test_a_closed_account_stays_closed_and_its_holders_stay_on_it(live: Se
     assert caught.value.constraint_name == "a_holder_stays_on_its_account"
     with pytest.raises(errors.BadRequest, match="closed"):
         await move_holder(maria, house, "loja")
+
+
+async def test_one_operator_closes_no_account_by_a_statement(live: Service, there: FakeInstitution) -> None:
+    await open_shop(live, there)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="not closed by one operator"):
+        await execute(live.context, "update institution_account set state = 'closed'")
 
 
 class Dying(HolderDirectory):

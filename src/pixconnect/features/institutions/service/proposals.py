@@ -207,8 +207,9 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
             raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
         if await charge_store.list_pending_of_account(connection, account.id, 1):
             raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
-        await account_store.set_state(connection, account.id, "closed")
+        # First: a trigger refuses what only one operator has agreed to.
         await confirm(context, connection, proposal)
+        await account_store.set_state(connection, account.id, "closed")
         await record_confirmed(context, connection, account, before, structs.replace(before, state="closed"))
 
 

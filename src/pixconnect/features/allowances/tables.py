@@ -71,7 +71,8 @@ async def hold_transfer_days(
     }
 
 
-# Matches the index `transfer_paid_there`. An account is identified by itself, not by the key that the caller used.
+# Matches the index `transfer_paid_there`; without the offset, PostgreSQL may read all transfers into a hash table. An account
+# is identified by itself, not by the key that the caller used.
 _IS_KNOWN: Final[LiteralString] = """
     exists (
         select from transfer
@@ -79,6 +80,7 @@ _IS_KNOWN: Final[LiteralString] = """
             and case initiation_type when 'MANUAL' then
                 (counterparty ->> 'ispb') || '/' || (counterparty ->> 'branch') || '/' || (counterparty ->> 'account_number')
             else counterparty ->> 'key' end = wanted.payee
+        offset 0
     )
 """
 

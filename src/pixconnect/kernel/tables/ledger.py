@@ -100,11 +100,12 @@ _FIND_BALANCE: Final[LiteralString] = f"""
 
 
 _FIND_STANDINGS: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled, exists (
-        select from holder as heir
-        where heir.id = holder.successor_id and (heir.disabled_at is not null or not heir.may_withdraw)
-    ) as is_heir_blocked
-    from whole_balance join holder on holder.id = whole_balance.holder_id where whole_balance.holder_id = any($1)
+    select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled,
+        coalesce(is_blocked, false) as is_heir_blocked
+    from whole_balance join holder on holder.id = whole_balance.holder_id left join lateral (
+        select heir.disabled_at is not null or not heir.may_withdraw as is_blocked
+        from holder as heir where heir.id = holder.successor_id
+    ) as successor on true where whole_balance.holder_id = any($1)
 """
 
 

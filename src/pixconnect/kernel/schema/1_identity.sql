@@ -853,11 +853,11 @@ begin
     raise exception 'the console proposes adjustments, answers about lines, to take one back and how orders ended, and nothing else'
         using errcode = 'insufficient_privilege';
 end $function$;
-create trigger console_forgets_only_of_cases before delete on proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (old.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
+create trigger console_forgets_only_of_cases before delete on proposal for each row when (CURRENT_USER <>
+    'pixconnect_operator'::name and (old.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
     refuse_console();
-create trigger console_proposes_only_for_cases before insert on proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and (new.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
+create trigger console_proposes_only_for_cases before insert on proposal for each row when (CURRENT_USER <>
+    'pixconnect_operator'::name and (new.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
     refuse_console();
 
 -- In live mode two logins of the database agree. An account of the console speaks for the login that gave it its password and
@@ -867,7 +867,8 @@ create function find_login_conflict(proposal_id bigint) returns text language sq
 as $function$
     select case
         when proposed_login = session_user then format('it was proposed by the database login %s, which confirms', session_user)
-        when proposed_door = 'pixconnect_console' and not exists (
+        -- A login that inherits its role may take none: only the operators' role is not the console's.
+        when proposed_door <> 'pixconnect_operator' and not exists (
             select from console_operator
             where 'console ' || name = proposed_by
                 and (given_login <> session_user or given_at <= proposed_at - interval '24 hours')

@@ -141,3 +141,15 @@ async def test_the_console_accepts_no_session_that_another_login_has_begun(shop:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await connection.execute("update console_session set login = 'pixconnect_owner'")
     assert await find_session(console.operator, forged, is_used=False) is None
+
+
+async def test_a_login_that_takes_no_role_has_the_consoles_rights(shop: Shop) -> None:
+    proposed = await propose(shop, as_operator(shop.live.context, "ana"))
+    await shop.live.execute_as_owner("update proposal set proposed_login = 'ana_ops', proposed_door = 'none'")
+    with pytest.raises(errors.Forbidden, match="the account of ana was removed"):
+        await confirm(shop, "bia", proposed)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="the console proposes"):
+        await shop.live.execute_as_owner(
+            "insert into proposal (institution_id, act, contents, proposed_by, proposed_at, confirmable_at)"
+            f" values ({shop.account.id}, 'close', '{{}}', 'ana', now(), now())"
+        )

@@ -264,6 +264,10 @@ class Service(Struct, frozen=True, kw_only=True):
     async def execute_as_owner(self, statement: str) -> None:
         await postgres.execute_as_owner(self.database, statement)
 
+    async def execute_without_guards(self, statement: str) -> None:
+        """Change rows by hand, without triggers and constraints between rows."""
+        await self.execute_as_owner(f"begin; set local session_replication_role = replica; {statement}; commit")
+
 
 def a_context(*, pool: Any = None, **given: Any) -> Context:
     """A context with fakes for all ports that are not given."""

@@ -70,7 +70,7 @@ async def test_what_cannot_be_told_is_said_in_words_and_by_its_status(desk: Desk
     assert ASK in (await desk.operator.get("/days")).content.decode()
     await account_usecases.set_state(as_operator(desk.shop.context), "loja", "paused")
     assert ASK in (await desk.operator.get("/days")).content.decode()
-    await desk.shop.live.execute_as_owner("update institution_account set state = 'closed'")
+    await desk.shop.live.execute_without_guards("update institution_account set state = 'closed'")
     assert "the account loja is closed" in await desk.ask(UNKNOWN, 400)
     page = (await desk.operator.get("/days", **{"accept-language": "pt-BR"})).content.decode()
     assert (ASK in page, "A conta está encerrada" in page) == (False, True)

@@ -85,7 +85,7 @@ async def test_the_worker_releases_what_an_answer_left_that_died(shop: Shop, mon
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(answer_usecases, "settle_items", die)
+        patch.setattr(answer_usecases, "settle_if_free", die)
         with pytest.raises(ConnectionResetError):
             await answer(shop, case.id, aside=["B1"])
     balance = await ledger_usecases.read_balance(shop.live.context, shop.house)

@@ -237,7 +237,7 @@ async def _log_heads_of_live_mode(context: Context) -> None:
 _COMES_IN: Final = ("credit", "return", "movement_in")
 
 
-async def _look_at_rail(context: Context) -> None:
+async def look_at_rail(context: Context) -> None:
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
             return
@@ -308,7 +308,7 @@ async def check_books(context: Context) -> None:
 
 CHECKS: Final = (HealthCheck("books", check_books),)
 CHORES: Final = (
-    Chore(name="rail cases", run=_look_at_rail, every_s=60.0),
+    Chore(name="rail cases", run=look_at_rail, every_s=60.0),
     Chore(name="chain", run=lambda context: _chain(context, chain_entries, CHAINED_MAX), every_s=20.0),
     Chore(name="audit", run=lambda context: _chain(context, chain_audit, AUDIT_CHAINED_MAX), every_s=20.0),
     # Also when a worker starts: one that is started each night would never log them otherwise.

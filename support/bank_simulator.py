@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
+from pixconnect.features.statements.rules import StatementLine
 from pixconnect.platform.base.clock import SAO_PAULO
 from support.statement_files import OFX_HEADER
 
@@ -45,7 +46,7 @@ class Movement(Struct, frozen=True, kw_only=True):
     """Negative if it leaves the account."""
     text: str
     name: str = ""
-    """The network's end-to-end id of a Pix."""
+    """The network's id of a Pix, or of a return."""
 
     @property
     def effect(self) -> tuple[date, int]:
@@ -67,18 +68,21 @@ class Month(Struct, frozen=True, kw_only=True):
 
     last_on: date
     movements: Sequence[Movement] = ()
+    opening_cents: int = OPENING_CENTS
 
     def list_standing(self, at: datetime) -> list[Movement]:
         return [movement for movement in self.movements if movement.stands(at)]
 
     def read_balance(self, day: date, at: datetime) -> int:
         """The balance at the end of a day, from the bank's records at an instant."""
-        return OPENING_CENTS + sum(one.cents for one in self.list_standing(at) if one.day <= day)
+        return self.opening_cents + sum(one.cents for one in self.list_standing(at) if one.day <= day)
 
 
 class Bank(Struct, frozen=True, kw_only=True):
     """How a bank writes statements; the defaults are those of a good bank."""
 
+    number: str = "12345-6"
+    """The account's."""
     ids: Literal["stable", "per_export", "by_day", "by_row", "document"] = "stable"
     """``by_day`` numbers the lines of a day, ``by_row`` those of the file; a ``document`` number can occur many times.
     """
@@ -130,6 +134,21 @@ def at_hour(day: date, hour: float) -> datetime:
     return datetime.combine(day, time(), SAO_PAULO) + timedelta(hours=hour)
 
 
+def make_movement(line: StatementLine) -> Movement:
+    """A line of a simulated bank's account."""
+    cents = line.amount_cents if line.direction == "IN" else -line.amount_cents
+    word = "DEVOLVIDO" if line.return_id else "RECEBIDO" if cents > 0 else "ENVIADO"
+    is_pix = line.movement is None
+    return Movement(
+        serial=line.id,
+        day=to_day(line.dated_at),
+        booked_at=line.created_at,
+        cents=cents,
+        text=f"PIX {word} JOANA PRADO" if is_pix else line.description or "",
+        name=(line.return_id or line.end_to_end_id or "") if is_pix else "",
+    )
+
+
 def export(month: Month, bank: Bank, request: Request) -> bytes:
     """Render the bank's records at the instant of the request as a statement file."""
     lines = list_lines(month, bank, request)
@@ -171,7 +190,7 @@ def list_lines(month: Month, bank: Bank, request: Request) -> list[Line]:
 
 
 def _list_day(bank: Bank, request: Request, movements: Sequence[Movement]) -> Iterator[Line]:
-    summed = [one for one in movements if bank.sums_pix and one.name and one.cents > 0]
+    summed = [one for one in movements if bank.sums_pix and one.name.startswith("E") and one.cents > 0]
     for movement in sorted(movements, key=lambda one: (one.booked_at or request.at, one.serial)):
         if movement not in summed:
             yield _make_line(bank, request, movement)
@@ -235,7 +254,7 @@ def _write_ofx(bank: Bank, file: _File) -> bytes:
     return f"""{OFX_HEADER}<OFX>
 <SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS><DTSERVER>{file.at:%Y%m%d%H%M%S}[-3:BRT]<LANGUAGE>POR</SONRS></SIGNONMSGSRSV1>
 <BANKMSGSRSV1><STMTTRNRS><TRNUID>1<STATUS><CODE>0<SEVERITY>INFO</STATUS><STMTRS><CURDEF>BRL
-<BANKACCTFROM><BANKID>0341<BRANCHID>0001<ACCTID>12345-6<ACCTTYPE>CHECKING</BANKACCTFROM>
+<BANKACCTFROM><BANKID>0341<BRANCHID>0001<ACCTID>{bank.number}<ACCTTYPE>CHECKING</BANKACCTFROM>
 <BANKTRANLIST><DTSTART>{first}<DTEND>{last}
 {lines}</BANKTRANLIST>
 {closing if bank.tells_closing != "never" else ""}{opening if bank.tells_opening else ""}</STMTRS></STMTTRNRS></BANKMSGSRSV1>
@@ -260,7 +279,7 @@ def _write_camt(bank: Bank, file: _File) -> bytes:
 <GrpHdr><MsgId>1</MsgId><CreDtTm>{file.at.isoformat()}</CreDtTm></GrpHdr>
 <Stmt><Id>1</Id><CreDtTm>{file.at.isoformat()}</CreDtTm>
 <FrToDt><FrDtTm>{file.span[0]}T00:00:00-03:00</FrDtTm><ToDtTm>{file.span[1]}T23:59:59-03:00</ToDtTm></FrToDt>
-<Acct><Id><Othr><Id>12345-6</Id></Othr></Id><Ccy>BRL</Ccy></Acct>
+<Acct><Id><Othr><Id>{bank.number}</Id></Othr></Id><Ccy>BRL</Ccy></Acct>
 {balances}
 {entries}</Stmt></BkToCstmrStmt></Document>
 """.encode()

@@ -50,6 +50,12 @@ class Bank(Struct, frozen=True, kw_only=True):
     receiver: Receiver
     services: Services
     issued: IssuedClient
+    account: str = ACCOUNT
+    """The number of its client's account."""
+
+    @property
+    def key(self) -> str:
+        return own_key(self.account)
 
     def answering(self, **answers: str) -> Api:
         """The simulated bank, called in this process, with chosen answers."""
@@ -65,8 +71,10 @@ class Bank(Struct, frozen=True, kw_only=True):
     def hook(self) -> str:
         return f"{self.receiver.url}?hmac=s3cret&ignorar="
 
-    async def be_paid(self, txid: str | None, amount_cents: int = 1000) -> str:
-        report = credit_report(self.service, account_number=ACCOUNT, txid=txid, amount_cents=amount_cents)
+    async def be_paid(self, txid: str | None, amount_cents: int = 1000, end_to_end_id: str | None = None) -> str:
+        report = credit_report(
+            self.service, account_number=self.account, txid=txid, amount_cents=amount_cents, end_to_end_id=end_to_end_id
+        )
         await receive_credit(self.service.context, report)
         return report.end_to_end_id
 
@@ -151,15 +159,22 @@ async def listening(bank: Bank) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_bank(
-    database: postgres.Addresses, services: Services, clock: Clock | None = None, control: object = None
+    database: postgres.Addresses,
+    services: Services,
+    clock: Clock | None = None,
+    control: object = None,
+    account: str = ACCOUNT,
 ) -> AsyncIterator[Bank]:
     """Start a bank; ``control``, if given, has its failure rules."""
-    async with open_webhook_service(database, clock=clock) as opened, open_receiver() as receiver:
+    async with (
+        open_webhook_service(database, clock=clock, account_number=account) as opened,
+        open_receiver() as receiver,
+    ):
         rules = opened.context.port(SANDBOX_CONTROL) if control is None else cast("SandboxControl", control)
         service = structs.replace(opened, context=opened.context.with_port(SANDBOX_CONTROL, rules))
         context, operator = service.context, as_operator(service.context)
         holder_id = service.caller.holder_id
-        await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", KEY)
+        await holder_usecases.add_pix_key(operator, holder_id, "EMAIL", own_key(account))
         await ledger_usecases.deposit(context, holder_id, 1_000_000)
         service.rail.entries[PAYEE] = DirectoryEntry(key=PAYEE, key_type="EMAIL", party=outside_party(key=PAYEE))
         issued = await access_usecases.create_client(operator, holder_id, "a shop", SCOPES)
@@ -173,6 +188,6 @@ async def open_bank(
             of_features=services.of_features | {TokenIssuer: TokenIssuer(context, keyring), Keyring: keyring},
             draw_qr_png=QrPictures(services.turns).draw,
         )
-        yield Bank(service=service, receiver=receiver, services=served, issued=issued)
+        yield Bank(service=service, receiver=receiver, services=served, issued=issued, account=account)
         fresh.cancel()
         await asyncio.gather(fresh, return_exceptions=True)

@@ -61,7 +61,7 @@ from pixconnect.platform.base.clock import to_day
 from support import postgres
 from support.account_shop import make_owner
 from support.account_there import open_account_there
-from support.faces import ACCOUNT, KEY, PAYEE, Bank
+from support.faces import PAYEE, Bank
 from support.fake_institution import a_description
 from support.operators import as_operator
 from support.records import OUTSIDE_ISPB, outside_party
@@ -103,12 +103,12 @@ class There(Struct, frozen=True, kw_only=True):
         with suppress(errors.Refusal):
             await refund_usecases.start_refund(self.context, self.caller, request)
 
-    async def return_sent(self, name: str, amount_cents: int) -> str:
+    async def return_sent(self, name: str, amount_cents: int, return_id: str = "") -> str:
         """The payee returns a part of a sent Pix; yields the return's id."""
         now = self.context.clock.now()
         returned = ReturnReport(
             report_id=self.context.entropy.token(12),
-            return_id=f"D{OUTSIDE_ISPB}{now:%Y%m%d%H%M}{self.context.entropy.token(11)}",
+            return_id=return_id or f"D{OUTSIDE_ISPB}{now:%Y%m%d%H%M}{self.context.entropy.token(11)}",
             original_end_to_end_id=name,
             amount_cents=amount_cents,
             reason="MD06",
@@ -127,10 +127,12 @@ class There(Struct, frozen=True, kw_only=True):
             return False
         return True
 
-    async def move(self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None) -> None:
+    async def move(
+        self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None, **changes: Any
+    ) -> None:
         own = (await self.context.directory.read_account(self.caller.holder_id)).party
-        changes: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
-        await receive_movement(self.context, movement_report(self.bank.service, item_id, **changes))
+        said: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
+        await receive_movement(self.context, movement_report(self.bank.service, item_id, **said | changes))
 
     async def contest(self, name: str, paid: str, amount_cents: int) -> InfractionReport:
         own = (await self.context.directory.read_account(self.caller.holder_id)).party
@@ -200,6 +202,8 @@ class Here(Struct, kw_only=True):
     accounts: OpenAccounts
     rail: InstitutionRail | None = None
     """The worker's memory of its calls dies with it."""
+    has_statements: bool = True
+    """Without its API's, operators read files."""
     follows_contests: bool = False
     """Reading costs calls, which are limited, so days close an hour later."""
 
@@ -209,7 +213,7 @@ class Here(Struct, kw_only=True):
 
     async def charge(self, amount_cents: int, external_id: str) -> Charge | None:
         """Request it; ``None`` if it must be repeated under the same name."""
-        request = ChargeRequest(amount_cents=amount_cents, key=KEY, external_id=external_id)
+        request = ChargeRequest(amount_cents=amount_cents, key=self.account.keys[0], external_id=external_id)
         try:
             return await charge_usecases.create_charge(self.context, self.house, request)
         except (errors.ServiceUnavailable, errors.OutcomeUnknown):
@@ -220,9 +224,9 @@ class Here(Struct, kw_only=True):
         with suppress(errors.Refusal, errors.ServiceUnavailable):
             await refund_usecases.start_refund(self.context, self.house, request)
 
-    async def send(self, amount_cents: int, external_id: str) -> Transfer | None:
+    async def send(self, amount_cents: int, external_id: str, key: str = PAYEE) -> Transfer | None:
         """Request it; ``None`` if it must be repeated under the same name, or the funds do not suffice."""
-        request = KeyTransferRequest(amount_cents=amount_cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
+        request = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL", external_id=external_id)
         try:
             return (await transfer_usecases.start_transfer(self.context, self.house, request)).transfer
         except (errors.ServiceUnavailable, errors.OutcomeUnknown, errors.InsufficientFunds):
@@ -246,7 +250,8 @@ class Here(Struct, kw_only=True):
         assert opened is not None, "a loss paused the account"
         context = self.at(opened)
 
-        tasks = (*_WORK, *_CONTESTS_WORK) if self.follows_contests else _WORK
+        every = (*_WORK, *_CONTESTS_WORK) if self.follows_contests else _WORK
+        tasks = [task for task in every if self.has_statements or task is not read_own_statement]
 
         async def do_one(number: int) -> None:
             with suppress(*_AWAY):
@@ -339,8 +344,8 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         A failed movement that came back under its id is in neither, because one of the books never shows it.
         """
         since = self.here.account.opened_at
-        there = await _list_lines(self.there.context, self.there.caller, since)
-        here = await _list_lines(self.here.context, self.here.house, since)
+        there = await list_statement(self.there.context, self.there.caller, since)
+        here = await list_statement(self.here.context, self.here.house, since)
         return _leave_out_what_came_back(there), _leave_out_what_came_back(here)
 
 
@@ -363,7 +368,7 @@ def _name(line: StatementLine) -> tuple[str, str, int]:
     return line.direction, line.return_id or line.end_to_end_id or moved or "", line.amount_cents
 
 
-async def _list_lines(context: Context, caller: Caller, since: datetime) -> Sequence[StatementLine]:
+async def list_statement(context: Context, caller: Caller, since: datetime) -> Sequence[StatementLine]:
     statement = await statement_usecases.open_statement(context, caller, since, context.clock.now())
     lines = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
     lines = [line for line in lines if line.movement is None or line.movement.kind != "opening_balance"]
@@ -401,12 +406,14 @@ async def open_two_books(
 ) -> AsyncIterator[TwoBooks]:
     """An account of the bank's client with ``options``, and a service with a new database that reads it."""
     async with (
-        open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there,
+        open_account_there(
+            bank, face, folder, account="" if face == "efi" else bank.account, keys=(bank.key,)
+        ) as there,
         open_service(database, clock=clock, is_sandbox=False, has_rail=False, **policy) as live,
     ):
         await live.execute_as_owner("insert into installation (mode) values ('live')")
         told, credential = there.account, there.credential
-        house_id = await make_owner(live, ACCOUNT, told.tax_id)
+        house_id = await make_owner(live, bank.account, told.tax_id)
         said = a_description(
             kind=told.kind, profile=told.profile, tax_id=told.tax_id, base_url=told.base_url,
             authorities=told.authorities, account=told.account, keys=list(told.keys), options=options or {},
@@ -421,7 +428,7 @@ async def open_two_books(
         theirs = await bank.service.context.directory.read_account(bank.service.caller.holder_id)
         await confirm_own_files(live.context.pool, account.id, theirs.party.account_number)
         # Efi requires a webhook on every paying account.
-        await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
+        await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, bank.key, bank.hook)
         wanted = WantedAllowance(
             refunds_day_cents=1_000_000, transfer_cents=1_000_000, transfers_day_cents=100_000_000, payees="all"
         )

@@ -180,6 +180,7 @@ async def open_webhook_service(
     database: postgres.Addresses,
     *,
     clock: Any = None,
+    account_number: str = "1001",
     **limits: float,
 ) -> AsyncIterator[WebhookService]:
     """A service with one holder and real receivers on loopback."""
@@ -195,7 +196,7 @@ async def open_webhook_service(
         ) as service,
     ):
         await identity.start_keyring(service.context)
-        holder = await identity.make_holder(service.context)
+        holder = await identity.make_holder(service.context, account_number=account_number)
         caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
         yield WebhookService(**structs.asdict(service), caller=caller)
 

@@ -1,4 +1,4 @@
-"""Two installations, each with an account at its own bank, pay each other and outsiders for days.
+"""Two installations, each with an account at its own bank, pay each other and outsiders for days, or for a month.
 
 Each morning an operator imports each bank's file of the days before. Every day is proved, both banks together hold what came
 from outsiders, ``verify`` finds nothing, and an operator is asked only about the planted lines: Inter lists no returns of Pix
@@ -252,7 +252,7 @@ async def databases(_copies: Any) -> AsyncIterator[list[postgres.Addresses]]:
         await _copies.give_back(copy)
 
 
-@pytest.mark.parametrize(("days_count", "seed"), [(3, 1)])
+@pytest.mark.parametrize(("days_count", "seed"), [(3, 1), pytest.param(31, 2, marks=pytest.mark.long)])
 async def test_every_day_closes_at_both(
     databases: list[postgres.Addresses], services: Services, tmp_path: Path, days_count: int, seed: int
 ) -> None:

@@ -1,5 +1,6 @@
 """Calls of the application as a server makes them, with stubs behind it."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -83,8 +84,9 @@ class HolderVerifier(StubVerifier):
 
 
 class Api:
-    def __init__(self, app: Callable[..., Any]) -> None:
+    def __init__(self, app: Callable[..., Any], *, hangs_up: bool = False) -> None:
         self.app = app
+        self._hangs_up = hangs_up
         self.delays_s: list[float] = []
         """Of the answers that the server sends later."""
 
@@ -133,6 +135,8 @@ class Api:
         await self.app(scope, receive, send)
         if delay_s := sent[0].get("delay_s"):
             self.delays_s.append(delay_s)
+            # Or its next request may be refused unread, if the machine is busy and took long for this one.
+            await asyncio.sleep(0.0 if self._hangs_up else delay_s)
         content = b"".join(message["body"] for message in sent[1:])
         return Answer(sent[0]["status"], sent[0]["headers"], content)
 

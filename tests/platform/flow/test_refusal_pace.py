@@ -46,3 +46,11 @@ def test_who_does_not_wait_for_costly_refusals_is_refused_before_the_work_until_
         pace.refuse_owing("hangs up", 101.9)
     pace.refuse_owing("another", 102.0)
     assert not pace.owing_until_s
+
+
+def test_who_waits_for_each_answer_never_owes_however_long_its_requests_took() -> None:
+    pace, now_s = RefusalPace(), 100.0
+    for _ in range(1_000):
+        pace.refuse_owing("waits", now_s)
+        now_s += 0.001 + pace.delay_s("waits", now_s, pace.interval_s(413, 60.0, is_known=True), is_costly=True)
+    assert not pace.owing_until_s

@@ -244,7 +244,10 @@ class RefusalPace:
         """Return the interval of a flood's refusals after one with this cost of reading; 0 without a limit."""
         if status in PACED or (not is_known and 400 <= status < 500):
             return EACH_S
-        return max(COSTLY_EACH_MIN_S, cost_s * COST_TIMES) if status in PACED_BY_COST else 0.0
+        if status not in PACED_BY_COST:
+            return 0.0
+        # At most what a caller waits for: one that waits would still owe if a busy machine took long to read its request.
+        return min(max(COSTLY_EACH_MIN_S, cost_s * COST_TIMES), LATER_MAX_S)
 
     def is_due_now(self, party: Hashable, now_s: float) -> bool:
         """Count one more refusal if it may be sent without waiting."""

@@ -350,7 +350,7 @@ KNOWN = OpenAmounts(
     today=date(2026, 11, 3),
     read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
     lone={("IN", date(2026, 11, 1)): 1000},
-    sent_there=frozenset({(SENT_E2E, 1000)}),
+    reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
 )
 
 
@@ -377,7 +377,10 @@ KNOWN = OpenAmounts(
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
         (dict(direction="OUT", kind="boleto", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="wire", end_to_end_id=E2E), "not_yet_read"),
-        (dict(kind="fee", end_to_end_id=E2E), "fee"),
+        # A returned fee has an earlier debit; the word and the name alone may be a payer's.
+        (dict(kind="fee", end_to_end_id=E2E, amount_cents=175), "fee"),
+        (dict(kind="fee", end_to_end_id=E2E), "could_be_ours"),
+        (dict(kind="fee", end_to_end_id=E2E, amount_cents=175, day=KNOWN.today), "day_not_over"),
         (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
         # A failed order of a person at the bank.
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
@@ -396,7 +399,7 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="wire", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
-        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "fee"),
+        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "order_unknown"),
         # A sum may be of orders that have not ended, or that have another sum.
         (dict(direction="OUT", text="PIX ENVIADOS QTD 2"), "could_be_ours"),
         (dict(direction="OUT", kind="other", parts=ItemParts(count=2)), "could_be_ours"),

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.kernel.rules.rail import MovementKind
@@ -51,8 +51,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """All Pix that came in before it are recorded; ``None`` before the first reading."""
     lone: Mapping[tuple[str, date], int] = {}
     """Sums of several unmatched transfers of a direction and a day."""
-    sent_there: frozenset[tuple[str, int]] = frozenset()
-    """Names and cents of Pix sent by a person at the institution that are or become movements, and did not come back."""
+    reversible: frozenset[tuple[ItemKind, str, int]] = frozenset()
+    """Of credits that may return a fee, or a Pix that a person sent at the institution: their kind, name and cents."""
 
 
 class UnmatchedItem(Struct, frozen=True, kw_only=True):
@@ -92,30 +92,31 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         return "before_opening"
     if item.day == known.begins_on and item.settled_at is None:
         return "opening_day"  # a day alone does not show whether the opening balance includes it
-    # A fee, and its return, name the Pix that it is charged for; other words for a kind may be a payer's.
-    is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
-    if not is_fee and any(name in known.our_names for name in item.names):
+    is_ours = any(name in known.our_names for name in item.names)
+    # A fee, and its return, name the Pix that it is charged for.
+    if is_ours and item.kind != "fee":
         # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         return "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
+    names_its_pix = bool(item.names) and item.kind not in ("fee", "reversal")
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # A line called a sum, and no Pix, may sum Pix that are not read yet.
     is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
-    if is_whole or _may_sum_orders(item, known) or (not item.names and lines_left.has_near(item)):
+    if is_whole or _may_sum_orders(item, known) or (not names_its_pix and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
-        # A failed Pix that a person sent at the institution: it has no order here, so no reading will show it.
-        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
+        # A returned fee, or a failed Pix that a person sent at the institution: no reading will show it.
+        is_back = any((item.kind, name, item.amount_cents) in known.reversible for name in item.names)
         # An incoming Pix is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and not is_fee and not is_back):
+        if is_pix or (item.names and not is_back):
             # Once the Pix of its day are read, a fee or reversal without a record here belongs to a manual transaction.
             is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
             return "could_be_ours" if is_theirs else "not_yet_read"
         # Not every institution calls a Pix one: the next reading may show that it is.
-        if not item.names and (item.day >= known.today or not _is_read(item, known.read_until)):
+        if item.day >= known.today or not _is_read(item, known.read_until):
             return "day_not_over" if item.day >= known.today else "not_yet_read"
-    elif item.amount_cents in known.unnamed_cents and not is_fee:
+    elif item.amount_cents in known.unnamed_cents:
         return "order_unknown"
     return None
 

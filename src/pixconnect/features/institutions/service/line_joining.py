@@ -13,6 +13,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.institution import ItemKind
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.features.institutions.rules.sweep import OVERLAP
@@ -113,7 +114,7 @@ async def _join_named(
 
 
 async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
-    lines = await _list_near(connection, account, bare)
+    lines = await _list_near(connection, account, [item for item in bare if not item.names])
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
     joined = joining.join_items(
@@ -130,13 +131,12 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
 async def _list_near(
     connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> list[BookLine]:
-    """List our unmatched lines, of the amounts and near the days of some items without names; of any, if one is a sum."""
-    bare = [item for item in items if not item.names]
-    if not bare:
+    """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum."""
+    if not items:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
-    days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
-    amounts = None if any(map(is_sum, bare)) else sorted({item.amount_cents for item in bare})
+    days = min(item.day for item in items) - apart, max(item.day for item in items) + apart
+    amounts = None if any(map(is_sum, items)) else sorted({item.amount_cents for item in items})
     return await line_store.list_unmatched(connection, account.id, days, amounts)
 
 
@@ -155,7 +155,7 @@ async def _judge_left(
         our_names=frozenset(await movement_store.find_names(connection, names)),
         read_until=None if near is None else near.began_at - OVERLAP,
     )
-    known = structs.replace(known, sent_there=await _find_sent_at_institution(connection, account, left, lines, known))
+    known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
     # An item to be posted is no sum of unmatched transfers.
     days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
@@ -176,24 +176,25 @@ def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | No
     return judged.waits if waiting is None or is_weaker or judged.waits == "before_opening" else waiting
 
 
-async def _find_sent_at_institution(
+async def _find_reversible(
     connection: Connection,
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
     lines: LeftLines,
     known: OpenAmounts,
-) -> frozenset[tuple[str, int]]:
-    """Find the sent Pix that the remaining reversals may be of; a second apparent return is left to an operator."""
-    came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
-    if not came_back:
+) -> frozenset[tuple[ItemKind, str, int]]:
+    """Find the debits that the remaining credits may return; a second apparent return is left to an operator."""
+    credits = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]
+    asked = [(item.kind, name) for item in credits for name in item.names]
+    if not asked:
         return frozenset()
-    names, amounts = ([*part] for part in zip(*came_back, strict=True))
-    sent = await item_store.find_sent_at_institution(connection, account.id, names, amounts)
+    names, amounts = [name for _, name in asked], [item.amount_cents for item in credits]
+    found = await item_store.find_reversible(connection, account.id, names, amounts)
+    kinds: dict[ItemKind, ItemKind] = {"pix": "reversal", "fee": "fee"}
     for item in left:
-        is_pix = item.direction == "OUT" and item.kind == "pix"
-        if is_pix and judge_left(item, lines, known).waits is None:
-            sent |= {(name, item.amount_cents) for name in item.names}
-    return frozenset(pair for pair in sent if names.count(pair[0]) == 1)
+        if item.direction == "OUT" and item.kind in kinds and judge_left(item, lines, known).waits is None:
+            found |= {(kinds[item.kind], name, item.amount_cents) for name in item.names}
+    return frozenset(one for one in found if asked.count(one[:2]) == 1)
 
 
 async def join_nameless(

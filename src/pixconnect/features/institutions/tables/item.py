@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 import msgspec
 
 from pixconnect.features.institutions.rules.day import DayCases, ItemGroup
-from pixconnect.features.institutions.rules.institution import ItemParts
+from pixconnect.features.institutions.rules.institution import ItemKind, ItemParts
 from pixconnect.features.institutions.rules.joining import (
     PIX,
     ItemJoin,
@@ -223,24 +223,25 @@ async def note_waiting(connection: Connection, institution_id: int, waiting: dic
     await _write(connection, _NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
 
 
-_FIND_SENT_THERE: Final[LiteralString] = """
-    select end_to_end_id, amount_cents from institution_item as sent
+_FIND_REVERSIBLE: Final[LiteralString] = """
+    select case kind when 'pix' then 'reversal' else kind end, name, amount_cents
+    from institution_item as debit cross join lateral unnest(array[end_to_end_id, return_id]) as name
     where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($3)
-        and kind = 'pix' and end_to_end_id = any($2)
+        and kind in ('pix', 'fee') and (end_to_end_id = any($2) or return_id = any($2)) and name = any($2)
         and not exists (
             select from institution_item as back
-            where back.institution_id = sent.institution_id and back.day >= sent.day and back.direction = 'IN'
-                and back.joined_kind = 'movement' and back.end_to_end_id = sent.end_to_end_id
+            where back.institution_id = debit.institution_id and back.day >= debit.day and back.direction = 'IN'
+                and back.joined_kind = 'movement' and name in (back.end_to_end_id, back.return_id)
+                and (debit.kind = 'pix' or back.kind = 'fee')
         )
 """
 
 
-async def find_sent_at_institution(
+async def find_reversible(
     connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
-) -> set[tuple[str, int]]:
-    """Find names and cents of Pix that are movements, and have not come back."""
-    rows = await connection.fetch(_FIND_SENT_THERE, institution_id, names, amounts)
-    return {(row["end_to_end_id"], row["amount_cents"]) for row in rows}
+) -> set[tuple[ItemKind, str, int]]:
+    """Find fees, and Pix that a person sent, that are movements and have not come back: a return's kind, name and cents."""
+    return {tuple(row) for row in await connection.fetch(_FIND_REVERSIBLE, institution_id, names, amounts)}
 
 
 _SUM: Final[LiteralString] = """

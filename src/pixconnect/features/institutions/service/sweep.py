@@ -26,6 +26,7 @@ from pixconnect.features.institutions.rules.institution import (
     ReceivedPix,
 )
 from pixconnect.features.institutions.rules.sweep import MalformedItem, Pace, Sweep, begin_sweep, is_due
+from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.tables import day as day_store
@@ -42,6 +43,7 @@ from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, annou
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import to_day
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 EXPIRED_MAX: Final = 256
@@ -253,7 +255,15 @@ async def _record_received(context: Context, account: InstitutionAccount, listed
         for name, pix in listed.items()
         if name not in recorded and not await kept_usecases.keep_if_dated_ahead(context, as_report(pix), pix.settled_at)
     ]
-    return not new or await take_reports(context, new) == len(new)
+    if not new:
+        return True
+    # The list is late, or the account was not read for days: a day that has closed without such a payment is judged again.
+    days = {to_day(report.reported_at) for report in new} - {to_day(context.clock.now())}
+    reopened = days and await day_store.reopen(context.pool, account.id, sorted(days), context.clock.now())
+    taken_count = await take_reports(context, new)
+    if reopened:
+        await day_usecases.judge(context, account, min(reopened))
+    return taken_count == len(new)
 
 
 def as_report(pix: ReceivedPix) -> CreditReport:

@@ -176,6 +176,12 @@ async def write_states(
     await connection.execute(_JUDGE, institution_id, days, names, now)
 
 
+reopen: Final = Column[date, int, Sequence[date], datetime]("""
+    update institution_day set state = 'provisional', reopened_at = $3
+    where institution_id = $1 and day = any($2) and state = 'closed' returning day
+""")
+"""Reopen those of some days that are closed, before a payment is recorded that their statement may lack; return them."""
+
 # Backdated lines were in none of the computed balances of that day or later ones.
 forget_closings: Final = Command[int, date]("""
     update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'

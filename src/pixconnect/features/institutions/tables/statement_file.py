@@ -211,11 +211,16 @@ async def find_named(
     return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, moved)]
 
 
-# Matched lines are excluded. The instants are ours: the network's are compared afterwards.
+# By the network's instant, as a line is dated: ours is that of the reading, which may be days later.
+_SETTLED: Final[LiteralString] = """
+    {table}.settled_at is not null and ({table}.network_settled_at >= $2 and {table}.network_settled_at < $3
+        or {table}.network_settled_at is null and {table}.settled_at >= $2 and {table}.settled_at < $3)
+"""
+# Matched lines are excluded.
 _LIST_ALONE: Final[LiteralString] = f"""
     select line.* from (
-        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
-        union all {_REFUNDS} and refund.settled_at >= $2 and refund.settled_at < $3
+        {_TRANSFERS} and {_SETTLED.replace("{table}", "transfer")}
+        union all {_REFUNDS} and {_SETTLED.replace("{table}", "refund")}
         union all {_MOVEMENTS} and movement.network_settled_at >= $2 and movement.network_settled_at < $3
     ) as line
     where not exists (
@@ -245,7 +250,7 @@ async def list_unmatched(
         days: The first and the last, in Sao Paulo.
         amounts: Only lines of these amounts.
     """
-    # A line has the network's date if that differs from ours by minutes.
+    # Within a minute a line has our date, not the network's.
     begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
     rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX)
     return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
@@ -253,7 +258,7 @@ async def list_unmatched(
 
 _SUM_ALONE: Final[LiteralString] = f"""
     select direction, sum(amount_cents)::bigint as cents from (
-        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
+        {_TRANSFERS} and {_SETTLED.replace("{table}", "transfer")}
     ) as line
     where $4 = (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
         then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date and not exists (

@@ -112,6 +112,8 @@ def test_what_is_only_expected_is_no_line() -> None:
         ("</BookgDt>", "</BookgDt>" + "<x>" * 50, "elements stand more than 40 deep"),
         ("<Id>517613", "<Id>" + "5" * 5000, "Id: has more than 4096 characters"),
         ("</BookgDt>", "</BookgDt>" + "<x>1</x>" * 50_001, "one element has more than 50000 texts"),
+        ("</BookgDt>", f"</BookgDt><{'x' * 65}>", "xxxxxxxxxxxxxxxxxxxx...: has more than 64 characters"),
+        ("</BookgDt>", "</BookgDt>" + f"<{'x' * 60}>" * 7 + "1", "have names of too many characters"),
     ],
 )  # fmt: skip
 def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
@@ -120,6 +122,24 @@ def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
     with pytest.raises(InvalidStatement) as caught:
         read_camt(text.replace(old, new, 1).encode())
     assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("midnight", "last_on"),
+    [
+        ("2026-11-04T00:00:00-03:00", date(2026, 11, 3)),
+        ("2026-11-04T03:00:00Z", date(2026, 11, 3)),
+        ("2026-11-04T00:00:00", date(2026, 11, 3)),
+        ("2026-11-04T00:00:01", date(2026, 11, 4)),
+        # A line of that day, or one day alone, shows that only its day is told.
+        ("2026-11-02T00:00:00", date(2026, 11, 2)),
+        ("2026-11-01T00:00:00", date(2026, 11, 1)),
+    ],
+)
+def test_a_span_that_ends_at_midnight_ends_with_the_day_before(midnight: str, last_on: date) -> None:
+    at = "2026-11-01" if last_on == date(2026, 11, 1) else "2026-11-02"
+    text = make_camt(make_camt_entry(at=at)).decode().replace("2026-11-02T23:59:59-03:00", midnight)
+    assert read_camt(text.encode()).last_on == last_on
 
 
 def test_a_balance_with_two_amounts_is_refused() -> None:

@@ -55,7 +55,22 @@ def test_an_amount_has_a_point_or_a_comma(amount: str, cents: int) -> None:
 
 @pytest.mark.parametrize(
     "amount",
-    ["1.234", "1,234", "10.505", "1.23.456,00", "US$ 10", "1e3", "NaN", "--1", "10.", "1 234,00", "9" * 13, "-10 D"],
+    [
+        "1.234",
+        "1,234",
+        "1.500",
+        "10,000",
+        "10.505",
+        "1.23.456,00",
+        "US$ 10",
+        "1e3",
+        "NaN",
+        "--1",
+        "10.",
+        "1 234,00",
+        "9" * 13,
+        "-10 D",
+    ],
 )
 def test_an_amount_that_could_be_two_is_refused_by_its_line(amount: str) -> None:
     with pytest.raises(InvalidStatement, match=r"^line 18: TRNAMT: ") as caught:

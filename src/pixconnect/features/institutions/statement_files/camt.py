@@ -9,7 +9,7 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 from xml.parsers import expat
 
@@ -23,9 +23,12 @@ from pixconnect.features.institutions.statement_files.statement_account import (
     read_iban,
     read_type,
 )
-from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 _DEPTH_MAX: Final = 40
+_NAME_LENGTH_MAX: Final = 64
+_PATH_LENGTH_MAX: Final = 400
+"""Of the names around a text, which are kept with it."""
 _TEXT_LENGTH_MAX: Final = 4096
 _PARTS_COUNT_MAX: Final = 400
 """Maximum of accounts, spans and balances of a statement, each."""
@@ -109,6 +112,8 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         self._path.append(name)
+        if len(name) > _NAME_LENGTH_MAX:
+            raise files.InvalidStatement(f"{name[:20]}...: has more than {_NAME_LENGTH_MAX} characters", self._line)
         if len(self._path) > _DEPTH_MAX:
             raise files.InvalidStatement(f"elements stand more than {_DEPTH_MAX} deep", self._line)
         if len(self._path) == 1 and (name != "Document" or "camt.053" not in tag):
@@ -163,6 +168,8 @@ class _Reader:
     def _take_text(self, path: str, text: str) -> None:
         if self._part is None:
             return
+        if len(path) > _PATH_LENGTH_MAX:
+            raise files.InvalidStatement(f"elements around {path[-20:]} have names of too many characters", self._line)
         self._part.texts.append((path, text))
         if len(self._part.texts) > _TEXTS_COUNT_MAX:
             raise files.InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
@@ -177,6 +184,10 @@ class _Reader:
         told = (self._find_day(spans, "Fr"), self._find_day(spans, "To"))
         if told == (None, None) and "closing" in balances:
             told = (None, balances["closing"].on)
+        elif told[1] is not None and told[0] != told[1] and _ends_at_midnight(spans[0]):
+            # The end of the day before, unless something is of this day: programs also write a day without a time so.
+            days = {balance.on for balance in balances.values()} | {item.day for item in self._items.items}
+            told = told if told[1] in days else (told[0], told[1] - timedelta(days=1))
         first_on, last_on = files.find_days(told, self._items.items)
         opening = balances.get("opening")
         return files.StatementFile(
@@ -327,6 +338,14 @@ def _read_cents(part: _Part) -> int:
     if cents < 0 or indicator not in ("CRDT", "DBIT"):
         raise files.InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
     return cents if indicator == "CRDT" else -cents
+
+
+def _ends_at_midnight(span: _Part) -> bool:
+    try:
+        told = datetime.fromisoformat(span.find("ToDtTm") or "")
+    except ValueError:
+        return False
+    return (told if told.tzinfo is None else told.astimezone(SAO_PAULO)).time() == time()
 
 
 def _parse_instant(text: str) -> datetime | None:

@@ -211,15 +211,12 @@ def _find_layout(text: str, start: int, *, escaped: bool, is_mixed: bool) -> Lay
 
 def _are_in_lines(text: str, start: int) -> bool:
     """Whether most lines of money behind the first of their list begin a line: the first does so in many a list of one line."""
-    begin_count, after_list = 0, False
+    begin_count, after_list, before_at = 0, False, start
     for found in _HEAD.finditer(text, start):
-        if found["list"]:
-            after_list = True
-            continue
-        if not after_list:
-            line_at = text.rfind("\n", start, found.start()) + 1
+        if not (found["list"] or after_list):
+            line_at = text.rfind("\n", before_at, found.start()) + 1
             begin_count += 1 if line_at and not text[line_at : found.start()].strip() else -1
-        after_list = False
+        after_list, before_at = bool(found["list"]), found.end()
     return begin_count >= 0
 
 

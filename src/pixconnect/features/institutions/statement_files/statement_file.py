@@ -222,11 +222,11 @@ def split_lines(text: str) -> list[tuple[int, str]]:
     return lines
 
 
-# A group of thousands counts only before a separator of decimals: 1.234 could be either.
+# A group of thousands counts only before a separator of decimals: 1.234 and 1.500 could be either.
 _AMOUNT: Final = re.compile(
     r"(?P<sign>[+-]?)\s*(?:(?:R\$|BRL)\s*(?P<inner>[+-]?)\s*)?"
     r"(?:(?P<whole>[0-9]{1,15}|(?=[.,]))|(?P<points>[0-9]{1,3}(?:\.[0-9]{3})+)(?=,)|(?P<commas>[0-9]{1,3}(?:,[0-9]{3})+)(?=\.))"
-    r"(?:[.,](?P<part>[0-9]{1,2})(?P<rest>(?:00+)?))?(?P<end>-|\s*[CD])?"
+    r"(?:[.,](?P<part>[0-9](?![0-9])|[0-9]{2}(?:00+)?))?(?P<end>-|\s*[CD])?"
 )
 
 
@@ -245,7 +245,7 @@ def parse_cents(text: str, field: str, line: int) -> int:
     if found is None or len(signs) > 1:
         raise InvalidStatement(f"{field}: {text[:40]!r} is no amount in reais with at most two decimals", line)
     whole = found["whole"] or found["points"] or found["commas"] or "0"
-    cents = int(whole.replace(".", "").replace(",", "")) * 100 + int((found["part"] or "0").ljust(2, "0"))
+    cents = int(whole.replace(".", "").replace(",", "")) * 100 + int((found["part"] or "0").ljust(2, "0")[:2])
     if cents > AMOUNT_MAX_CENTS:
         raise InvalidStatement(f"{field}: is more than {AMOUNT_MAX_CENTS} cents", line)
     return -cents if signs in (["-"], ["D"]) else cents

@@ -28,7 +28,9 @@ from pixconnect.features.institutions.statement_files.statement_file import Stat
 _CHOICES_MAX: Final = 20_000
 """Maximum of sums tried for one span of balances; beyond it, none of its lines is decided."""
 _STEPS_MAX: Final = 1_000_000
-"""Maximum of additions: a second's work, while the account's lines are locked."""
+"""Maximum of additions for all spans of a file: a second's work, while the account's lines are locked."""
+_STEPS_MIN: Final = 10_000
+"""Those that each span has, however many there are."""
 _WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
 _BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
 """Lines about investments have the words too, but not at the beginning."""
@@ -95,9 +97,10 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
             place = bisect_left(order, doubt.day)
             if number not in decided and 0 < place < len(order):
                 spans[order[place - 1], order[place]].append(number)
+        steps_max = max(_STEPS_MAX // max(len(spans), 1), _STEPS_MIN)
         for (since, until), numbers in spans.items():
             target = ends[until] - ends[since] - sum(net for day, net in nets.items() if since < day <= until)
-            chosen = _choose_whole([(number, doubts[number]) for number in numbers], target)
+            chosen = _choose_whole([(number, doubts[number]) for number in numbers], target, steps_max)
             # Other balances may show another state of the account: they may exclude a line, but not confirm one.
             is_sure = {since, until} <= sure and not any(since < day <= until for day in balances.lacking)
             if is_sure or not any(chosen.values()):
@@ -141,17 +144,19 @@ def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance)
     )
 
 
-def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int, steps_max: int) -> dict[int, bool]:
     """As ``choose``; a file's lines beyond a proof count as a whole if the balances agree with all of them."""
     contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
     rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
     more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)
-    if contrary and (more == target if not rest else choose(rest, target - more)):
-        return contrary | (choose(rest, target - more) if rest else {})
-    return choose(doubts, target)
+    if contrary and not rest and more == target:
+        return contrary
+    if contrary and rest and (chosen := choose(rest, target - more, steps_max)):
+        return contrary | chosen
+    return choose(doubts, target, steps_max)
 
 
-def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+def choose(doubts: Sequence[tuple[int, Doubt]], target: int, steps_max: int = _STEPS_MAX) -> dict[int, bool]:
     """Return which doubtful lines count, if exactly one choice has this sum; equal lines are interchangeable."""
     groups = defaultdict[Hashable, list[int]](list)
     for number, doubt in doubts:
@@ -163,7 +168,7 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     lowest = [*accumulate((min(total, 0) for total in sums), initial=0)][::-1]
     # Per sum: whether one choice alone reaches it, and how many of each group that took, the last group in front.
     ways: dict[int, tuple[bool, _Taken]] = {0: (True, None)}
-    left = _STEPS_MAX
+    left = steps_max
     for place, group in enumerate(ordered, 1):
         reached = dict[int, tuple[bool, _Taken]]()
         left -= len(ways) * (len(group) + 1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal, get_args
 
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
@@ -209,6 +209,7 @@ def stories(draw: st.DrawFn, kind: Kind, *, days_max: int = 31, is_plain: bool =
     """
     days_count = draw(st.integers(1, days_max))
     month = draw(_months(kind, days_count))
+    assume(not is_plain or _is_certain(month, kind.bank))
     known_at = [at for one in month.movements for at in (one.booked_at, one.struck_at, one.learned_at) if at]
     ends_at = max([at_hour(month.last_on, 32), *(at + timedelta(days=1) for at in known_at)])
     last = Request(at=ends_at, first_on=FIRST_ON, last_on=month.last_on, form=kind.forms[0])
@@ -233,6 +234,15 @@ def stories(draw: st.DrawFn, kind: Kind, *, days_max: int = 31, is_plain: bool =
         read_at = max([last.at, *(one.read_at for one in deliveries)]) + timedelta(hours=1)
         deliveries.append(Delivery(request=last, read_at=read_at))
     return Story(month=month, bank=kind.bank, deliveries=deliveries, is_complete=is_complete)
+
+
+def _is_certain(month: Month, bank: Bank) -> bool:
+    """Whether no movement equals a balance among the lines, and no Pix by hand an order, unless their lines have names."""
+    balances = {month.read_balance(one.day, at_hour(one.day, 24)) for one in month.movements if bank.writes_balances}
+    unnamed = [one for one in month.movements if one.name is not None and not bank.names_pix]
+    ordered = {one.cents for one in unnamed if one.learned_at is not None}
+    by_hand = {one.cents for one in unnamed if one.learned_at is None}
+    return balances.isdisjoint(one.cents for one in month.movements) and ordered.isdisjoint(by_hand)
 
 
 @st.composite
@@ -318,9 +328,9 @@ def _movements(draw: st.DrawFn, kind: Kind, days_count: int) -> list[Movement]:
     nature = draw(st.sampled_from(["out", "in", "pix_in", "pix_in", "pix_out"]))
     if nature.startswith("pix"):
         is_in = nature == "pix_in"
-        cents += 0 if kind.shares_amounts else 7
         days_late = draw(st.sampled_from([0, 0, 0, 1, 3])) if is_in else 0
         is_learned = is_in or (kind.knows_orders and draw(st.booleans()))
+        cents += 0 if kind.shares_amounts else 7
         is_rolled = kind.rolls_weekends and day.weekday() >= 5
         day_booked = day + timedelta(days=7 - day.weekday()) if is_rolled else day  # the Monday after a weekend
         return [

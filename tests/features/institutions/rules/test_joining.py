@@ -386,6 +386,9 @@ KNOWN = OpenAmounts(
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=999), "could_be_ours"),
         (dict(kind="pix", end_to_end_id=SENT_E2E, amount_cents=1000), "not_yet_read"),
+        # A return of a Pix that a person sent at the bank: no reading has explained it for days.
+        (dict(kind="refund", return_id=RETURN_ID, day=date(2026, 10, 31)), "could_be_ours"),
+        (dict(kind="refund", return_id=RETURN_ID), "not_yet_read"),
         # A received Pix is credited by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),

@@ -36,6 +36,9 @@ _MOVEMENT_KINDS: Final = dict[str, MovementKind](
 """Of the remainder: a Pix that left the account without an order here was sent by hand at the institution."""
 
 
+_RETURNS_READ_WITHIN: Final = timedelta(days=3)
+
+
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The facts for judging items beside the lines: pending orders, and the beginning of the books."""
 
@@ -110,9 +113,10 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         is_back = any((item.kind, name, item.amount_cents) in known.reversible for name in item.names)
         # An incoming Pix is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_back):
-            # Once the Pix of its day are read, a fee or reversal without a record here belongs to a manual transaction.
-            is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
-            return "could_be_ours" if is_theirs else "not_yet_read"
+            # A fee, reversal or return without a record here belongs to a manual transaction. Returns are read once a day.
+            is_old = item.day <= known.today - _RETURNS_READ_WITHIN
+            is_theirs = item.kind in ("fee", "reversal") or (item.kind == "refund" and is_old)
+            return "could_be_ours" if is_theirs and _is_read(item, known.read_until) else "not_yet_read"
         # Not every institution calls a Pix one: the next reading may show that it is.
         if item.day >= known.today or not _is_read(item, known.read_until):
             return "day_not_over" if item.day >= known.today else "not_yet_read"

@@ -183,12 +183,12 @@ async def _find_reversible(
     lines: LeftLines,
     known: OpenAmounts,
 ) -> frozenset[tuple[ItemKind, str, int]]:
-    """Find the debits that the remaining credits may return; a second apparent return is left to an operator."""
-    credits = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]
-    asked = [(item.kind, name) for item in credits for name in item.names]
+    """Find the debits that the remaining returns may return; a second apparent return is left to an operator."""
+    returns = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]
+    asked = [(item.kind, name) for item in returns for name in item.names]
     if not asked:
         return frozenset()
-    names, amounts = [name for _, name in asked], [item.amount_cents for item in credits]
+    names, amounts = [name for _, name in asked], [item.amount_cents for item in returns]
     found = await item_store.find_reversible(connection, account.id, names, amounts)
     kinds: dict[ItemKind, ItemKind] = {"pix": "reversal", "fee": "fee"}
     for item in left:

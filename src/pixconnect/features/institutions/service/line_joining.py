@@ -183,7 +183,7 @@ async def _find_reversible(
     lines: LeftLines,
     known: OpenAmounts,
 ) -> frozenset[tuple[ItemKind, str, int]]:
-    """Find the debits that the remaining returns may return; a second apparent return is left to an operator."""
+    """Find the debits that the remaining credits may return; a second apparent return is left to an operator."""
     returns = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]
     asked = [(item.kind, name) for item in returns for name in item.names]
     if not asked:

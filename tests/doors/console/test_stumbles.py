@@ -209,6 +209,7 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         for path in ("/charges", "/transfers", "/", "/search?q=25.50", "/search?q=R$ 25,50 today"):
             listed = (await own.get(path)).content.decode()
             assert ">order-7788</a>" in listed, path
+            assert "Given back: R$\u00a05,50" in listed, path
         sent = (await own.get("/transfers")).content.decode()
         assert 'title="out">' in sent
         assert history.sent in sent

@@ -63,6 +63,9 @@ async def show_overview(visit: Visit) -> Response:
     return visit.page(
         "overview.html",
         charge_names=names,
+        returned=await browse.read_returned(
+            context, [(one.id, one.holder_id) for one in charges.items] if charges else []
+        ),
         week=await draw_week(visit, holder_ids) if charges else None,
         money={each.holder_id: each for each in money},
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,

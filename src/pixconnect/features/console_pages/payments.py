@@ -35,10 +35,15 @@ async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
         page = await browse.browse(visit.context, visit.viewer, kind, asked, after)
         if kind.name == "transfer":
             names.update(await browse.name_charges(visit.context, visit.viewer, page.items))
+        elif kind.name == "charge":
+            returned.update(
+                await browse.read_returned(visit.context, [(each.id, each.holder_id) for each in page.items])
+            )
         return page
 
-    names: dict[int, str] = {}
-    return await show_list(visit, "payments.html", read, statuses=kind.statuses, kind=kind.name, charge_names=names)
+    names, returned = dict[int, str](), dict[int, int]()
+    shown = dict[str, Any](statuses=kind.statuses, kind=kind.name, charge_names=names, returned=returned)
+    return await show_list(visit, "payments.html", read, **shown)
 
 
 async def show_payment(visit: Visit, kind: Kind) -> Response:

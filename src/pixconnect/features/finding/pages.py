@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
@@ -10,7 +10,7 @@ from pixconnect.doors.console import wanted as wanted_rules
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.paces import SEARCHES, SUGGESTIONS
 from pixconnect.doors.console.visit import SEARCH_PATH, Visit
-from pixconnect.features.finding.service import search
+from pixconnect.features.finding.service import browse, search
 from pixconnect.features.finding.service.search import Found
 from pixconnect.features.monitoring.service import overview
 from pixconnect.kernel.flows import holder
@@ -41,6 +41,8 @@ async def find(visit: Visit) -> Response:
     viewer = visit.who.viewer()
 
     result = await search.find_known(visit.context, viewer, text)
+    charges = [(int(one.id), one.holder_id) for one in result.found if one.kind == "charge" and one.holder_id]
+    returned = await browse.read_returned(visit.context, charges)
     lines = [(one, _place(visit, one)) for one in result.found]
     # A single result leads directly to its page.
     if len(lines) == 1 and lines[0][1] and result.searched_to is None:
@@ -54,7 +56,10 @@ async def find(visit: Visit) -> Response:
     ]
     amounts = wanted_rules.list_possible_amounts(text)
     at, who = result.searched_to, result.asked.get("who", "")
-    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who)
+    shown = dict[str, Any](
+        found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who, returned=returned
+    )
+    return visit.page("found.html", **shown)
 
 
 async def suggest(visit: Visit) -> Response:

@@ -134,6 +134,11 @@ async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transf
     return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
 
 
+async def read_returned(context: Core, charges: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """The cents given back of charges, named by their id and holder; by id, without those of which nothing was."""
+    return await browse_store.read_returned(context.pool, charges) if charges else {}
+
+
 async def _search(
     context: Core,
     viewer: Viewer,

@@ -352,7 +352,8 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     if isinstance(one, Refund):
         return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow)
     party = one.counterparty.name
-    return structs.replace(found, kind="transfer", created_at=settled_at, direction=one.direction, party=party)
+    found = structs.replace(found, kind="transfer", direction=one.direction, party=party)
+    return structs.replace(found, created_at=settled_at, returned_cents=one.returned_cents)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -48,6 +48,18 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
     return {row["id"]: row["external_id"] for row in rows}
 
 
+_RETURNED: Final[LiteralString] = """
+    select charge_id, returned_cents from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join transfer on transfer.charge_id = wanted.id and transfer.holder_id = wanted.holder_id
+    where settled_at is not null and returned_cents > 0
+"""
+
+
+async def read_returned(pool: Pool, charges: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """The cents that were given back of what charges were paid with, by charge; charges are an id and a holder."""
+    return {row["charge_id"]: row["returned_cents"] for row in await pool.fetch(_RETURNED, *split_pairs(charges))}
+
+
 class Chunk(Struct, frozen=True, kw_only=True):
     rows: Sequence[asyncpg.Record]
     """Newest first, at most as many as requested."""

@@ -35,6 +35,8 @@ class Found(Struct, frozen=True, kw_only=True):
     created_at: datetime
     asked_cents: int | None
     """A charge's requested amount, if it was paid with another."""
+    returned_cents: int | None = None
+    """How much of a transfer was given back."""
     direction: Literal["IN", "OUT"] | None = None
     open_infraction: int | None = None
     """The id of a payer's undecided contest of it, or of its payment."""
@@ -115,16 +117,17 @@ _EACH: Final[LiteralString] = """
     where id = $2 and $5 is null)
 """
 _WITH_PARTIES: Final[LiteralString] = """
-    select found.*, asked_cents, direction, party
+    select found.*, asked_cents, returned_cents, direction, party
     from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
     left join lateral (
-        select asked_cents, null as direction, payer_name as party from charge
+        select asked_cents, null as returned_cents, null as direction, payer_name as party from charge
         where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
         union all
-        select null, transfer.direction, counterparty ->> 'name' from transfer
+        select null, returned_cents, transfer.direction, counterparty ->> 'name' from transfer
         where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
         union all
-        select null, flow, null from refund where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
+        select null, null, flow, null from refund
+        where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
     ) as its on true
 """
 _FIND: Final = _WITH_PARTIES.format(_EACH)

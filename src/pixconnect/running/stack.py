@@ -155,26 +155,35 @@ class Stack:
             PostgresUnavailableError: The database cannot start.
         """
         children = [*self._sandbox, *self._api, self._worker]
-        # They are forked while PostgreSQL starts.
-        spawning = asyncio.create_task(_spawn([self._preparation, *children]))
+        # They are forked while PostgreSQL starts: the preparation first, which works while the fork server imports the rest.
+        preparing = asyncio.create_task(self._preparation.spawn())
+        spawning = asyncio.create_task(_spawn(children))
         try:
+            # PostgreSQL's start does much before it first waits, and the fork server looks for the preparation early.
+            await asyncio.sleep(0)
             if self.postgres is not None:
                 await self.postgres.start()
                 self._report(f"PostgreSQL runs in {self.postgres.data_folder}")
+            await preparing
+            prepared = await self._prepare()
             await spawning
         finally:
+            preparing.cancel()
             spawning.cancel()
+        for child in children:
+            child.signal_start()
+        for child in children:
+            await child.wait_until_ready()
+            self._report(f"{child.name} is ready")
+        return prepared
+
+    async def _prepare(self) -> Prepared:
         self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
         await self._preparation.wait_for_end()
         self._report(f"tables are up to date ({prepared.steps_count} steps applied)")
         if prepared.sandbox_file is not None:
             self._report("demonstration holder, client and Pix keys are ready")
-        for child in children:
-            child.signal_start()
-        for child in children:
-            await child.wait_until_ready()
-            self._report(f"{child.name} is ready")
         return prepared
 
     def watch(self, supervisor: Supervisor) -> None:

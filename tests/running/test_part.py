@@ -38,3 +38,16 @@ def test_what_parts_need_is_imported_before_they_are_forked() -> None:
     assert {"pixconnect.running.prepare", "pixconnect.assembly.application", "pixconnect.assembly.worker"} <= set(
         done.stdout.split()
     )
+
+
+_LIGHT = """
+import sys
+from pixconnect.running import main
+print(*sys.modules)
+"""
+
+
+def test_the_fork_server_is_started_before_the_supervisors_own_imports() -> None:
+    """It takes longest, and so must be the first."""
+    done = subprocess.run([sys.executable, "-c", _LIGHT], capture_output=True, text=True, check=True)
+    assert {"asyncio", "msgspec", "pixconnect.platform"}.isdisjoint(done.stdout.split())

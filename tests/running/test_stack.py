@@ -25,7 +25,7 @@ class _SlowForkServer(ForkServer):
     """Starts no other part before the tables are prepared, as if it still imported modules."""
 
     def __init__(self) -> None:
-        super().__init__([], {})
+        super().__init__(lambda: None)
         self.prepared = asyncio.Event()
         self.parts: list[str] = []
 

@@ -2,23 +2,18 @@
 
 Operators have verbs for the same (see ``main``). On Linux the parts are forked from one called ``forks``; elsewhere several of
 them start at once on a machine that may have two cores, so this file imports nothing that a part does not need.
+
+The supervisor imports it to start ``forks`` before anything else, so its first imports are few.
 """
 
 import gc
 import os
+import subprocess
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from socket import socket
-
-from msgspec import Struct
-
-from pixconnect.doors.cli import failures
-from pixconnect.platform.local import fork_server
-from pixconnect.platform.local.child_process import Lifeline
-from pixconnect.platform.local.fork_server import ForkServer
-from pixconnect.platform.outgoing_text import hide_rows_in_tracebacks
+from socket import AF_UNIX, SOCK_SEQPACKET, socket, socketpair
 
 # Parts inherit these besides the settings, which they get resolved.
 _INHERITED = (
@@ -33,42 +28,44 @@ _INHERITED = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )
-
-
-class _Arguments(Struct, frozen=True, kw_only=True):
-    part: str
-    lifeline: Lifeline
-    sockets: Sequence[socket]
+# A part writes its own words over those of the process that it is forked from, and they are longer.
+_ROOM = " " * 160
 
 
 def main(words: Sequence[str]) -> None:
     """Run a part: ``<part> --parent-fd=<n> --ready-fd=<n> [--socket-fd=<n>...]``."""
+    with lean_imports():
+        from pixconnect.doors.cli import failures  # noqa: PLC0415 - see above
+        from pixconnect.platform.local.child_process import Lifeline  # noqa: PLC0415 - see above
+        from pixconnect.platform.outgoing_text import hide_rows_in_tracebacks  # noqa: PLC0415 - see above
+
     hide_rows_in_tracebacks()
     if words[0] == "forks":
         words = _fork(words[1])
-    arguments = _read(words)
-    with failures.reported_to_supervisor(arguments.lifeline):
-        if arguments.part == "prepare":
+    name, parent_fd, ready_fd, sockets = _read(words)
+    lifeline = Lifeline(parent_fd=parent_fd, ready_fd=ready_fd)
+    with failures.reported_to_supervisor(lifeline):
+        if name == "prepare":
             with lean_imports():
                 from pixconnect.running import prepare  # noqa: PLC0415 - see above
 
-            prepare.prepare_under(arguments.lifeline)
+            prepare.prepare_under(lifeline)
             return
         with lean_imports():
             from pixconnect.running import processes  # noqa: PLC0415 - see above
 
-        if arguments.part == "serve":
-            processes.serve_on(arguments.sockets, arguments.lifeline)
-        elif arguments.part == "work":
-            processes.work_under(arguments.lifeline)
-        elif arguments.part == "console":
+        if name == "serve":
+            processes.serve_on(sockets, lifeline)
+        elif name == "work":
+            processes.work_under(lifeline)
+        elif name == "console":
             # No other process has its toolkit and templates.
             with lean_imports():
                 from pixconnect.running import console  # noqa: PLC0415 - see above
 
-            console.serve_on(arguments.sockets, arguments.lifeline)
+            console.serve_on(sockets, lifeline)
         else:
-            processes.sandbox_under(arguments.lifeline)
+            processes.sandbox_under(lifeline)
 
 
 @contextmanager
@@ -93,11 +90,24 @@ def inherited_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
 
 
-def start_fork_server() -> ForkServer:
-    """Start what parts are forked from: its imports take longer than everything else in a start."""
-    server = ForkServer(command("forks"), inherited_environment())
-    server.start()
-    return server
+def start_forks() -> tuple[subprocess.Popen[bytes], socket] | None:
+    """Start what parts are forked from: its imports take longer than everything else in a start.
+
+    ``ForkServer`` uses the process, and the socket to it. Only Linux has one.
+    """
+    if sys.platform != "linux":
+        return None
+    ours, its = socketpair(AF_UNIX, SOCK_SEQPACKET)
+    ours.settimeout(0)
+    with its:
+        process = subprocess.Popen(  # noqa: S603 - our own words only
+            [*command("forks"), f"--control-fd={its.fileno()}", _ROOM],
+            stdin=subprocess.DEVNULL,
+            env=inherited_environment(),
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+        )
+    return process, ours
 
 
 def _fork(control: str) -> list[str]:
@@ -105,6 +115,7 @@ def _fork(control: str) -> list[str]:
     control_fd = int(control.removeprefix("--control-fd="))
     with lean_imports():
         from pixconnect.platform.adapters import outgoing_http  # noqa: PLC0415 - see above
+        from pixconnect.platform.local import fork_server  # noqa: PLC0415 - see above
 
         import_module("pixconnect.running.prepare")
         # Reading the system's authorities takes longer than most imports.
@@ -122,18 +133,15 @@ def _fork(control: str) -> list[str]:
     return fork_server.wait_for_part(control_fd)
 
 
-def _read(words: Sequence[str]) -> _Arguments:
+def _read(words: Sequence[str]) -> tuple[str, int, int, list[socket]]:
+    """Return the part's name, the descriptors of its lifeline, and its sockets."""
     part, *options = words
     found: dict[str, list[int]] = {"parent": [], "ready": [], "socket": []}
     for option in options:
         name, _, descriptor = option.removeprefix("--").partition("-fd=")
         found[name].append(int(descriptor))
     [parent_fd], [ready_fd] = found["parent"], found["ready"]
-    return _Arguments(
-        part=part,
-        lifeline=Lifeline(parent_fd=parent_fd, ready_fd=ready_fd),
-        sockets=[socket(fileno=descriptor) for descriptor in found["socket"]],
-    )
+    return part, parent_fd, ready_fd, [socket(fileno=descriptor) for descriptor in found["socket"]]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pixconnect.doors.cli.settings import RUNNING_FILE, Running, make_secret_fil
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_settings
 from pixconnect.platform.local import freed_memory, process_death
-from pixconnect.platform.local.fork_server import ForkServer
+from pixconnect.platform.local.fork_server import ForkServer, Started
 from pixconnect.platform.local.home import SANDBOX_FILE, Home, Prepared, SandboxFile, encode_sandbox_file
 from pixconnect.platform.local.supervisor import Supervisor
 from pixconnect.running import part
@@ -33,12 +33,12 @@ class _Stopped(Exception):  # noqa: N818 not an error: the user pressed Ctrl-C w
 
 def run(faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
     """Run until interrupted; ``faces`` get their own listeners beside those of the settings."""
-    run_by(part.start_fork_server(), faces, end_with_parent=end_with_parent)
+    run_by(part.start_forks(), faces, end_with_parent=end_with_parent)
 
 
-def run_by(fork_server: ForkServer, faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
-    """As ``run``; the fork server has been started, and is stopped at the end."""
-    with closing(fork_server):
+def run_by(forks: Started | None, faces: Sequence[str] = (), *, end_with_parent: bool) -> None:
+    """As ``run``; the process that forks the parts was started before."""
+    with closing(ForkServer(part.start_forks, forks)) as fork_server:
         _supervise(fork_server, faces, end_with_parent=end_with_parent)
 
 

@@ -5,15 +5,18 @@ import os
 import resource
 import secrets
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
 
 from pixconnect.platform.local import process_death
-from pixconnect.platform.local.fork_server import ForkServer
+from pixconnect.platform.local.fork_server import ForkServer, Started
 from pixconnect.platform.local.process_death import Process
 from support.waiting import until
 
@@ -39,9 +42,17 @@ sys.exit(7)
 COMMAND = [sys.executable, "-P", "-m", "parts", "work"]
 
 
+def start(program: str) -> Started:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(0)
+    with its:
+        words = [sys.executable, "-c", program, f"--control-fd={its.fileno()}", " " * 160]
+        return subprocess.Popen(words, env={"PATH": os.environ["PATH"]}, pass_fds=[its.fileno()]), ours
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[ForkServer]:
-    made = ForkServer([sys.executable, "-c", SERVER], {"PATH": os.environ["PATH"]})
+    made = ForkServer(partial(start, SERVER))
     yield made
     made.close()
 
@@ -129,25 +140,30 @@ async def test_parts_go_on_without_the_server_and_the_next_one_starts_another(se
 
 
 async def test_a_server_at_rest_ends_and_the_next_part_starts_another() -> None:
-    server = ForkServer([sys.executable, "-c", SERVER], {"PATH": os.environ["PATH"]}, rest_s=0.01)
+    server = ForkServer(partial(start, SERVER), rest_s=0.01)
     with closing(server):
         first = await launch(server)
-        await until(lambda: server._process is None)
+        await until(lambda: server._started is None)
         second = await launch(server)
         assert first.process.poll() is None
         assert [await part.end() for part in (first, second)] == [7, 7]
 
 
 async def test_where_there_is_no_server_a_part_is_a_program_of_its_own() -> None:
-    server = ForkServer([sys.executable, "-c", "raise SystemExit"], {})
-    assert await run_program(server, {"OWN": "here"}) == (b"here", 0)
+    for found in (lambda: None, partial(start, "raise SystemExit")):
+        assert await run_program(ForkServer(found), {"OWN": "here"}) == (b"here", 0)
+
+
+async def test_a_server_that_was_started_before_is_used() -> None:
+    with closing(ForkServer(lambda: None, start(SERVER))) as server:
+        assert await (await launch(server)).end() == 7
 
 
 async def test_a_part_whose_environment_is_not_utf_8_is_a_program_and_the_server_stays(server: ForkServer) -> None:
     part = await launch(server)
-    process = server._process
+    started = server._started
     assert await run_program(server, {"OWN": "\udce9"}) == (b"\xe9", 0)
-    assert server._process is process
+    assert server._started is started
     assert await part.end() == 7
 
 
@@ -160,8 +176,8 @@ async def test_what_a_part_was_told_is_in_its_memory_and_not_in_the_servers(serv
     secret = secrets.token_hex(32)
     part = await launch(server, secret)
     try:
-        assert server._process is not None
-        found = [has_in_memory(pid, secret) for pid in (part.process.pid, server._process.pid)]
+        assert server._started is not None
+        found = [has_in_memory(process.pid, secret) for process in (part.process, server._started[0])]
     finally:
         await part.end()
     assert found == [True, False]

@@ -147,6 +147,20 @@ def explain(error: BaseException) -> str | None:
     return _explain_loss(error)
 
 
+def report(error: BaseException) -> ExitStatus | None:
+    """Print the line of a verb's failure and return its exit status; ``None`` for an internal defect."""
+    if isinstance(error, KeyboardInterrupt):
+        # As a shell reports a program that SIGINT ended.
+        return ExitStatus.INTERRUPTED
+    if isinstance(error, terminal.ReaderGone):
+        return ExitStatus.READER_GONE
+    line = explain(error) or explain_refused_value(error)
+    if line is None:
+        return None
+    terminal.complain(line)
+    return find_status(error)
+
+
 def find_status(error: BaseException) -> ExitStatus:
     if isinstance(error, CommandError):
         return error.status

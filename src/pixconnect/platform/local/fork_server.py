@@ -20,9 +20,8 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -40,8 +39,6 @@ _MESSAGE_SIZE_MAX: Final = 131_072
 _DESCRIPTORS_MAX: Final = 64
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STEP_S: Final = 0.0002
-# A part writes its own words over the server's, and they are longer.
-_ROOM: Final = " " * 160
 _ARG_START, _ARG_END = 47, 48
 """The position of a process's arguments in its memory: fields of ``/proc/<pid>/stat``."""
 
@@ -52,34 +49,27 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     descriptor_names: Sequence[str]
 
 
-class ForkServer:
-    """The supervisor's side; the environment has what imports need, and each part gets its own."""
+Started = tuple[subprocess.Popen[bytes], socket.socket]
+"""The server's process, and a non-blocking socket to it."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], *, rest_s: float = REST_S) -> None:
-        self._command = command
-        self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+
+class ForkServer:
+    """The supervisor's side.
+
+    Args:
+        start: Starts the process, whose environment has what imports need: each part gets its own. It returns ``None`` on a
+            system that has none.
+        started: What it has returned already.
+    """
+
+    def __init__(
+        self, start: Callable[[], Started | None], started: Started | None = None, *, rest_s: float = REST_S
+    ) -> None:
+        self._start = start
+        self._started = started
         self._turn = asyncio.Lock()
         self._rest_s = rest_s
         self._ending: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Have it import what parts need, while something else is done."""
-        if sys.platform != "linux" or self._control is not None:
-            return
-        _restore_child_statuses()
-        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its:
-            ours.settimeout(0)
-            self._control = ours
-            self._process = subprocess.Popen(  # noqa: S603 - our own words only
-                [*self._command, *name_descriptors([("control-fd", its.fileno())]), _ROOM],
-                stdin=subprocess.DEVNULL,
-                env=dict(self._environment),
-                pass_fds=[its.fileno()],
-                start_new_session=True,
-            )
 
     async def launch(
         self, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[tuple[str, int]]
@@ -109,12 +99,12 @@ class ForkServer:
     def close(self) -> None:
         """End it; parts that it forked go on, and the next one starts another server."""
         self._cancel_ending()
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._control = self._process = None
+        if self._started is not None:
+            process, control = self._started
+            control.close()
+            process.kill()
+            process.wait()
+        self._started = None
 
     def _cancel_ending(self) -> None:
         if self._ending is not None:
@@ -122,16 +112,17 @@ class ForkServer:
             self._ending = None
 
     async def _fork(self, message: bytes, descriptors: Sequence[int]) -> Process:
-        if self._control is None:
-            self.start()
-        if self._control is None:
+        _restore_child_statuses()
+        self._started = self._started or self._start()
+        if self._started is None:
             raise OSError("there is no fork server on this system")
+        _, control = self._started
         # The part's first parent ends at once, and the process that adopts orphans becomes its parent: we do that here,
         # and only for this moment, or we would inherit PostgreSQL's orphans too.
         _adopt_orphans(yes=True)
         try:
-            socket.send_fds(self._control, [message], descriptors)
-            answer = await asyncio.get_running_loop().sock_recv(self._control, 64)
+            socket.send_fds(control, [message], descriptors)
+            answer = await asyncio.get_running_loop().sock_recv(control, 64)
         finally:
             _adopt_orphans(yes=False)
         if not answer:

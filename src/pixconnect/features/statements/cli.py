@@ -10,10 +10,10 @@ from cyclopts import Parameter
 
 from pixconnect.doors.cli import output, records, terminal
 from pixconnect.doors.cli.failures import CommandError
-from pixconnect.doors.cli.integrator.session import Session, open_session
+from pixconnect.doors.cli.integrator.session import Session, is_sandbox, open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.kernel.rules.money import show_reais
-from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
 from pixconnect_client import Statement
 
@@ -44,16 +44,17 @@ def statement(
         out: A file; `-` is standard output.
         format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
     """
-    now = datetime.now(UTC)  # noqa: TID251 the last days by the caller's own clock
     first, last = records.parse_span(since, until)
-    last = last or now
-    first = first or last - min(timedelta(days=_DAYS), last - _FIRST)
-    if first > last:
-        raise CommandError(f"--since: must not be after now, where a statement without --until ends; it is {since!r}")
     if out is None and format is not None:
         raise CommandError("--format: is for files; name one with -o")
     wanted = None if out is None else format or _guess_format(out)
     with open_session() as session:
+        now = _read_now(session)
+        last = last or now
+        first = first or last - min(timedelta(days=_DAYS), last - _FIRST)
+        if first > last:
+            rule = "must not be after now, where a statement without --until ends"
+            raise CommandError(f"--since: {rule}; it is {since!r}, and now is {format_local(now)}")
         if out is None or wanted is None:
             _show(session.client.statement(first, last), (first, last), as_json=json)
         elif out == "-":
@@ -62,6 +63,14 @@ def statement(
             _write_file(session, (first, last), wanted, Path(out))
         if until is None:
             _warn_of_later(session, now)
+
+
+def _read_now(session: Session) -> datetime:
+    """By the clock that dates the entries: a sandbox's may have been moved."""
+    mode = session.credentials.mode
+    if mode == "sandbox" or (mode is None and is_sandbox(session.client)):
+        return session.client.sandbox.clock().now
+    return datetime.now(UTC)  # noqa: TID251  real time
 
 
 def _warn_of_later(session: Session, now: datetime) -> None:

@@ -156,6 +156,7 @@ def test_entries_that_are_dated_ahead_are_told_of(
     ahead = (datetime.fromisoformat(run("clock")["now"]) + timedelta(days=2)).date().isoformat()
     run("clock", "set", f"{ahead}T12:00:00Z")
     run("receive", "321", "--key", made.key)
+    assert [line["amount"] for line in run("statement")["lines"]] == [321], "it ends now by the sandbox's clock"
     assert main(["clock", "reset"]) == 0
     told = capsys.readouterr().err
     assert f"to include them, use `pixconnect statement --until {ahead}`" in told

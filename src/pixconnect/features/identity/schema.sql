@@ -74,7 +74,6 @@ create function note_giver() returns trigger language plpgsql
 as $function$
 begin
     new.given_login := session_user;
-    new.given_at := clock_timestamp();
     return new;
 end $function$;
 
@@ -89,7 +88,6 @@ create table console_operator (
     created_at timestamp with time zone not null,
     reset_at timestamp with time zone,
     given_login text default session_user not null,
-    given_at timestamp with time zone default clock_timestamp() not null,
     constraint console_operator_pkey primary key (name),
     constraint console_operator_name_check check (name ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
     constraint console_operator_password_hash_check check (length(password_hash) >= 1 and length(password_hash) <= 255),
@@ -109,7 +107,6 @@ comment on column console_operator.created_at is 'When the operator was made, in
 comment on column console_operator.reset_at is 'When password and second factor were last reset, in real time.';
 comment on column console_operator.given_login is
     'The login of the database that last gave the account its password, second factor or recovery codes.';
-comment on column console_operator.given_at is 'When it did, by the database''s clock.';
 create trigger note_giver before update on console_operator for each row when (old.password_hash <> new.password_hash or
     old.totp_sealed <> new.totp_sealed or not new.recovery_hashes <@ old.recovery_hashes) execute function
     note_giver();

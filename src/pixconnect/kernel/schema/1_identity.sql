@@ -806,6 +806,7 @@ create table proposal (
     done_at timestamp with time zone,
     proposed_login text default session_user not null,
     proposed_door text default current_setting('role') not null,
+    account_login text,
     constraint proposal_pkey primary key (id),
     constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
         '^console ', '')),
@@ -838,6 +839,8 @@ comment on column proposal.done_at is 'When it was done, in real time; null whil
 comment on column proposal.proposed_login is 'The login of the database by which it was written.';
 comment on column proposal.proposed_door is
     'The role that this login had taken: pixconnect_operator for the command line, pixconnect_console.';
+comment on column proposal.account_login is
+    'The login that had last given the proposing account of the console its password or recovery codes; null is none.';
 create unique index proposal_waits on proposal (institution_id, holder_id, act) nulls not distinct where done_at is null;
 create trigger keep_done before delete on proposal for each row when (old.done_at is not null) execute function
     refuse_row('a_proposal_is_done_once', 'proposal %s was done, and stays so', 'id');
@@ -860,23 +863,29 @@ create trigger console_proposes_only_for_cases before insert on proposal for eac
     'pixconnect_operator'::name and (new.act <> all (array['adjust', 'answer', 'decide', 'separate']))) execute function
     refuse_console();
 
--- In live mode two logins of the database agree. An account of the console speaks for the login that gave it its password and
--- second factor within 24 hours before: otherwise one login could make an account, propose there and confirm here.
+create function note_account_login() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    new.account_login := (select given_login from console_operator where 'console ' || name = new.proposed_by);
+    return new;
+end $function$;
+create trigger note_account_login before insert on proposal for each row when (CURRENT_USER <> 'pixconnect_operator'::name)
+    execute function note_account_login();
+
+-- In live mode two logins of the database agree. An account of the console speaks for the login that gave it its secrets:
+-- otherwise one login could make an account in a colleague's name, propose there and confirm here.
 create function find_login_conflict(proposal_id bigint) returns text language sql stable security definer set search_path to
     'pixconnect', 'pg_temp'
 as $function$
     select case
         when proposed_login = session_user then format('it was proposed by the database login %s, which confirms', session_user)
-        -- A login that inherits its role may take none: only the operators' role is not the console's.
-        when proposed_door <> 'pixconnect_operator' and not exists (
-            select from console_operator
-            where 'console ' || name = proposed_by
-                and (given_login <> session_user or given_at <= proposed_at - interval '24 hours')
-        ) then format(
-            'the account of %s was removed, or had its password or second factor within 24 hours before from the database login '
-            '%s, which confirms',
-            proposed_by, session_user
+        when account_login = session_user then format(
+            'the account of %s has its password or recovery codes from the database login %s, which confirms', proposed_by,
+            session_user
         )
+        -- A login that inherits its role may take none: only the operators' role is not the console's.
+        when proposed_door <> 'pixconnect_operator' and account_login is null then
+            format('%s had no account of the console when it was proposed', proposed_by)
     end
     from proposal
     where id = proposal_id and exists (select from installation where mode = 'live')

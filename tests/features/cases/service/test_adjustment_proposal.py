@@ -102,30 +102,42 @@ async def propose_in_console(shop: Shop, console: InProcess, made_by: str) -> Pr
 
 async def test_an_account_of_the_console_counts_as_the_login_that_made_it(shop: Shop, console: InProcess) -> None:
     proposed = await propose_in_console(shop, console, made_by="bia")
-    with pytest.raises(
-        errors.Forbidden, match="console carla was removed, or had its password or second factor within 24"
-    ):
+    with pytest.raises(errors.Forbidden, match="console carla has its password or recovery codes from the database login"):
+        await confirm(shop, "bia", proposed)
+    async with as_operator(shop.live.context, "bia").pool.acquire() as connection:
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="console carla has its password"):
+            await connection.execute("update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '1 day'")
+        for table, column in (("proposal", "account_login"), ("console_operator", "given_login")):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(f"update {table} set {column} = 'leo'")
+    await confirm(shop, "leo", proposed)
+
+
+async def test_an_account_counts_as_the_login_that_has_reset_it(shop: Shop, console: InProcess) -> None:
+    await add_and_sign_in(as_operator(shop.live.context, "leo"), console.parts, "operator", "carla")
+    await reset_operator(as_operator(shop.live.context, "bia"), "carla")
+    # A used recovery code and a step of the second factor give nothing new.
+    await shop.live.execute_as_owner("update console_operator set recovery_hashes = recovery_hashes[2:], totp_step = 1")
+    proposed = await propose(shop, console.operator.acting_as("console carla"))
+    with pytest.raises(errors.Forbidden, match="console carla has its password"):
         await confirm(shop, "bia", proposed)
     await confirm(shop, "leo", proposed)
 
 
-async def test_an_account_that_is_older_than_a_day_counts_as_a_person(shop: Shop, console: InProcess) -> None:
-    proposed = await propose_in_console(shop, console, made_by="bia")
-    await shop.live.execute_as_owner(
-        f"update console_operator set given_at = '{proposed.proposed_at}'::timestamptz - interval '24 hours'"
-    )
-    # A used recovery code and a step of the second factor give nothing new.
-    await shop.live.execute_as_owner("update console_operator set recovery_hashes = recovery_hashes[2:], totp_step = 1")
-    await confirm(shop, "bia", proposed)
-
-
 @pytest.mark.parametrize("act", [reset_operator, remove_operator])
-async def test_who_resets_or_removes_the_account_confirms_nothing_of_it(
+async def test_a_later_reset_or_removal_makes_no_proposal_another_logins(
     shop: Shop, console: InProcess, act: Callable[[Operator, str], Awaitable[object]]
 ) -> None:
-    proposed = await propose_in_console(shop, console, made_by="leo")
-    await act(as_operator(shop.live.context, "bia"), "carla")
-    with pytest.raises(errors.Forbidden, match="console carla was removed, or had its password"):
+    proposed = await propose_in_console(shop, console, made_by="bia")
+    await act(as_operator(shop.live.context, "leo"), "carla")
+    with pytest.raises(errors.Forbidden, match="console carla has its password"):
+        await confirm(shop, "bia", proposed)
+    await confirm(shop, "leo", proposed)
+
+
+async def test_a_proposal_of_no_account_of_the_console_is_confirmed_by_nobody(shop: Shop, console: InProcess) -> None:
+    proposed = await propose(shop, console.operator.acting_as("console carla"))
+    with pytest.raises(errors.Forbidden, match="console carla had no account of the console"):
         await confirm(shop, "bia", proposed)
 
 
@@ -146,7 +158,7 @@ async def test_the_console_accepts_no_session_that_another_login_has_begun(shop:
 async def test_a_login_that_takes_no_role_has_the_consoles_rights(shop: Shop) -> None:
     proposed = await propose(shop, as_operator(shop.live.context, "ana"))
     await shop.live.execute_as_owner("update proposal set proposed_login = 'ana_ops', proposed_door = 'none'")
-    with pytest.raises(errors.Forbidden, match="the account of ana was removed"):
+    with pytest.raises(errors.Forbidden, match="ana had no account of the console"):
         await confirm(shop, "bia", proposed)
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="the console proposes"):
         await shop.live.execute_as_owner(

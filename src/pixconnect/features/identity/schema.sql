@@ -106,10 +106,10 @@ comment on column console_operator.wrong_codes_at is
 comment on column console_operator.created_at is 'When the operator was made, in real time.';
 comment on column console_operator.reset_at is 'When password and second factor were last reset, in real time.';
 comment on column console_operator.given_login is
-    'The login of the database that last gave the account its password, second factor or recovery codes.';
+    'The login of the database that last gave the account its password or recovery codes.';
+-- Not for another sealing of the second factor alone: that gives no password, and `secrets reseal` gives nothing.
 create trigger note_giver before update on console_operator for each row when (old.password_hash <> new.password_hash or
-    old.totp_sealed <> new.totp_sealed or not new.recovery_hashes <@ old.recovery_hashes) execute function
-    note_giver();
+    not new.recovery_hashes <@ old.recovery_hashes) execute function note_giver();
 grant select, update (totp_step, recovery_hashes, wrong_codes_at) on table console_operator to pixconnect_console;
 grant delete, insert (name, role, password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, created_at, reset_at),
     select, update (password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, reset_at) on table console_operator

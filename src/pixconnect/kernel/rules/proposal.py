@@ -103,6 +103,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
 def _write_field(name: str, value: str | int) -> str:
     if name.endswith("_cents") and isinstance(value, int):
         value = show_reais(value)
+    elif isinstance(value, str) and "\n" in value:
+        value = f"sha256 {hashlib.sha256(value.encode()).hexdigest()}"  # certificates: compared with a file, not read
     return f"{name.removesuffix('_cents')} {value}"
 
 

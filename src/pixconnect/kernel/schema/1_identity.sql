@@ -51,11 +51,7 @@ begin
         raise exception 'account % has money, or charges that are open or being opened', new.name
             using errcode = 'integrity_constraint_violation', constraint = 'a_closed_account_is_empty';
     end if;
-    if not exists (
-        select from proposal as confirmed
-        where institution_id = new.id and act = 'close' and confirmed_by is not null
-            and confirmed.xmin = pg_current_xact_id()::xid
-    ) then
+    if not is_agreed('close', new.id, null, null) then
         raise exception 'account % is not closed by one operator', new.name
             using errcode = 'integrity_constraint_violation', constraint = 'an_account_is_closed_by_two_operators';
     end if;
@@ -76,6 +72,18 @@ begin
     if not exists (select from holder where id = new.house_id) then
         raise exception 'account % has the house %, and there is no such holder', new.name, new.house_id
             using errcode = 'integrity_constraint_violation', constraint = 'the_house_is_a_holder';
+    end if;
+    return new;
+end $function$;
+
+create function check_addresses() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not is_agreed('rotate', new.id, null, jsonb_build_object(
+        'base_url', new.base_url, 'token_url', new.token_url, 'authorities', new.authorities
+    )) then
+        raise exception 'account % gets other addresses or authorities by two operators only', new.name
+            using errcode = 'integrity_constraint_violation', constraint = 'addresses_are_confirmed_by_another';
     end if;
     return new;
 end $function$;
@@ -163,6 +171,9 @@ create unique index institution_account_name on institution_account (name) where
 create trigger add_allowance after insert on institution_account for each row execute function add_allowance();
 create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
     ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
+create trigger check_addresses before update of base_url, token_url, authorities on institution_account for each row when
+    (new.environment <> 'counterpart' and (old.base_url, old.token_url, old.authorities) is distinct from
+    (new.base_url, new.token_url, new.authorities)) execute function check_addresses();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
 grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
     revision, paused_because, removed_at, lost_at) on table institution_account to pixconnect_operator;
@@ -913,6 +924,19 @@ begin
 end $function$;
 create trigger check_done before update on proposal for each row execute function check_done_proposal();
 
+-- Whether this transaction has done a proposal, of just these contents unless they are null. Of an act that waits for another
+-- operator, that is a confirmation.
+create function is_agreed(wanted_act text, account_id smallint, wanted_holder_id bigint, wanted jsonb) returns boolean
+    language sql stable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select exists (
+        select from proposal as agreed
+        where act = wanted_act and institution_id is not distinct from account_id
+            and holder_id is not distinct from wanted_holder_id and done_at is not null and contents = coalesce(wanted, contents)
+            and agreed.xmin = pg_current_xact_id()::xid
+    )
+$function$;
+
 create function check_new_limits() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
@@ -967,14 +991,12 @@ begin
         or coalesce(new.night_limit_cents > old.night_limit_cents, old.night_limit_cents is not null
             and new.night_limit_cents is null)
         or new.night_begins_late and not old.night_begins_late
-    ) and exists (select from installation where mode = 'live') and not exists (
-        select from proposal as agreed
-        where holder_id = new.id and act = 'limits' and done_at is not null and agreed.xmin = pg_current_xact_id()::xid
-            and (contents ->> 'transfer_cents')::bigint is not distinct from new.transfer_limit_cents
-            and (contents ->> 'day_cents')::bigint is not distinct from new.day_limit_cents
-            and (contents ->> 'night_cents')::bigint is not distinct from new.night_limit_cents
-            and ((contents ->> 'night_begins_late')::integer = 1) = new.night_begins_late
-    ) then
+    ) and exists (select from installation where mode = 'live') and not is_agreed('limits', null, new.id, jsonb_strip_nulls(
+        jsonb_build_object(
+            'transfer_cents', new.transfer_limit_cents, 'day_cents', new.day_limit_cents,
+            'night_cents', new.night_limit_cents, 'night_begins_late', new.night_begins_late::integer
+        )
+    )) then
         raise exception 'higher limits of holder % wait, or another operator confirms them', new.id
             using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
     end if;
@@ -982,12 +1004,11 @@ begin
         coalesce(new.approve_above_cents > old.approve_above_cents, old.approve_above_cents is not null
             and new.approve_above_cents is null)
         or old.approve_new_payees and not new.approve_new_payees
-    ) and exists (select from installation where mode = 'live') and not exists (
-        select from proposal as agreed
-        where holder_id = new.id and act = 'approvals' and done_at is not null and agreed.xmin = pg_current_xact_id()::xid
-            and (contents ->> 'approve_above_cents')::bigint is not distinct from new.approve_above_cents
-            and ((contents ->> 'approve_new_payees')::integer = 1) = new.approve_new_payees
-    ) then
+    ) and exists (select from installation where mode = 'live') and not is_agreed('approvals', null, new.id, jsonb_strip_nulls(
+        jsonb_build_object(
+            'approve_above_cents', new.approve_above_cents, 'approve_new_payees', new.approve_new_payees::integer
+        )
+    )) then
         raise exception 'fewer approvals for holder % need another operator', new.id
             using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
     end if;

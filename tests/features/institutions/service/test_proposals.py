@@ -10,18 +10,24 @@ from msgspec import structs
 
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import proposals as closing_usecases
+from pixconnect.features.institutions.service.open_accounts import open_credential
 from pixconnect.features.institutions.service.statement import record_file
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
+from pixconnect.features.proof.service.verify import RULES
+from pixconnect.features.proof.tables import look
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.directory import HolderDirectory, OwnAccount
 from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator, execute
+from support.postgres import Copy
 from support.proposals import confirm_waiting
 from support.service import Service
 
@@ -345,3 +351,49 @@ async def test_no_charge_opens_on_an_account_that_its_holder_has_left(live: Serv
         )
     assert caught.value.constraint_name == "a_charge_opens_on_its_holders_account"
     assert there.calls == []
+
+
+OTHER_ADDRESSES = dict(
+    base_url="https://other.example", token_url="https://token.example", authorities="PEM\n" * 100, poll_s=30
+)
+
+
+async def test_another_operator_confirms_other_addresses(live: Service, there: FakeInstitution) -> None:
+    shop = await open_shop(live, there, environment="production")
+    maria, joana = (as_operator(live.context, name) for name in ("maria", "joana"))
+    said = a_description(
+        environment="production", receiving=Credential(client_id="us", client_secret="new"), **OTHER_ADDRESSES
+    )
+    after = await account_usecases.rotate_account(maria, "loja", said)
+    # The rest is replaced at once.
+    assert (after.base_url, after.token_url, after.authorities) == (shop.account.base_url, "", "")
+    assert (after.poll_s, (await open_credential(maria, after.id)).client_secret) == (30, "new")
+    shown = await account_usecases.read_account(maria, "loja")
+    assert (shown.account, [one.act for one in shown.waiting]) == (after, ["rotate"])
+    assert "authorities sha256 " in shown.waiting[0].text
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="by two operators only"):
+        await execute(live.context, "update institution_account set base_url = 'https://other.example'")
+    await confirm_waiting(joana, shop.context, "loja")
+    shown = await account_usecases.read_account(maria, "loja")
+    assert shown.waiting == []
+    assert shown.account == structs.replace(after, revision=after.revision + 1, **OTHER_ADDRESSES)
+    assert await Copy.ask(live.database, find_not_audited) == []
+
+
+async def find_not_audited(connection: Connection) -> list[str]:
+    rules = [rule for rule in RULES if rule.name in ("approval_is_audited", "account_is_as_audited")]
+    return [found.rule for rule in rules for found in await look.ask(connection, rule, None, None)]
+
+
+async def test_a_rotation_with_the_present_addresses_withdraws_others(live: Service, there: FakeInstitution) -> None:
+    await open_shop(live, there, environment="production")
+    maria = as_operator(live.context, "maria")
+    for changes in OTHER_ADDRESSES, dict[str, object]():
+        await account_usecases.rotate_account(maria, "loja", a_description(environment="production", **changes))
+    assert (await account_usecases.read_account(maria, "loja")).waiting == []
+
+
+async def test_a_counterpart_gets_other_addresses_at_once(live: Service, there: FakeInstitution) -> None:
+    shop, said = await open_shop(live, there), a_description(**OTHER_ADDRESSES)
+    after = await account_usecases.rotate_account(as_operator(live.context, "maria"), "loja", said)
+    assert after == structs.replace(shop.account, revision=2, **OTHER_ADDRESSES)

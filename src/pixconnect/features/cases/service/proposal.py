@@ -14,7 +14,7 @@ from pixconnect.features.cases.service.answer import answer_case
 from pixconnect.features.cases.service.case_ending import end_by_case
 from pixconnect.features.cases.service.pattern import remember_answer
 from pixconnect.features.cases.service.separation import separate_lines
-from pixconnect.features.institutions.service.proposals import close_account, release_key
+from pixconnect.features.institutions.service.proposals import change_addresses, close_account, release_key
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.kernel.flows.context import Core, Operator, Writer
 from pixconnect.kernel.flows.holder import loosen_holder
@@ -28,6 +28,7 @@ KINDS: Final[Mapping[str, Callable[[Operator, Writer, Proposal], Awaitable[None]
     adjust=adjust_case,
     decide=end_by_case,
     release=release_key,
+    rotate=change_addresses,
     answer=answer_case,
     separate=separate_lines,
     remember=remember_answer,

@@ -280,6 +280,8 @@ def resume(name: AccountName) -> None:
 def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
     """Replace credentials, certificates, addresses, keys and options from a changed file. Never another owner or institution.
 
+    Other addresses and authorities (`ca_file`) are proposed: another operator confirms them by `proposal confirm`.
+
     Args:
         name: The account.
         file: The TOML file that describes it now.

@@ -40,6 +40,8 @@ _PAUSED_AT_ONCE: Final = 4
 _LASTING: Final = ("kind", "profile", "environment", "tax_id", "account")
 _CHANGING: Final = ("base_url", "token_url", "authorities", "keys", "poll_s", "options")
 """What a file says about an account: it stays for good, or a rotation replaces it."""
+_ADDRESSES: Final = ("base_url", "token_url", "authorities")
+"""Of the latter, those that another operator confirms."""
 STILL_TRIES_MAX: Final = 5
 """Maximum of tries to find a moment without movement, to begin the books in it."""
 
@@ -181,7 +183,11 @@ async def pause_all(context: Operator) -> tuple[Sequence[str], Sequence[str]]:
 async def rotate_account(
     context: Operator, name: str, said: AccountDescription, read_file: ReadFile = open_accounts.read_no_file
 ) -> InstitutionAccount:
-    """Replace an account's credentials, addresses, keys and options from a file; never its owner or institution."""
+    """Replace an account's credentials, keys and options from a file; never its owner or institution.
+
+    Other addresses or authorities are proposed, because credentials and orders would go to another server; an earlier proposal
+    is discarded. Only a counterpart's are replaced at once.
+    """
     async with write_alone(context.pool) as connection:
         await _name_alone(connection)
         before = found(await account_store.lock_named(connection, name), name)
@@ -195,6 +201,13 @@ async def rotate_account(
         changed = {field: getattr(said, field) for field in _CHANGING}
         after = structs.replace(before, revision=before.revision + 1, **changed)
         await open_accounts.refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
+        await proposal_store.forget(connection, "rotate", institution_id=before.id)
+        kept = {field: getattr(before, field) for field in _ADDRESSES}
+        asked = {field: changed[field] for field in _ADDRESSES}
+        if asked != kept and before.environment != "counterpart":
+            proposal = audit.make_proposal(context, "rotate", asked, institution_id=before.id)
+            await audit.propose(context, connection, "institution rotate", name_account(name), proposal)
+            after = structs.replace(after, **kept)
         sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, said, before.id)
         await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)

@@ -142,6 +142,13 @@ async def release_key(context: Operator, writes: Writer, proposal: Proposal) -> 
         await record_confirmed(context, connection, account, proposal, proposal)
 
 
+async def change_addresses(context: Operator, writes: Writer, proposal: Proposal) -> None:
+    """Replace an account's addresses and authorities."""
+    async with confirming(context, proposal) as (connection, account):
+        after = await account_store.set_addresses(connection, account.id, proposal.contents)
+        await record_confirmed(context, connection, account, account, errors.require(after, "it is locked"))
+
+
 async def propose_closing(context: Operator, writes: Writer, name: str, content: bytes) -> Proposal:
     """Read the account's final file, and propose to close it; nothing else changes before another operator confirms.
 

@@ -5,7 +5,7 @@ Callbacks have secrets, and replaced webhooks at the institutions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -167,6 +167,15 @@ _ROTATE: Final[LiteralString] = f"""
 async def rotate(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> None:
     """Replace its addresses, keys, options and credentials."""
     await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
+
+
+async def set_addresses(
+    connection: Connection, account_id: int, addresses: Mapping[str, object]
+) -> InstitutionAccount | None:
+    """Replace the addresses and authorities of an account."""
+    how: LiteralString = "set base_url = $2, token_url = $3, authorities = $4, revision = revision + 1 where id = $1"
+    values = (addresses[name] for name in ("base_url", "token_url", "authorities"))
+    return await ACCOUNT.change(connection, how, account_id, *values)
 
 
 _RESEAL: Final[LiteralString] = (

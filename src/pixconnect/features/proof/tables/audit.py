@@ -225,7 +225,13 @@ AUDIT: Final = (
                 select subject, proposal.*, exists (
                     select from audit
                     where operator = proposed_by and after ->> 'act' = act
-                        and (after ->> 'proposed_at')::timestamptz = proposed_at and after -> 'contents' = contents
+                        and (after ->> 'proposed_at')::timestamptz = proposed_at
+                        and not exists (
+                            select from jsonb_each_text(contents) as one
+                            full join jsonb_each_text(after -> 'contents') as told using (key)
+                            where told.value is distinct from one.value and told.value is distinct from
+                                left(one.value, 200) || format('... (cut, of %s characters)', length(one.value))
+                        )
                         and (after ->> 'acts_at')::timestamptz is not distinct from acts_at
                         and (after ->> 'holder_id')::bigint is not distinct from proposal.holder_id
                         and (after ->> 'institution_id')::bigint is not distinct from proposal.institution_id

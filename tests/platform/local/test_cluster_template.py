@@ -112,7 +112,7 @@ async def test_a_copy_keeps_what_was_committed_when_it_is_killed(copies: Copies,
     assert await ask(postgres.owner_url, IDENTIFIER) == identifier
 
 
-@pytest.mark.parametrize("damage", ["lacks control", "identifier", "in use", "version"])
+@pytest.mark.parametrize("damage", ["lacks control", "identifier", "lacks log", "log", "in use", "version"])
 async def test_a_damaged_template_is_not_used(copies: Copies, template: Path, tmp_path: Path, damage: str) -> None:
     damaged = tmp_path / "damaged"
     cluster_template.keep(template, damaged)
@@ -121,6 +121,11 @@ async def test_a_damaged_template_is_not_used(copies: Copies, template: Path, tm
     elif damage == "identifier":
         with (damaged / "global" / "pg_control").open("r+b") as control:
             control.write(b"damaged!")
+    elif damage in {"lacks log", "log"}:
+        [log] = (path for path in (damaged / "pg_wal").iterdir() if path.is_file())
+        log.write_bytes(b"damaged!" * 1024)
+        if damage == "lacks log":
+            log.unlink()
     elif damage == "in use":
         (damaged / "postmaster.pid").write_text("1\n")
     else:
@@ -130,6 +135,18 @@ async def test_a_damaged_template_is_not_used(copies: Copies, template: Path, tm
     [line] = copies.told
     assert line.startswith(f"the finished tables in {damaged} cannot be used (")
     assert line.endswith("): making new ones")
+
+
+async def test_no_template_is_made_of_a_server_that_was_not_shut_down(
+    copies: Copies, template: Path, tmp_path: Path
+) -> None:
+    postgres = await copies.start(lambda _: template)
+    assert postgres.process is not None
+    postgres.process.kill()
+    postgres.process.wait()
+    with pytest.raises(cluster_template.DamagedTemplateError, match="not shut down"):
+        cluster_template.keep(postgres.data_folder, tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_servers_user_cannot_enter_the_folder_before_all_files_are_its_own(
@@ -154,7 +171,7 @@ def test_a_copy_may_be_on_another_kind_of_file_system(template: Path) -> None:
         data = Path(folder) / "data"
         cluster_template.copy(template, data, None)
         for path in template.rglob("*"):
-            if path.is_file() and path.name != "pg_control":
+            if path.is_file() and path.name != "pg_control" and path.parent.name != "pg_wal":
                 assert (data / path.relative_to(template)).read_bytes() == path.read_bytes()
 
 

@@ -37,6 +37,7 @@ READY_TIMEOUT_S = 120
 LEFTOVERS_TIMEOUT_S = 30
 _LEFTOVERS = ("pre-existing shared memory block", '" already exists')
 _POLL_S = 0.01
+_READY_POLL_S = 0.002
 _NEW_DATA_SIZE = 64 * 1024 * 1024
 _LOG_READ_SIZE = 65_536
 _LOG_SIZE_MAX = 4 * 1024 * 1024
@@ -268,19 +269,23 @@ class EmbeddedPostgres:
             with commands.open("rb") as file:
                 cluster_template.copy(template, data, self._user)
                 postgres_placement.make_private(unfinished, self._user)
-                await self._run_on_copy([programs / "bin" / "pg_resetwal", "-D", data])
-                # Without connections, so that the copy never runs with the passwords of the template.
                 words = ["--single", "-D", data, "-c", "exit_on_error=on", *([] if self._durable else ["-F"]), DATABASE]
-                await self._run_on_copy([programs / "bin" / "postgres", *words], file)
-            if self._durable:
-                cluster_template.sync(unfinished)
+                await self._set_passwords([programs / "bin" / "postgres", *words], file, unfinished)
         except (OSError, cluster_template.DamagedTemplateError) as error:
             self._report(f"the finished tables in {template} cannot be used ({error}): making new ones")
             return False
         return True
 
-    async def _run_on_copy(self, command: Sequence[str | Path], stdin: BinaryIO | None = None) -> None:
-        if await process_death.exit_status(self._launch(command, stdin, subprocess.DEVNULL)) != 0:
+    async def _set_passwords(self, command: Sequence[str | Path], commands: BinaryIO, unfinished: Path) -> None:
+        # Without connections, so that the copy never runs with the passwords of the template.
+        setting = self._launch(command, commands, subprocess.DEVNULL)
+        try:
+            if self._durable:
+                # The copied files; meanwhile the server itself syncs those that it changes.
+                cluster_template.sync(unfinished)
+        finally:
+            status = await process_death.exit_status(setting)
+        if status != 0:
             raise cluster_template.DamagedTemplateError(self._last_log_line())
 
     async def _try_to_start(self, programs: Path) -> bool:
@@ -308,7 +313,7 @@ class EmbeddedPostgres:
                 raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_log_line()}")
             if time.monotonic() > deadline:
                 raise PostgresUnavailableError(f"PostgreSQL is not ready after {READY_TIMEOUT_S} s: see {self._log}")
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_READY_POLL_S)
         return True
 
     def _launch(

@@ -83,7 +83,7 @@ async def make_template(owner_url: str) -> None:
         # A second operator's, with the same password.
         hashed = await connection.fetchval("select rolpassword from pg_authid where rolname = $1", LOGIN_ROLE)
         await connection.execute(f"create role {SECOND_LOGIN_ROLE} login password '{hashed}'")
-        await connection.execute(f"grant pixconnect_operator to {SECOND_LOGIN_ROLE}")
+        await connection.execute(f"grant pixconnect_operator to {SECOND_LOGIN_ROLE} with inherit false")
         await connection.execute(f"grant {privileges.VERIFIER_ROLE} to {LOGIN_ROLE}")
         await privileges.grant_reading(connection, "pixconnect")
         await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
+from pixconnect.kernel.tables.installation import list_inherited
 from pixconnect.platform import privileges
 from pixconnect.platform.config import Settings
 from pixconnect.platform.local.postgres_placement import LOGIN_ROLE
@@ -66,6 +67,22 @@ async def test_a_login_that_owns_the_tables_is_named(owner: "Connection") -> Non
     login = await owner.fetchval("select current_user")
     [line] = await privileges.narrow(owner, "pixconnect", login, "pixconnect_service")
     assert f"logs in as {login}, which may do anything with the tables" in line
+
+
+async def test_a_login_that_inherits_a_role_is_found_and_granted_again(owner: "Connection") -> None:
+    transaction = owner.transaction()
+    await transaction.start()
+    try:
+        await owner.execute("create role heir login; grant pixconnect_operator to heir; create role plain login")
+        [statement] = await list_inherited(owner)
+        user = await owner.fetchval("select current_user")
+        assert statement == f"grant pixconnect_operator to heir with inherit false granted by {user}"
+        for login in "heir", "plain":
+            await privileges.grant_role(owner, login, "pixconnect_operator")
+            assert await owner.fetchval(f"select pg_has_role('{login}', 'pixconnect_operator', 'SET')")
+        assert await list_inherited(owner) == []
+    finally:
+        await transaction.rollback()
 
 
 async def test_only_a_sandbox_can_be_given_deposits(owner: "Connection", database: postgres.Addresses) -> None:

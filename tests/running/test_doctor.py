@@ -33,6 +33,14 @@ def test_what_is_well_is_said(sandbox: Installation, capsys: pytest.CaptureFixtu
     assert {"version", "home", "disk", "database", "service", "credentials", "clock"} <= {*found}
 
 
+def test_a_login_that_inherits_a_role_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    grant = "grant pixconnect_operator to pix_joana with inherit false"
+    told = dict(postgresql="16", mode="live", inherited=grant)
+    monkeypatch.setattr(local_checks.operating, "run", lambda _: told)
+    [_, found] = local_checks._look_at_database()
+    assert (found.check, found.status, found.todo) == ("logins", "wrong", f"run `{grant}`")
+
+
 def test_what_is_wrong_is_said_with_what_to_do(
     sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

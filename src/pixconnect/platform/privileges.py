@@ -42,9 +42,15 @@ async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
             await _execute(connection, "grant %I to %I", role, member)
 
 
+# A login that inherits a role has its rights without taking it.
+_MAY_ONLY_SET: Final = """
+    select pg_has_role($1, $2, 'SET') and (rolsuper or not pg_has_role($1, $2, 'USAGE')) from pg_roles where rolname = $1
+"""
+
+
 async def grant_role(connection: Connection, login: str, role: str) -> None:
-    if not await connection.fetchval("select pg_has_role($1, $2, 'SET')", login, role):
-        await _execute(connection, "grant %I to %I", role, login)
+    if not await connection.fetchval(_MAY_ONLY_SET, login, role):
+        await _execute(connection, "grant %I to %I with inherit false, set true", role, login)
 
 
 async def allow_play(connection: Connection, schema: str, login: str) -> None:

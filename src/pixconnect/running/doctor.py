@@ -55,7 +55,7 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
         # Before an upgrade no service need run.
         yield from _look_at_parts(settings)
     if looks_at_tables and (runs or settings.operators_url):
-        yield _look_at_database()
+        yield from _look_at_database()
 
 
 def _look_at_live(settings: Settings) -> Iterator[Symptom]:
@@ -139,7 +139,7 @@ def _look_at_port(settings: Settings) -> Iterator[Symptom]:
     yield live_mode.ok("port", f"{settings.host}:{port} is free")
 
 
-def _look_at_database() -> Symptom:
+def _look_at_database() -> Iterator[Symptom]:
     from pixconnect.kernel.flows import installation  # noqa: PLC0415  with it comes nearly everything
 
     try:
@@ -149,8 +149,11 @@ def _look_at_database() -> Symptom:
         # An internal defect keeps its traceback.
         if line is None:
             raise
-        return live_mode.split("database", line)
-    return live_mode.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
+        yield live_mode.split("database", line)
+        return
+    yield live_mode.ok("database", f"PostgreSQL {found['postgresql']}, {found['mode']}")
+    if found["inherited"]:
+        yield live_mode.wrong("logins", "a login inherits a role that it should take", f"run `{found['inherited']}`")
 
 
 def _look_at_service() -> Iterator[Symptom]:

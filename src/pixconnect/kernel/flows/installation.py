@@ -63,6 +63,7 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
             "database_oid": server.database_oid,
             "started_at": server.started_at.isoformat(),
             **_describe_losses(await loss_store.find_losses(connection)),
+            "inherited": "; ".join(await installation_store.list_inherited(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }

@@ -44,6 +44,17 @@ async def begin_times(connection: Connection) -> None:
     await connection.execute(_BEGIN_TIMES)
 
 
+list_inherited: Final = Value[Sequence[str]]("""
+    select coalesce(array_agg(
+        format('grant %I to %I with inherit false granted by %s', ours.rolname, login.rolname, grantor::regrole)
+        order by login.rolname, ours.rolname
+    ), '{}')
+    from pg_auth_members join pg_roles as login on login.oid = member join pg_roles as ours on ours.oid = roleid
+    where inherit_option and ours.rolname ~ '^pixconnect_(service|operator|console|funding|verifier)$'
+        and login.rolname !~ '^pixconnect_(service|operator|console|funding|verifier)$'
+""")
+"""List the statements that end logins' inheriting of our roles: the schema tells operators from others by the role taken."""
+
 # A sandbox that was killed before it recorded its mode has left its simulated network.
 _FIND_MODE: Final[LiteralString] = """
     select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)

@@ -218,6 +218,8 @@ async def test_only_so_many_key_sets_are_remembered(outside: Outside) -> None:
 
 # -- signatures that do not hold ---------------------------------------------------------------------------
 
+HEADER_WITH_TWO_KIDS = b'{"alg": "ES256", "jku": "https://a.example", "x5t": "a", "kid": "a", "kid": "b"}'
+
 
 def forge(outside: Outside, **changes: Any) -> str:
     """A JWS signed with the public key as a secret, or not signed."""
@@ -249,6 +251,7 @@ def half_signature(outside: Outside) -> str:
         (lambda o: "<html>no. such. page</html>", "no compact JWS that can be read"),
         (lambda o: f"{base64url(b'[' * 30_000)}.e30.AAAA", "no compact JWS that can be read"),
         (lambda o: f"{base64url(b'[1]')}.e30.AAAA", "no compact JWS that can be read"),
+        (lambda o: f"{base64url(HEADER_WITH_TWO_KIDS)}.e30.AAAA", "kid: stands twice"),
         (lambda o: forge(o, alg="none"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="HS256"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="EdDSA"), "algorithm of the scheme"),
@@ -316,6 +319,11 @@ async def test_a_published_key_must_fit(outside: Outside, members: dict[str, Any
 async def test_what_is_no_key_set_is_refused(outside: Outside, body: bytes) -> None:
     outside.routes["/jwks"] = http(body)
     await refused(outside, "no JWK set")
+
+
+async def test_a_key_set_with_a_repeated_member_is_refused(outside: Outside) -> None:
+    outside.routes["/jwks"] = http(b'{"keys": [{"kid": "a", "kid": "b"}]}')
+    await refused(outside, "serves no JWK set: kid: stands twice")
 
 
 async def test_a_certificate_of_another_key_is_refused(outside: Outside) -> None:

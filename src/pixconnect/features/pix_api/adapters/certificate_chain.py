@@ -39,6 +39,7 @@ from pixconnect.features.sandbox.rules import READ_AUTHORITY, SandboxControl, Sa
 from pixconnect.kernel.rules.location import LocationUnreachable
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
+from pixconnect.platform.json_members import refuse_repeated
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
 """Returns the trusted authorities; raises ``LocationUnreachable`` if fetching them gets no answer."""
@@ -264,7 +265,8 @@ def parse_jws(octets: bytes) -> SignedPayload:
     try:
         head, payload, signature = [jose.decode_base64url(part) for part in parts]
         header = _read_header(head)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        refuse_repeated(head, None)
+    except (msgspec.MsgspecError, ValueError, RecursionError, errors.BadRequest) as error:
         raise refusal(f"no compact JWS that can be read: {error}") from None
     if header.alg not in _CURVES and header.alg not in _RSA:
         raise refusal("not signed with an algorithm of the scheme (RS, PS or ES, 256 to 512)")
@@ -279,7 +281,8 @@ def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
     """Find the key of a JWK set with the header's ``kid`` and certificate; ``InvalidQrCode`` if it is no JWK set."""
     try:
         keys = _read_key_set(key_set).keys
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        refuse_repeated(key_set, None)
+    except (msgspec.MsgspecError, ValueError, RecursionError, errors.BadRequest) as error:
         raise refusal(f"signed with a key whose jku serves no JWK set: {error}") from None
     member, thumbprint = _thumbprint_of(header)
     return next(

@@ -88,8 +88,9 @@ class Thing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         (b'{"' + b"x" * 200 + b'": 1}', "x" * 64 + ": unknown field"),
         (b'{"a`b\\n": 1}', "a`b\n: unknown field"),
         (b"[]", "body: must be an object"),
-        (b"{", "body: must be valid JSON"),
-        (b"{'a': 1}", "body: must be valid JSON"),
+        (b"{", "body: must be valid JSON; the fault is at character 2"),
+        (b'{"a": 25,50}', "body: must be valid JSON; the fault is at character 10"),
+        (b"{'a': 1}", "body: must be valid JSON; the fault is at character 2"),
         (b'{"a": "\xff"}', "body: must be UTF-8"),
     ],
 )

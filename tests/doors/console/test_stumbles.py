@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pixconnect.doors import console
 from pixconnect.doors.console.filters import event_payload
+from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
@@ -19,7 +20,7 @@ from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, credit_report, make_charge, open_holder, open_service
+from support.service import Service, credit_report, infraction_report, make_charge, open_holder, open_service
 from support.statement import make_history
 from support.webhooks import SECRET
 
@@ -210,6 +211,10 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
             listed = (await own.get(path)).content.decode()
             assert ">order-7788</a>" in listed, path
             assert "Given back: R$\u00a05,50" in listed, path
+            assert "contested Pix" not in listed, path
+        await take_reports(service.context, [infraction_report(service, paid.end_to_end_id, "I1", amount_cents=100)])
+        for path in ("/charges", "/transfers", "/", "/search?q=25.50"):
+            assert "contested Pix" in (await own.get(path)).content.decode(), path
         sent = (await own.get("/transfers")).content.decode()
         assert 'title="out">' in sent
         assert history.sent in sent

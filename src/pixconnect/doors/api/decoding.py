@@ -277,6 +277,8 @@ def _read_json(body: bytes) -> object:
         raise errors.BadRequest("body: must be UTF-8") from None
     try:
         found = json.loads(text, parse_int=_cut, parse_constant=_refuse_constant, object_pairs_hook=take_members)
+    except json.JSONDecodeError as error:
+        raise errors.BadRequest(f"body: must be valid JSON; the fault is at character {error.pos + 1}") from None
     except (ValueError, RecursionError):
         raise errors.BadRequest("body: must be valid JSON") from None
     # Texts without an escape of this kind have neither: UTF-8 has no halves, and NUL must be escaped.

@@ -81,10 +81,18 @@ def read_each(listing: Callable[..., Iterable[Named]], statuses: Sequence[str], 
     """Read the first of each status's list; an item that moved between two lists counts once, in its latest state."""
     found = dict[int, Named]()
     for status in statuses:
-        for record in islice(listing(status=status, page_size=min(limit, 100)), limit):
+        for record in take(listing(status=status, page_size=min(limit + 1, 100)), limit, status):
             found.pop(record.id, None)
             found[record.id] = record
     return list(found.values())
+
+
+def take(listing: Iterable[Named], limit: int, status: str = "") -> list[Named]:
+    """Read the first of a list; a notice says that there are more."""
+    first = [*islice(listing, limit + 1)]
+    if len(first) > limit:
+        terminal.notice(f"{f'{status}: ' if status else ''}the newest {limit} are shown; --limit shows more")
+    return first[:limit]
 
 
 def find(

@@ -48,4 +48,6 @@ def guess_key_type(key: str) -> KeyType:
         return "CPF"
     if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
         return "CNPJ"
+    if re.fullmatch(r"[0-9 ()-]{10,20}", key):
+        raise CommandError(f"TO: {key!r} is no phone number of Pix: it begins with + and the country's code (+5511...)")
     raise CommandError(f"TO: {key!r} looks like no kind of Pix key: name its kind by --key-type")

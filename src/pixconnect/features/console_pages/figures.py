@@ -60,12 +60,12 @@ async def show_overview(visit: Visit) -> Response:
     money = await overview_usecases.read_money(context, viewer, holder_ids)
     parts = [(each, found) for each in OVERVIEW if (found := await each.find(visit))]
     names = await browse.name_charges(context, viewer, transfers.items) if transfers else {}
+    newest = [("charge", each.id, each.holder_id) for each in (charges.items if charges else ())]
+    newest += [("transfer", each.id, each.holder_id) for each in (transfers.items if transfers else ())]
     return visit.page(
         "overview.html",
         charge_names=names,
-        returned=await browse.read_returned(
-            context, [(one.id, one.holder_id) for one in charges.items] if charges else []
-        ),
+        marks=await browse.read_marks(context, viewer, newest),
         week=await draw_week(visit, holder_ids) if charges else None,
         money={each.holder_id: each for each in money},
         is_first_holders=visit.holder_id is None and len(holders) == HOLDERS_MAX,

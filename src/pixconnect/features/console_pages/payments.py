@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.responses import Response
 
 from pixconnect.doors.console import wanted
@@ -35,14 +35,12 @@ async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
         page = await browse.browse(visit.context, visit.viewer, kind, asked, after)
         if kind.name == "transfer":
             names.update(await browse.name_charges(visit.context, visit.viewer, page.items))
-        elif kind.name == "charge":
-            returned.update(
-                await browse.read_returned(visit.context, [(each.id, each.holder_id) for each in page.items])
-            )
+        named = [(kind.name, each.id, each.holder_id) for each in page.items]
+        marks.update(structs.asdict(await browse.read_marks(visit.context, visit.viewer, named)))
         return page
 
-    names, returned = dict[int, str](), dict[int, int]()
-    shown = dict[str, Any](statuses=kind.statuses, kind=kind.name, charge_names=names, returned=returned)
+    names, marks = dict[int, str](), dict[str, Any]()
+    shown = dict[str, Any](statuses=kind.statuses, kind=kind.name, charge_names=names, marks=marks)
     return await show_list(visit, "payments.html", read, **shown)
 
 

@@ -67,7 +67,7 @@ def find(  # noqa: PLR0913  each narrows the search
         part: A part of an end-to-end id, a return id or a charge's txid.
         name: A part of the counterparty's name.
         amount: In cents.
-        day: The day in Sao Paulo on which it settled (of a charge: was made): 2026-11-20, 20/11/2026, 20/11 or yesterday.
+        day: The day in Sao Paulo on which it settled (an unpaid charge: was made): 2026-11-20, 20/11/2026, 20/11, yesterday.
         tax_id: The CPF or CNPJ of the counterparty.
         unresolved: Orders that the rail has not ended; with an id, this transfer, payment or refund only.
         silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.

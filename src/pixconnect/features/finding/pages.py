@@ -41,8 +41,8 @@ async def find(visit: Visit) -> Response:
     viewer = visit.who.viewer()
 
     result = await search.find_known(visit.context, viewer, text)
-    charges = [(int(one.id), one.holder_id) for one in result.found if one.kind == "charge" and one.holder_id]
-    returned = await browse.read_returned(visit.context, charges)
+    numbered = [(one.kind, int(one.id), one.holder_id) for one in result.found if one.holder_id and one.id.isdecimal()]
+    marks = await browse.read_marks(visit.context, viewer, numbered)
     lines = [(one, _place(visit, one)) for one in result.found]
     # A single result leads directly to its page.
     if len(lines) == 1 and lines[0][1] and result.searched_to is None:
@@ -56,9 +56,7 @@ async def find(visit: Visit) -> Response:
     ]
     amounts = wanted_rules.list_possible_amounts(text)
     at, who = result.searched_to, result.asked.get("who", "")
-    shown = dict[str, Any](
-        found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who, returned=returned
-    )
+    shown = dict[str, Any](found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who, marks=marks)
     return visit.page("found.html", **shown)
 
 

@@ -271,6 +271,23 @@ async def test_a_charge_is_found_by_its_code_and_by_who_paid_it(service: Service
     assert its in await known(service, f"0,55 {outside_party().name}", caller.holder_id)
 
 
+async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(
+    service: Service, caller: Caller
+) -> None:
+    async def found(text: str) -> list[tuple[str, str | None]]:
+        viewer = Viewer(holder_id=caller.holder_id, scopes=frozenset(SCOPES))
+        known = await search.find_known(service.context, viewer, text)
+        return sorted((one.kind, one.external_id) for one in known.found)
+
+    request = ChargeRequest(amount_cents=2550, key=own_key(), external_id="order-1")
+    charge = await charge_usecases.create_charge(service.context, caller, request)
+    service.clock.advance(hours=23, minutes=50)
+    assert await found("25,50 yesterday") == [("charge", "order-1")], "it may still be paid"
+    await receive_credit(service.context, credit_report(service, amount_cents=2550, txid=charge.txid))
+    assert await found("25,50 yesterday") == []
+    assert await found("25,50 today") == [("transfer", "order-1")]
+
+
 async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Caller) -> None:
     async with open_console(service) as console:
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))

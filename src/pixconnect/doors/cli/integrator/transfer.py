@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -196,9 +196,9 @@ def list_transfers(
             end_to_end_id_part=part,
             initial_date=began_at,
             final_date=None if began_at is None else began_at + timedelta(days=1, microseconds=-1),
-            page_size=min(limit, 100),
+            page_size=min(limit + 1, 100),
         )
-        transfers = [*islice(found, limit)]
+        transfers = records.take(found, limit)
     records.show_items("transfers", transfers, _COLUMNS, as_json=json)
 
 

@@ -8,7 +8,7 @@ new charge.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.console.wanted import TEXT_LENGTH_MAX, Wanted
 from pixconnect.features.finding.tables import browse as browse_store
+from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.finding.tables.browse import BrowsePosition, Chunk, Lookback
 from pixconnect.features.monitoring import tables as figures_store
@@ -134,9 +135,19 @@ async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transf
     return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
 
 
-async def read_returned(context: Core, charges: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """The cents given back of charges, named by their id and holder; by id, without those of which nothing was."""
-    return await browse_store.read_returned(context.pool, charges) if charges else {}
+class Marks(Struct, frozen=True, kw_only=True):
+    """What a list shows of charges and transfers beside their state."""
+
+    returned: Mapping[tuple[str, str], int]
+    """The cents given back, by kind and id."""
+    contested: Collection[tuple[str, str]]
+
+
+async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, int, int]]) -> Marks:
+    """Read the marks of charges and transfers, each named by its kind, id and holder."""
+    wanted = [one for one in shown if one[0] in {"charge", "transfer"}]
+    contested = await search_store.find_contested(context.pool, wanted) if viewer.may("infraction.read") else ()
+    return Marks(returned=await browse_store.read_returned(context.pool, wanted), contested=contested)
 
 
 async def _search(

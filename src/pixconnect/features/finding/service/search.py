@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
 from pixconnect.features.finding.service import browse
+from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.tables import access as access_store
@@ -144,6 +145,8 @@ _HOLDERS_LOOKED_AT_MAX: Final = 10_000
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _REQUESTS_LOOKED_AT_MAX: Final = 5_000
 _REQUEST_SHOWN_MAX: Final = 10
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 _EARLIER: Final = timedelta(seconds=5)
 """Maximum lead of the naming process's clock over the database's."""
 
@@ -315,12 +318,34 @@ async def _look_at_lists(
         if not viewer.may_see(kind):
             continue
         page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
-        found += map(_as_found, page.items)
+        of_kind = [*map(_as_found, page.items)]
+        if kind == "charge" and (wanted.initial_at or wanted.final_at):
+            of_kind = await _date_by_payment(context.pool, of_kind, wanted)
+        elif kind == "transfer":
+            names = await browse.name_charges(context, viewer, page.items)
+            of_kind = [
+                structs.replace(one, external_id=names.get(transfer.charge_id or 0, one.external_id))
+                for one, transfer in zip(of_kind, page.items, strict=True)
+            ]
+        found += of_kind
         if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
             found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
         if page.next is not None:
             ends.append(page.searched_to or page.items[-1].created_at)
     return found, max(ends, default=None)
+
+
+async def _date_by_payment(pool: Pool, charges: Sequence[Found], wanted: Wanted) -> list[Found]:
+    """Date paid charges by their payment, without those paid at another time: a person asks when money came."""
+    payments = await browse_store.read_payments(
+        pool, [(int(one.id), one.holder_id) for one in charges if one.holder_id]
+    )
+    begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
+    dated = [
+        structs.replace(one, created_at=paid.settled_at) if (paid := payments.get(int(one.id))) else one
+        for one in charges
+    ]
+    return [one for one in dated if begin <= one.created_at <= end]
 
 
 async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collection[str]) -> list[Found]:
@@ -353,7 +378,7 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
         return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow)
     party = one.counterparty.name
     found = structs.replace(found, kind="transfer", direction=one.direction, party=party)
-    return structs.replace(found, created_at=settled_at, returned_cents=one.returned_cents)
+    return structs.replace(found, created_at=settled_at)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

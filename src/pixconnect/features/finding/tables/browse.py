@@ -48,16 +48,45 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
     return {row["id"]: row["external_id"] for row in rows}
 
 
-_RETURNED: Final[LiteralString] = """
-    select charge_id, returned_cents from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+class ChargePayment(Struct, frozen=True, kw_only=True):
+    settled_at: datetime
+    returned_cents: int
+
+
+_PAYMENTS: Final[LiteralString] = """
+    select charge_id, coalesce(network_settled_at, settled_at) as settled_at, returned_cents
+    from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
     join transfer on transfer.charge_id = wanted.id and transfer.holder_id = wanted.holder_id
-    where settled_at is not null and returned_cents > 0
+    where settled_at is not null
 """
 
 
-async def read_returned(pool: Pool, charges: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """The cents that were given back of what charges were paid with, by charge; charges are an id and a holder."""
-    return {row["charge_id"]: row["returned_cents"] for row in await pool.fetch(_RETURNED, *split_pairs(charges))}
+async def read_payments(pool: Pool, charges: Sequence[tuple[int, int]]) -> dict[int, ChargePayment]:
+    """The payments of paid charges, by charge; charges are named by their id and holder."""
+    rows = await pool.fetch(_PAYMENTS, *split_pairs(charges)) if charges else []
+    return {
+        row["charge_id"]: ChargePayment(settled_at=row["settled_at"], returned_cents=row["returned_cents"])
+        for row in rows
+    }
+
+
+_RETURNED: Final[LiteralString] = """
+    select kind, wanted.id::text, returned_cents
+    from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id)
+    join transfer on transfer.holder_id = wanted.holder_id and transfer.charge_id = wanted.id
+    where kind = 'charge' and settled_at is not null and returned_cents > 0
+    union all
+    select kind, wanted.id::text, returned_cents
+    from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id)
+    join transfer on transfer.id = wanted.id and transfer.holder_id = wanted.holder_id
+    where kind = 'transfer' and returned_cents > 0
+"""
+
+
+async def read_returned(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, str], int]:
+    """The cents given back of charges and transfers, named by kind, id and holder; by kind and id."""
+    rows = await pool.fetch(_RETURNED, *zip(*wanted, strict=True)) if wanted else []
+    return {(row["kind"], row["id"]): row["returned_cents"] for row in rows}
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

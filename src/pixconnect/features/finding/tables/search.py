@@ -28,6 +28,7 @@ class Found(Struct, frozen=True, kw_only=True):
     """Our id; for a client or key, its stand-in."""
     holder_id: int | None
     external_id: str | None
+    """Of a payment, that of the charge that it pays, if it was not found by an id."""
     name: str | None
     """The txid, end-to-end id or return id; for others the most informative field."""
     status: str | None
@@ -35,8 +36,6 @@ class Found(Struct, frozen=True, kw_only=True):
     created_at: datetime
     asked_cents: int | None
     """A charge's requested amount, if it was paid with another."""
-    returned_cents: int | None = None
-    """How much of a transfer was given back."""
     direction: Literal["IN", "OUT"] | None = None
     open_infraction: int | None = None
     """The id of a payer's undecided contest of it, or of its payment."""
@@ -117,16 +116,16 @@ _EACH: Final[LiteralString] = """
     where id = $2 and $5 is null)
 """
 _WITH_PARTIES: Final[LiteralString] = """
-    select found.*, asked_cents, returned_cents, direction, party
+    select found.*, asked_cents, direction, party
     from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
     left join lateral (
-        select asked_cents, null as returned_cents, null as direction, payer_name as party from charge
+        select asked_cents, null as direction, payer_name as party from charge
         where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
         union all
-        select null, returned_cents, transfer.direction, counterparty ->> 'name' from transfer
+        select null, transfer.direction, counterparty ->> 'name' from transfer
         where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
         union all
-        select null, null, flow, null from refund
+        select null, flow, null from refund
         where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
     ) as its on true
 """
@@ -232,7 +231,14 @@ _MARK_CONTESTED: Final[LiteralString] = """
 
 async def mark_contested(pool: Pool, found: Sequence[Found]) -> list[Found]:
     """The same with their open infractions."""
-    wanted = [(one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"}]
+    wanted = [
+        (one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"} and one.holder_id
+    ]
+    contested = await find_contested(pool, wanted)
+    return [structs.replace(one, open_infraction=contested.get((one.kind, one.id))) for one in found]
+
+
+async def find_contested(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, str], int]:
+    """Find the open infractions of charges and transfers, named by kind, id and holder; by kind and id."""
     rows = await pool.fetch(_MARK_CONTESTED, *zip(*wanted, strict=True)) if wanted else ()
-    by_name = {(row["kind"], str(row["id"]), row["holder_id"]): row["infraction_id"] for row in rows}
-    return [structs.replace(one, open_infraction=by_name.get((one.kind, one.id, one.holder_id))) for one in found]
+    return {(row["kind"], str(row["id"])): row["infraction_id"] for row in rows}

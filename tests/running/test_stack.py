@@ -12,20 +12,27 @@ from pixconnect.platform.local.home import Home
 from pixconnect.platform.local.process_death import Process, start_program
 from pixconnect.running.stack import Stack
 
-# Reports that it is ready once it may start, and that it applied no step.
+# Reports that it is ready once it may start, and that it applied no step. The preparation does not end before a part may start.
 _PROGRAM = """
-import os, sys
-parent, ready = (int(word.partition("=")[2]) for word in sys.argv[1:3])
+import os, sys, time
+part, started = sys.argv[1:3]
+parent, ready = (int(word.partition("=")[2]) for word in sys.argv[3:5])
 os.read(parent, 1)
 os.write(ready, b'+{"steps_count": 0, "sandbox_file": null}')
+os.close(ready)
+while part == "prepare" and not os.path.exists(started):
+    time.sleep(0.01)
+open(started, "w").close()
 """
 
 
 class _SlowForkServer(ForkServer):
     """Starts no other part before the tables are prepared, as if it still imported modules."""
 
-    def __init__(self) -> None:
+    def __init__(self, started: Path) -> None:
         super().__init__(lambda: None)
+        self._program = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+        self._path = str(started)
         self.prepared = asyncio.Event()
         self.parts: list[str] = []
 
@@ -35,11 +42,11 @@ class _SlowForkServer(ForkServer):
         self.parts.append(command[-1])
         if command[-1] != "prepare":
             await self.prepared.wait()
-        return await start_program([sys.executable, "-I", "-S", "-c", _PROGRAM], {}, descriptors)
+        return await start_program([*self._program, command[-1], self._path], {}, descriptors)
 
 
-async def test_the_preparation_does_not_wait_until_other_parts_are_forked(tmp_path: Path) -> None:
-    home, server, lines = Home(tmp_path / "home", __version__), _SlowForkServer(), list[str]()
+async def test_neither_does_the_preparation_wait_for_other_forks_nor_do_parts_for_its_end(tmp_path: Path) -> None:
+    home, server, lines = Home(tmp_path / "home", __version__), _SlowForkServer(tmp_path / "started"), list[str]()
 
     def report(line: str) -> None:
         lines.append(line)

@@ -175,12 +175,13 @@ class Stack:
         for child in children:
             await child.wait_until_ready()
             self._report(f"{child.name} is ready")
+        # Its end takes a while, for which nothing waited until now.
+        await self._preparation.wait_for_end()
         return prepared
 
     async def _prepare(self) -> Prepared:
         self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
-        await self._preparation.wait_for_end()
         self._report(f"tables are up to date ({prepared.steps_count} steps applied)")
         if prepared.sandbox_file is not None:
             self._report("demonstration holder, client and Pix keys are ready")

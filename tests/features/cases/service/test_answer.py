@@ -9,6 +9,7 @@ import pytest
 
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.answer import PossibleAnswer, WantedAnswer, propose_answer
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
@@ -424,3 +425,18 @@ async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> 
     # A second such line is another one.
     await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
     assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})
+
+
+async def test_no_case_is_adjusted_after_its_money_was_posted(shop: Shop) -> None:
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    await read(shop, FEE, closing="399.00")
+    (case,) = await look(shop)
+    wanted = WantedAdjustment(case_id=case.id, kind="bank_error")
+    await propose_adjustment(ana, wanted)
+    # The worker has not compared the case with the file yet.
+    await read(shop, FEE, TED, closing="399.00")
+    with pytest.raises(errors.BadRequest, match="difference of 2026-07-01 has changed"):
+        await confirm_waiting(bia, shop.live.context, "loja")
+    with pytest.raises(errors.BadRequest, match="difference of 2026-07-01 has changed"):
+        await propose_adjustment(ana, wanted)
+    assert (await moved(shop), await look(shop)) == ([-100, 300_00], [])

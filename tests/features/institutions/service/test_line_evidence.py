@@ -60,7 +60,8 @@ class Bank:
 
     async def asked(self) -> list[str]:
         """The cases: lines by their ids, days by their dates."""
-        span = await day_usecases.find_unmatched(self.context, self.account)
+        async with self.context.pool.acquire() as connection:
+            span = await day_usecases.find_unmatched(connection, self.account, self.context.clock.now())
         return [*(item.item_id for item in span.items), *(str(day.day) for day in span.days)]
 
 

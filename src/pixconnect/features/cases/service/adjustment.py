@@ -17,13 +17,15 @@ from msgspec import Struct
 from pixconnect.features.cases import rules
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Adjustment, AdjustmentKind, Case, Side, announce_adjustment
+from pixconnect.features.cases.service import day_case
 from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount
 from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
 from pixconnect.features.institutions.service import proposals
-from pixconnect.features.institutions.service.day import list_waiting
+from pixconnect.features.institutions.service.day import find_unmatched, list_waiting
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
@@ -90,7 +92,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
             said |= dict(holder_id=original.holder_id, direction="IN", line=item.item_id)
             said["returns"] = original.end_to_end_id
             return await _propose(context, connection, account, said)
-        await _refuse_waiting(connection, account, case, wanted)
+        await _refuse_changed(context, connection, account, case, wanted)
         steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
@@ -117,7 +119,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         _refuse_closed(account)
         case = await proposals.lock_case(connection, wanted.case_id)
         _check_kind(case)
-        await _refuse_waiting(connection, account, case, wanted)
+        await _refuse_changed(context, connection, account, case, wanted)
         made = await list_adjustments(connection, case.id)
         # Planned again: the case may have become smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
@@ -152,16 +154,24 @@ def _check_kind(case: Case) -> None:
         )
 
 
-async def _refuse_waiting(
-    connection: Connection, account: InstitutionAccount, case: Case, wanted: WantedAdjustment
+async def _refuse_changed(
+    context: Operator, connection: Connection, account: InstitutionAccount, case: Case, wanted: WantedAdjustment
 ) -> None:
-    """Refuse a new entry while a line of the day waits, since it may be the same money."""
+    """Refuse a new entry while a line of the day waits, since it may be the same money, or if the case is out of date."""
     if wanted.undone_id is not None or wanted.kind == "written_off":
         return
-    if waiting := await list_waiting(connection, account.id, date.fromisoformat(case.name)):
+    day = date.fromisoformat(case.name)
+    if waiting := await list_waiting(connection, account.id, day):
         raise errors.BadRequest(
             f"case: line {waiting[0].item_id} of {case.name} waits: record what it is before the rest is adjusted"
         )
+    if not await day_store.list_days(connection, account.id, day, day):
+        return
+    # The worker compares cases each minute: since then an answer or a file may have posted the same money.
+    span = await find_unmatched(connection, account, context.clock.now())
+    differs = {one.name: one.amount_cents for one in day_case.list_differences(account, span)}
+    if not span.is_cut and differs.get(case.name) != case.amount_cents:
+        raise errors.BadRequest(f"case: the difference of {case.name} has changed: look at it again in a minute")
 
 
 def _plan(case: Case, account: InstitutionAccount, made: Sequence[Adjustment], wanted: WantedAdjustment) -> list[_Step]:

@@ -119,7 +119,8 @@ async def keep_all(connection: Connection, kind: rules.CaseKind, differences: Se
 async def _look_at_account(context: Context, account: InstitutionAccount) -> None:
     # First: a line that a remembered answer covers is no case.
     await answer_remembered(context, account)
-    span = await day_usecases.find_unmatched(context, account)
+    async with context.pool.acquire() as connection:
+        span = await day_usecases.find_unmatched(connection, account, context.clock.now())
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
             return

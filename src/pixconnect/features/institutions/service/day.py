@@ -97,23 +97,21 @@ async def judge_days(connection: Connection, account: InstitutionAccount, touche
     await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
-async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:
-    now = context.clock.now()
+async def find_unmatched(connection: Connection, account: InstitutionAccount, now: datetime) -> UnmatchedSpan:
     today = to_day(now)
     since = today - LOOKED_BACK
 
     def waits_for_time(item: RecordedItem) -> bool:
         return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
-    async with context.pool.acquire() as connection:
-        open_days = await day_store.find_open(connection, account.id, since, today)
-        first_on = open_days.judged_from
-        judged = await _judge_span(connection, account, open_days, today, now)
-        # After all items of the day before: a position is a day and an item's id.
-        after = (first_on - timedelta(days=1), "\U0010ffff")
-        items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
-        begins_on = max(first_on, to_day(account.opened_at))
-        lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
+    open_days = await day_store.find_open(connection, account.id, since, today)
+    first_on = open_days.judged_from
+    judged = await _judge_span(connection, account, open_days, today, now)
+    # After all items of the day before: a position is a day and an item's id.
+    after = (first_on - timedelta(days=1), "\U0010ffff")
+    items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
+    begins_on = max(first_on, to_day(account.opened_at))
+    lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # A day shows its missing lines only when it is read after its end.
     whole = {
         one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)

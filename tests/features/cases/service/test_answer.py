@@ -14,6 +14,7 @@ from pixconnect.features.cases.service.answer import PossibleAnswer, WantedAnswe
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.service.proposals import propose_closing
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
@@ -440,3 +441,24 @@ async def test_no_case_is_adjusted_after_its_money_was_posted(shop: Shop) -> Non
     with pytest.raises(errors.BadRequest, match="difference of 2026-07-01 has changed"):
         await propose_adjustment(ana, wanted)
     assert (await moved(shop), await look(shop)) == ([-100, 300_00], [])
+
+
+async def test_no_return_is_recorded_on_an_account_that_was_closed_meanwhile(shop: Shop) -> None:
+    await shop.allow_sending()
+    sent = await shop.send(30_00)
+    for _ in range(2):
+        await shop.move_orders()
+        shop.live.clock.advance(minutes=1)
+    shop.live.clock.advance(days=3)
+    line = ("S", "30.00", f"PIX DEVOLVIDO {sent.end_to_end_id}", "04")
+    await read(shop, line, first="20260703", last="20260704", closing="100.00", made="20260706090000")
+    shop.live.clock.advance(days=3)
+    (case,) = [case for case in await look(shop) if "line S" in case.said]
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    code = (await propose_adjustment(ana, WantedAdjustment(case_id=case.id, kind="bank_error", line="S"))).code
+    last = make_ofx(first="20260705", last="20260705", closing="70.00", made="20260706090000")
+    await propose_closing(ana, shop.live.context, "loja", last)
+    await confirm_waiting(bia, shop.live.context, "loja", "close")
+    with pytest.raises(errors.BadRequest, match="loja is closed"):
+        await confirm_waiting(bia, shop.live.context, "loja", "adjust", code)
+    assert await moved(shop) == [-70_00]

@@ -281,6 +281,7 @@ def _sum(made: Sequence[Adjustment]) -> int:
 
 async def _record_return(context: Operator, writes: Writer, proposal: Proposal) -> None:
     async with proposals.confirming(context, proposal) as (connection, account):
+        _refuse_closed(account)
         case = await proposals.lock_case(connection, int(proposal.contents["case_id"]))
         # Checked once more: since the proposal a reading may have recorded it.
         said = proposal.contents

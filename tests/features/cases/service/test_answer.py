@@ -462,3 +462,39 @@ async def test_no_return_is_recorded_on_an_account_that_was_closed_meanwhile(sho
     with pytest.raises(errors.BadRequest, match="loja is closed"):
         await confirm_waiting(bia, shop.live.context, "loja", "adjust", code)
     assert await moved(shop) == [-70_00]
+
+
+async def test_no_file_is_read_for_a_closed_account(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    last = make_ofx(first="20260702", last="20260702", closing="99.00")
+    await propose_closing(ana, shop.live.context, "loja", last)
+    await confirm_waiting(bia, shop.live.context, "loja", "close")
+    with pytest.raises(errors.BadRequest, match="account: loja is closed: no line is posted on it any more"):
+        await read(shop, FEE, TED, closing="399.00")
+
+
+async def test_a_line_that_may_be_a_balance_gives_no_transfer_back(shop: Shop) -> None:
+    await shop.allow_sending()
+    sent = await shop.send(30_00)
+    for _ in range(2):
+        await shop.move_orders()
+        shop.live.clock.advance(minutes=1)
+    shop.live.clock.advance(days=3)
+    line = ("S", "30.00", "SALDO", "03")
+    await read(shop, line, first="20260703", last="20260703", opening=None, closing="70.00", made="20260705090000")
+    (case,) = [case for case in await look(shop) if "line S" in case.said]
+    wanted = WantedAdjustment(case_id=case.id, kind="bank_error", returns=sent.end_to_end_id, line="S")
+    with pytest.raises(errors.BadRequest, match="line: 0 lines of 2026-07-03 came in and wait"):
+        await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
+
+
+async def test_an_adjustment_is_refused_once_its_difference_has_the_other_sign(shop: Shop) -> None:
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    await read(shop, FEE, closing="399.00")
+    (case,) = await look(shop)
+    await propose_adjustment(ana, WantedAdjustment(case_id=case.id, kind="bank_error", amount_cents=50_00))
+    await read(shop, FEE, ("T1", "600.00", "TED RECEBIDA"), closing="399.00")
+    await look(shop)
+    with pytest.raises(errors.BadRequest, match="the other sign since the proposal"):
+        await confirm_waiting(bia, shop.live.context, "loja")

@@ -21,6 +21,7 @@ from pixconnect.features.cases.service import day_case
 from pixconnect.features.cases.tables import ADJUSTMENTS, list_adjustments
 from pixconnect.features.institutions.rules.account import UNNAMED_ISPB, InstitutionAccount
 from pixconnect.features.institutions.rules.joining import ItemJoin, RecordedItem
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import find_unmatched, list_waiting
 from pixconnect.features.institutions.service.statement import settle_items
@@ -123,6 +124,8 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         made = await list_adjustments(connection, case.id)
         # Planned again: the case may have become smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
+        if steps[0].direction != proposal.contents["direction"]:
+            raise errors.BadRequest("case: its difference has the other sign since the proposal: propose it again")
         await _check_holders(connection, account, steps)
         work = await lock_balances(Batch(steps, connection, context.clock))
         added = [_post(work, case.id, step, proposal.proposed_by, context.operator) for step in steps]
@@ -310,6 +313,8 @@ async def _find_returned(
     if case.kind != "day" or case.ended_at is not None:
         raise errors.BadRequest("case: only a line of a day whose case is open gives a transfer back")
     waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
+    # A line that may be a balance, or is known under another name, moved no money as long as nobody says so.
+    waiting = [item for item in waiting if OUTCOMES[item.waits or "new"].counts]
     items = [item for item in waiting if item.direction == "IN" and line in (None, item.item_id)]
     if len(items) != 1:
         raise errors.BadRequest(f"line: {len(items)} lines of {case.name} came in and wait: name one of them")

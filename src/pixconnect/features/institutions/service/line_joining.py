@@ -185,16 +185,20 @@ async def _find_reversible(
 ) -> frozenset[tuple[ItemKind, str, int]]:
     """Find the debits that the remaining credits may return; a second apparent return is left to an operator."""
     returns = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]
-    asked = [(item.kind, name) for item in returns for name in item.names]
-    if not asked:
+    names = [name for item in returns for name in item.names]
+    if not names:
         return frozenset()
-    names, amounts = [name for _, name in asked], [item.amount_cents for item in returns]
-    found = await item_store.find_reversible(connection, account.id, names, amounts)
+    debits = await item_store.find_reversible(connection, account.id, names, [item.amount_cents for item in returns])
     kinds: dict[ItemKind, ItemKind] = {"pix": "reversal", "fee": "fee"}
     for item in left:
         if item.direction == "OUT" and item.kind in kinds and judge_left(item, lines, known).waits is None:
-            found |= {(kinds[item.kind], name, item.amount_cents) for name in item.names}
-    return frozenset(one for one in found if asked.count(one[:2]) == 1)
+            debits.append((kinds[item.kind], item.names, item.amount_cents))
+    return frozenset(
+        (kind, name, cents)
+        for kind, its_names, cents in debits
+        if sum(item.kind == kind and not {*item.names}.isdisjoint(its_names) for item in returns) == 1
+        for name in its_names
+    )
 
 
 async def join_nameless(

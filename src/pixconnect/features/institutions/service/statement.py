@@ -84,7 +84,7 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
     Raises:
         NotFound: As ``record_file``; ``BadRequest`` too.
     """
-    account = await day_usecases.read_named_account(context, name)
+    account = await _read_open_account(context, name)
     file, now = statement_account.parse_file(content), context.clock.now()
     async with context.pool.acquire() as connection:
         chosen = await statement_account.choose(connection, account, file, is_own=is_own)
@@ -103,6 +103,13 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
     return FilePreview(chosen=chosen, recorded=recorded, posts=posts, waiting_count=len(left) - len(posts))
 
 
+async def _read_open_account(context: Operator, name: str) -> InstitutionAccount:
+    account = await day_usecases.read_named_account(context, name)
+    if account.state == "closed":
+        raise errors.BadRequest(f"account: {name} is closed: no line is posted on it any more")
+    return account
+
+
 async def record_file(
     context: Operator, name: str, content: bytes, *, is_own: bool = False, file_name: str = ""
 ) -> RecordedStatement:
@@ -112,7 +119,7 @@ async def record_file(
         NotFound: The account does not exist.
         BadRequest: The file is ambiguous, or is of another account; nothing of it was kept.
     """
-    account = await day_usecases.read_named_account(context, name)
+    account = await _read_open_account(context, name)
     file = statement_account.parse_file(content)
     async with write_alone(context.pool) as connection:
         chosen = await statement_account.choose(connection, account, file, is_own=is_own)

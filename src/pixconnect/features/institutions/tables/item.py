@@ -224,24 +224,24 @@ async def note_waiting(connection: Connection, institution_id: int, waiting: dic
 
 
 _FIND_REVERSIBLE: Final[LiteralString] = """
-    select case kind when 'pix' then 'reversal' else kind end, name, amount_cents
-    from institution_item as debit cross join lateral unnest(array[end_to_end_id, return_id]) as name
+    select case kind when 'pix' then 'reversal' else kind end, array_remove(array[end_to_end_id, return_id], null), amount_cents
+    from institution_item as debit
     where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($3)
-        and kind in ('pix', 'fee') and (end_to_end_id = any($2) or return_id = any($2)) and name = any($2)
+        and kind in ('pix', 'fee') and (end_to_end_id = any($2) or return_id = any($2))
         and not exists (
             select from institution_item as back
             where back.institution_id = debit.institution_id and back.day >= debit.day and back.direction = 'IN'
-                and back.joined_kind = 'movement' and name in (back.end_to_end_id, back.return_id)
-                and (debit.kind = 'pix' or back.kind = 'fee')
+                and back.joined_kind = 'movement' and (debit.kind = 'pix' or back.kind = 'fee')
+                and array[back.end_to_end_id, back.return_id] && array_remove(array[debit.end_to_end_id, debit.return_id], null)
         )
 """
 
 
 async def find_reversible(
     connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
-) -> set[tuple[ItemKind, str, int]]:
-    """Find fees, and Pix that a person sent, that are movements and have not come back: a return's kind, name and cents."""
-    return {tuple(row) for row in await connection.fetch(_FIND_REVERSIBLE, institution_id, names, amounts)}
+) -> list[tuple[ItemKind, Sequence[str], int]]:
+    """Find fees, and Pix that a person sent, that are movements and have not come back: a return's kind, names and cents."""
+    return [tuple(row) for row in await connection.fetch(_FIND_REVERSIBLE, institution_id, names, amounts)]
 
 
 _SUM: Final[LiteralString] = """

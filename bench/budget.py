@@ -38,7 +38,6 @@ from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.doors.api.site import Site
 from pixconnect.doors.worker.leases import SlotLeases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.webhooks.rules.delivery import WebhookExchange
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service.endpoint import create_endpoint
@@ -47,6 +46,7 @@ from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.handover import move_due
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.rail import Report, SettledReport
 from pixconnect.platform import pool as pools
 from pixconnect.platform.config import POSTGRES_NEWEST

@@ -12,7 +12,6 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from pixconnect.features.contests.service.infraction import receive_infraction
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ListedRefund
@@ -38,6 +37,7 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.handover import move_due
 from pixconnect.kernel.flows.holder import HolderChanges
 from pixconnect.kernel.flows.incoming import receive_credit, receive_return
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms

@@ -1,8 +1,8 @@
 """Payments that the rail reports to a service, and their results."""
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.rail import CreditReport

@@ -18,7 +18,6 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
 from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.contests.service import defence as defence_usecases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.orders import StoredRailMemory
@@ -47,6 +46,7 @@ from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.joining import NO_PIX
 from pixconnect.features.sandbox.rules import MadeMovementKind
 from pixconnect.kernel.flows import incoming
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import MovementKind
 from support.attacker import attempt, entry, refuse

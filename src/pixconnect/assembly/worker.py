@@ -24,7 +24,6 @@ from pixconnect.assembly.base import (
 from pixconnect.doors.worker.leases import Poller, SlotLeases, until_beat
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import Chore, DueLook, WorkerExtension, WorkerParts
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 from pixconnect.features.institutions.rail import InstitutionRail
@@ -42,6 +41,7 @@ from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import incoming as incoming_usecases
 from pixconnect.kernel.flows import partition as partition_usecases
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken

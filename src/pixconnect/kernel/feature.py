@@ -104,6 +104,8 @@ class Feature(NamedTuple):
     """Rows that are written with each event: ``kernel.tables.fact.Fact``."""
     followers: Places = ()
     """Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``."""
+    report_takers: Places = ()
+    """Record other reports than of credits, returns and ended orders: ``kernel.flows.report.ReportTaker``."""
     report_closings: Places = ()
     """Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``."""
     key_removals: Places = ()

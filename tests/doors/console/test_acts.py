@@ -10,7 +10,6 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from pixconnect.assembly import pages
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
 from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
@@ -18,6 +17,7 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.transfer import AccountTransferRequest

@@ -3,11 +3,11 @@
 import asyncpg
 
 from pixconnect.features.cases.service import case as case_usecases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.proof.service.verify import ProofRequest, verify
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from support.account_shop import Shop, begin_in_july
 from support.browser import Scheme, check_every_look, needs_chromium, open_browser

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pixconnect.doors import console
 from pixconnect.doors.console.filters import event_payload
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import incoming, settlement
 from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest

@@ -8,8 +8,8 @@ import pytest
 
 from pixconnect.doors.worker.leases import LeaseLost
 from pixconnect.doors.worker.orders import OrderMover, keep_taking_reports
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import RailUnavailable, Report, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer

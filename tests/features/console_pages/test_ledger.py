@@ -1,7 +1,7 @@
 """The ledger's page shows what a holder owes, and what repaid it."""
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.rail import Abilities
 from support.console import open_console, sign_in_client
 from support.postgres import Addresses

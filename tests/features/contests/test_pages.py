@@ -10,8 +10,8 @@ from msgspec import structs
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service.defence import do_due
 from pixconnect.features.contests.service.infraction_page import browse_infractions
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller, Viewer
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
 from support.console import InProcess, open_console, sign_in, sign_in_client

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import msgspec
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.handover import move_due
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.rail import SettledReport
 from pixconnect.kernel.rules.refund import RefundRequest
 from support.command_line import CommandLine

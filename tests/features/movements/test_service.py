@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from datetime import timedelta
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
 from pixconnect.kernel.flows import holder as holder_usecases
@@ -12,6 +11,7 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.holder import HolderChanges
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from pixconnect.features.contests.service import defence as defence_usecases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.people import service as person_usecases
 from pixconnect.features.people.service import ErasedRow, Erasure, PersonLine
 from pixconnect.features.pix_api.service import charge as standard_usecases
@@ -24,6 +23,7 @@ from pixconnect.kernel.flows import partition as partition_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import ChargeRequest

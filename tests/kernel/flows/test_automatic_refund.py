@@ -7,11 +7,11 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.rail import Abilities, CreditReport, RejectedReport, ReturnReport, SettledReport

@@ -8,11 +8,11 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import CreditReport
 from pixconnect.kernel.rules.refund import RefundRequest

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import pix as standard_refund
@@ -17,6 +16,7 @@ from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit, receive_return
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled

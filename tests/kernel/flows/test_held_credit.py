@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.rail import Abilities

@@ -8,13 +8,13 @@ from itertools import count
 import pytest
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.unresolved import count_silent, list_unresolved
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.access import Caller

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms

@@ -9,12 +9,12 @@ import asyncpg
 import pytest
 
 from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.handover import HELD_AGAIN_AFTER
 from pixconnect.kernel.flows.incoming import receive_credit, receive_return
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.limit import Spent

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.pool import Connection
 from support.attacker import attempt, entry, refuse

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Scope, Verb
 
 FEATURE: Final = Feature(
+    report_takers=("features.contests.service.infraction:REPORT_TAKERS",),
     suspect_credits=("features.contests.service.held_blocks:SUSPECT_CREDITS",),
     order_rules=("features.contests.service.held_blocks:ORDER_RULES",),
     claims=("features.contests.service.held_blocks:CLAIMS",),

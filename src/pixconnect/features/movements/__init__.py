@@ -4,4 +4,4 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature()
+FEATURE: Final = Feature(report_takers=("features.movements.service:REPORT_TAKERS",))

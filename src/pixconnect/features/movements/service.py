@@ -28,16 +28,18 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Writer
 from pixconnect.kernel.flows.credit_source import find_source
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.kept_report import Misfit, find_change
+from pixconnect.kernel.rules.kept_report import Misfit, find_change, is_text
 from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.rail import Acknowledgement, MovementReport
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
 _UNDECIDED: Final = Misfit(
@@ -317,3 +319,18 @@ def _report_block(
         terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.reported_at, work.now
     )
     return blocks.hold(None, opened)
+
+
+async def _find_recorded(connection: Connection, report: MovementReport, holder_id: int | None) -> Movement | None:
+    is_named = holder_id is not None and is_text(report.item_id)
+    return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
+
+
+async def _find_moved(context: Context, report: MovementReport) -> int | None:
+    return await find_holder(context, report.party)
+
+
+REPORT_TAKERS: Final = (
+    ReportTaker(kind=MovementReport, take=receive_movement, find_recorded=_find_recorded, find_holder=_find_moved),
+    ReportTaker(kind=BlockReport, take=receive_blocks),
+)

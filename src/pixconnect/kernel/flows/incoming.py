@@ -22,7 +22,7 @@ from pixconnect.kernel.rules import identifiers, kept_report, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Misfit, find_change, find_other_account
-from pixconnect.kernel.rules.rail import Acknowledgement, CreditCancelled, CreditReport, MovementReport, ReturnReport
+from pixconnect.kernel.rules.rail import Acknowledgement, CreditCancelled, CreditReport, Report, ReturnReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
@@ -235,12 +235,12 @@ class Recorded(Protocol):
     def outcome_code(self) -> str | None: ...
 
 
-def first_answer(report: CreditReport | ReturnReport | MovementReport, recorded: Recorded) -> Acknowledgement:
+def first_answer(report: Report, recorded: Recorded) -> Acknowledgement:
     code = recorded.outcome_code if recorded.status == "ERROR" else None
     return _acknowledge(report, reject_code.NOT_SETTLED if code == reject_code.CREDIT_CANCELLED else code)
 
 
-def _acknowledge(report: CreditReport | ReturnReport | MovementReport, refusal_code: str | None) -> Acknowledgement:
+def _acknowledge(report: Report, refusal_code: str | None) -> Acknowledgement:
     # A payment that the rail has cancelled cannot be refused.
     is_over = isinstance(report, CreditCancelled)
     return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)

@@ -10,12 +10,12 @@ from msgspec import structs
 from pixconnect.features.cases.rules import Case, Evidence
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import record_listed
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors

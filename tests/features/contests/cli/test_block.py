@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from support.command_line import CommandLine
 from support.postgres import Addresses

@@ -9,8 +9,8 @@ from msgspec import structs
 from kernel.flows.test_reported_blocks import block_report, terms
 from pixconnect.features.contests.rules.block import open_block
 from pixconnect.features.contests.service.held_blocks import OpenBlocks
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockTerms
 from pixconnect.platform.base.errors import InvariantBroken

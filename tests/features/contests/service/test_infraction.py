@@ -12,13 +12,13 @@ from msgspec import structs
 
 from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.service import defence as defence_usecases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.context import FailedReports
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import (
     BlockReport,

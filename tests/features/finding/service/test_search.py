@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 
 from pixconnect.doors.console.paces import SEARCHES
 from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.finding.service import search
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
 from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
@@ -20,6 +19,7 @@ from pixconnect.features.institutions.service.pending_call import go_on
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from pixconnect.kernel.rules.charge import ChargeRequest

@@ -10,7 +10,6 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.finding.rules import Timeline
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.finding.service import search as search_usecases
@@ -29,6 +28,7 @@ from pixconnect.kernel.flows import handover
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.charge import ChargeRequest

@@ -7,11 +7,11 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, QrCodeTransferRequest

@@ -7,12 +7,12 @@ from msgspec import structs
 
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service.case import list_cases, look_for_cases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.institution import ListedRefund, ReceivedPix
 from pixconnect.features.institutions.rules.unmatched import AGAIN_AFTER, UnmatchedCredit
 from pixconnect.features.institutions.service.returns import give_back_due, list_without_charge
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.kernel.rules.holder import Party
 from support.account_shop import Shop, open_shop

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from pixconnect.doors.worker.parts import counted, find_problems
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.documentation.records import describe_fields
 from pixconnect.features.identity.service.keyring import SIGNER, Keyring
 from pixconnect.features.monitoring import api as contract_health
@@ -19,6 +18,7 @@ from pixconnect.features.monitoring.service.health import HealthWatch, check_rai
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.no_rail import NoRail
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.rail import SettledReport
 from pixconnect.platform.adapters.system import SystemClock

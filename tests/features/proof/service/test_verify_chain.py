@@ -7,7 +7,6 @@ from datetime import timedelta
 import asyncpg
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.proof.rules import ChainHead, digest_entry, digest_person, first_head, next_head
 from pixconnect.features.proof.service.verify import (
     ProofRequest,
@@ -20,6 +19,7 @@ from pixconnect.features.proof.service.verify import (
 from pixconnect.features.proof.tables.chain import CHAIN, KEPT_HEADS
 from pixconnect.features.webhooks.service.feed import give_positions
 from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from support.books import chain_all, check_books
 from support.postgres import Addresses

@@ -19,7 +19,6 @@ from pixconnect.features.contests.rules.block import Contests, ListedContest, is
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.service.infraction import announce
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTIONS, IS_ANY_DUE
 from pixconnect.features.institutions.accounts import find_abilities
@@ -32,6 +31,7 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState, TakenPart
 from pixconnect.kernel.rules.listing import Page, Span

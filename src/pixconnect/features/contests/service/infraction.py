@@ -29,6 +29,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import find_source
 from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.refund import settle_at_once
+from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
 from pixconnect.kernel.rules.event import EventName
@@ -309,3 +310,6 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     refund = settle_at_once(work, opened, original, part.settled_at, post)
     locked.made.append(refund)
     return refund
+
+
+REPORT_TAKERS: Final = (ReportTaker(kind=InfractionReport, take=receive_infraction),)

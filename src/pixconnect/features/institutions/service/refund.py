@@ -21,7 +21,6 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ListedRefund, ReceivedPix
 from pixconnect.features.institutions.rules.joining import ReversedMovement, make_movement_id
@@ -37,6 +36,7 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.refund import settle_at_once
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import refund as refund_rules
 from pixconnect.kernel.rules.kept_report import Misfit, find_change

@@ -19,7 +19,6 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.rules import unmatched
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
@@ -36,6 +35,7 @@ from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.refund import START_REFUNDS
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules.kept_report import find_other_account
 from pixconnect.kernel.rules.rail import MovementReport, ReturnReport

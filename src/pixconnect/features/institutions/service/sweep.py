@@ -16,7 +16,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import (
@@ -36,6 +35,7 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.charge import expire_charges_of_account
 from pixconnect.kernel.flows.context import Context, Writer
 from pixconnect.kernel.flows.ledger import lock_balances
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.holder import Party, compare_parties, complete_party, describe_party
 from pixconnect.kernel.rules.kept_report import KeptItem, Misfit, find_change, find_other_account
 from pixconnect.kernel.rules.rail import CreditReport, MovementReport

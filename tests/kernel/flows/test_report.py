@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from pixconnect.features.contests.service import report as report_usecases
-from pixconnect.features.contests.service.report import take_reports
 from pixconnect.kernel.flows import incoming, settlement
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.flows import report as report_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.context import LASTING_MIN_S, FailedReports
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.access import Caller

@@ -15,26 +15,22 @@ refuses it.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
-from pixconnect.features.contests.service.infraction import receive_infraction
-from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.movements.rules import Movement
-from pixconnect.features.movements.service import find_holder, receive_blocks, receive_movement
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import CreditSource, find_source
-from pixconnect.kernel.flows.incoming import find_recorded, first_answer, receive_credit, receive_return
+from pixconnect.kernel.flows.incoming import Recorded, find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
 from pixconnect.kernel.rules import ability, kept_report, rail, reject_code
-from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
 from pixconnect.kernel.rules.kept_report import Misfit
-from pixconnect.kernel.rules.refund import Refund
-from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
@@ -42,15 +38,35 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection
 
 EndingReport = rail.SettledReport | rail.RejectedReport
-Arrival = rail.CreditReport | rail.ReturnReport | rail.MovementReport
-Told = BlockReport | InfractionReport
-"""Reports that are neither requests nor payments: the institution accepts no refusal."""
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """Errors that PostgreSQL raises because of the given values, and for no other reason."""
 _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, rail.RailUnavailable)
 
 _log = structlog.get_logger(__name__)
+
+
+class ReportTaker(Struct, frozen=True, kw_only=True):
+    """How a feature records a kind of report."""
+
+    kind: type[Any]
+    take: Callable[[Context, Any], Awaitable[rail.Acknowledgement | None]]
+    """``None`` if it is to come again."""
+    find_recorded: Callable[[Connection, Any, int | None], Awaitable[Recorded | None]] | None = None
+    """Finds what was recorded, by report and holder; only of money that the institution lets us refuse."""
+    find_holder: Callable[[Context, Any], Awaitable[int | None]] | None = None
+    """Finds the holder whose balance the report moves; with ``find_recorded``."""
+
+
+def _find_taker(report: rail.Report) -> ReportTaker | None:
+    return next((taker for taker in gather("report_takers", ReportTaker) if type(report) is taker.kind), None)
+
+
+def _is_refusable(report: rail.Report) -> bool:
+    if isinstance(report, rail.CreditReport | rail.ReturnReport):
+        return True
+    taker = _find_taker(report)
+    return taker is not None and taker.find_recorded is not None
 
 
 async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
@@ -65,13 +81,14 @@ async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
         RailUnavailable: The rail will report again, and get the same answers.
     """
     endings = [report for report in reports if isinstance(report, rail.SettledReport | rail.RejectedReport)]
-    arrivals = [report for report in reports if isinstance(report, Arrival)]
-    told = [report for report in reports if isinstance(report, Told)]
-    # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
+    others = [report for report in reports if not isinstance(report, rail.SettledReport | rail.RejectedReport)]
+    # Endings share one call, which writes them in one batch; each other has its own and is batched by the write queue.
     results = await asyncio.gather(
         _take_endings(context, endings),
-        *(_take_arrival(context, report) for report in arrivals),
-        *(_take_report(context, report) for report in told),
+        *(
+            _take_arrival(context, report) if _is_refusable(report) else _take_statement(context, report)
+            for report in others
+        ),
     )
     said = [acknowledgement for result in results for acknowledgement in result]
     return await _acknowledge(context, said) if said else 0
@@ -135,7 +152,7 @@ def _ending_of(report: EndingReport) -> Ending:
     return rail.Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
 
 
-async def _take_arrival(context: Context, report: Arrival) -> list[rail.Acknowledgement]:
+async def _take_arrival(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
     try:
         if (fault := _find_fault(report)) is not None:
             return [await _refuse(context, report, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
@@ -165,16 +182,16 @@ async def _take_arrival(context: Context, report: Arrival) -> list[rail.Acknowle
     return [] if acknowledgement is None else [acknowledgement]
 
 
-async def _take_report(context: Context, report: Told) -> list[rail.Acknowledgement]:
+async def _take_statement(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
+    """Take a report that is neither a request nor a payment: the institution accepts no refusal."""
     try:
+        taker = _find_taker(report)
         fault = _find_fault(report)
         try:
-            if fault is None:
-                if isinstance(report, BlockReport):
-                    return [await receive_blocks(context, report)]
-                said = await receive_infraction(context, report)
+            if fault is None and taker is not None:
+                said = await taker.take(context, report)
                 return [] if said is None else [said]
-            misfit = _cannot_be_recorded(fault)
+            misfit = _cannot_be_recorded(fault or "nothing here records such reports")
         except Exception as error:
             judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
@@ -188,7 +205,7 @@ async def _take_report(context: Context, report: Told) -> list[rail.Acknowledgem
 
 
 async def _keep_unrefusable(
-    context: Context, report: Arrival, acknowledgement: rail.Acknowledgement
+    context: Context, report: rail.Report, acknowledgement: rail.Acknowledgement
 ) -> rail.Acknowledgement:
     """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
@@ -202,17 +219,18 @@ async def _keep_unrefusable(
     return answer
 
 
-async def _receive(context: Context, report: Arrival) -> rail.Acknowledgement | None:
+async def _receive(context: Context, report: rail.Report) -> rail.Acknowledgement | None:
     if isinstance(report, rail.CreditReport):
         acknowledgement = await receive_credit(context, report)
-    elif isinstance(report, rail.MovementReport):
-        acknowledgement = await receive_movement(context, report)
-    else:
+    elif isinstance(report, rail.ReturnReport):
         acknowledgement = await receive_return(context, report)
+    else:
+        taker = errors.require(_find_taker(report), "only such reports arrive here")
+        acknowledgement = await taker.take(context, report)
     return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
 
 
-async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> rail.Acknowledgement:
+async def _refuse(context: Context, report: rail.Report, misfit: Misfit, code: str) -> rail.Acknowledgement:
     """Keep a report that cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -229,27 +247,25 @@ async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) 
     return answer
 
 
-async def _find_recorded(
-    connection: Connection, report: Arrival, holder_id: int | None
-) -> Transfer | Refund | Movement | None:
-    if isinstance(report, rail.MovementReport):
-        is_named = holder_id is not None and kept_report.is_text(report.item_id)
-        return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
-    is_named_well = kept_report.is_name(kept_report.name_of(report))
-    return await find_recorded(connection, report) if is_named_well else None
+async def _find_recorded(connection: Connection, report: rail.Report, holder_id: int | None) -> Recorded | None:
+    if isinstance(report, rail.CreditReport | rail.ReturnReport):
+        return await find_recorded(connection, report) if kept_report.is_name(kept_report.name_of(report)) else None
+    taker = _find_taker(report)
+    return await taker.find_recorded(connection, report, holder_id) if taker and taker.find_recorded else None
 
 
-async def _find_holder(context: Context, report: Arrival) -> int | None:
+async def _find_holder(context: Context, report: rail.Report) -> int | None:
     """Find the holder whose balance it would move; ``None`` if that is impossible now, and so is a credit."""
     try:
         if isinstance(report, rail.CreditReport):
             return (await CreditSource().find_credited(context, report)).holder_id
-        if isinstance(report, rail.MovementReport):
-            return await find_holder(context, report.party)
-        originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+        if isinstance(report, rail.ReturnReport):
+            originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+            return originals[report.original_end_to_end_id].holder_id if originals else None
+        taker = _find_taker(report)
+        return await taker.find_holder(context, report) if taker and taker.find_holder else None
     except _OF_ITS_OWN:
         return None
-    return originals[report.original_end_to_end_id].holder_id if originals else None
 
 
 def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:

@@ -17,6 +17,7 @@ from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
+from pixconnect.features.pix_api.service.cents_records import Orders
 from pixconnect.kernel.feature import (
     Feature,
     FeatureError,
@@ -44,6 +45,7 @@ from pixconnect.kernel.writing.unit_of_work import Claim, Follower
 ROWS: dict[Any, type[Any]] = dict(
     day_rules=DayRules,
     charge_batches=Lots,
+    stored_orders=Orders,
     unfinished=str,
     paid_parts=PaidParts,
     checks=HealthCheck,

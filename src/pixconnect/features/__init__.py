@@ -24,7 +24,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Operators' approval of outgoing transfers.
     "approvals": ("institutions",),
     # Transfers that are prepared first and confirmed later.
-    "prepared_transfers": (),
+    "prepared_transfers": ("pix_api",),
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
@@ -33,7 +33,6 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "due_charges",
         "identity",
         "institutions",
-        "prepared_transfers",
         "sandbox",
         "webhooks",
     ),

@@ -118,6 +118,8 @@ class Feature(NamedTuple):
     """What keeps the parts of their payments: ``kernel.flows.charge.PaidParts``."""
     charge_batches: Places = ()
     """What holds charges that come in batches, of one feature: ``features.pix_api.lots.Lots``."""
+    stored_orders: Places = ()
+    """What stores orders before their transfers, of one feature: ``features.pix_api.service.cents_records.Orders``."""
     unfinished: Places = ()
     """Statements that find work on a holder's new charges, by its id: texts of SQL with one text in the result."""
     suspect_credits: Places = ()

@@ -18,12 +18,12 @@ from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service import event_callback as callback_key_usecases
 from pixconnect.features.pix_api.service.cents_records import show_cents_pix
 from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
-from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
+from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules import identifiers, tax_id
 from pixconnect.kernel.rules.access import Caller
@@ -152,7 +152,7 @@ async def check_key_in_body(face: Face, services: Services, request: Asked) -> S
 async def _check(services: Services, request: Asked, text: str) -> Shown:
     context = services.context
     key = parse_pix_key(text)
-    party = await prepared_usecases.find_key(context, request.caller, key)
+    _, party = await payee_usecases.look_up_key(context, request.caller, key)
     owner = dict(account=_HIDDEN, branch=_HIDDEN, psp=party.ispb, name=party.name, taxID=_mask(party.tax_id))
     return {
         "pixKey": key.key,

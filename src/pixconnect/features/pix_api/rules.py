@@ -6,6 +6,8 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.kernel.rules.charge import ChargeStatus
+from pixconnect.kernel.rules.holder import KeyType, Party
+from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 100_000
@@ -18,6 +20,22 @@ Shown = Mapping[str, object]
 
 def without_none(members: Shown) -> Shown:
     return {name: value for name, value in members.items() if value is not None}
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """A transfer as its holder ordered it."""
+
+    external_id: str
+    initiation_type: InitiationType
+    amount_cents: int
+    key: str | None = None
+    """The payee's key; with a counterparty, the key that a test environment pays in its place."""
+    key_type: KeyType | None = None
+    br_code: str | None = None
+    counterparty: Party | None = None
+    payer_message: str | None = None
+    rejected_as: str | None = None
+    """The rejection code of a test environment."""
 
 
 class ReceivedSearch(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from pixconnect.features.pix_api.rules import Order
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.identifiers import was_made_by
-from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.rules.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
@@ -20,20 +20,10 @@ from pixconnect.kernel.rules.transfer import (
 from pixconnect.platform.base import errors
 
 
-class PreparedTransfer(Struct, frozen=True, kw_only=True):
+class PreparedTransfer(Order, frozen=True, kw_only=True):
+    """An order whose name is the transfer's too, once it is approved."""
+
     holder_id: int
-    external_id: str
-    """The transfer's too, once it is approved."""
-    initiation_type: InitiationType
-    amount_cents: int
-    key: str | None = None
-    """The payee's key; with a counterparty, the key that a test environment pays in its place."""
-    key_type: KeyType | None = None
-    br_code: str | None = None
-    counterparty: Party | None = None
-    payer_message: str | None = None
-    rejected_as: str | None = None
-    """The rejection code of a test environment."""
     created_at: datetime
 
 

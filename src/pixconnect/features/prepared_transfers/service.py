@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from pixconnect.features.pix_api.service.cents_records import Order, Orders
 from pixconnect.features.prepared_transfers import tables as prepared_store
 from pixconnect.features.prepared_transfers.rules import (
     InitiatedTransfer,
@@ -17,16 +18,16 @@ from pixconnect.features.prepared_transfers.rules import (
 )
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context, of_caller, write_alone
-from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.transfer import start_transfer
-from pixconnect.kernel.rules import identifiers, money
+from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party, PixKey
 from pixconnect.kernel.rules.listing import Page, Span
-from pixconnect.kernel.rules.transfer import KeyTransferRequest, SendingTerms, Transfer, TransferRequest
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Pool
 
 Repeat = Literal["refused", "answered", "sent_again"]
 """The result of a repeated confirmation."""
@@ -47,7 +48,7 @@ async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedT
     """
     await _refuse_repeat(context, caller, prepared.external_id)
     money.check_amount(prepared.amount_cents)
-    _, payee = await _find_payee(context, caller, read_request(prepared))
+    _, payee = await payee_usecases.look_up(context, caller, read_request(prepared))
     async with write_alone(context.pool) as connection:
         if not await prepared_store.insert(connection, prepared):
             raise errors.ExternalIdConflict("external_id: was already used for a transfer that was prepared")
@@ -90,14 +91,20 @@ def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
     return Approval(prepared=prepared, transfer=transfer if is_its_own else None)
 
 
-async def find_key(context: Context, caller: Caller, key: PixKey) -> Party:
-    """Find a key's owner, which costs the caller tokens."""
-    return (await _find_owner(context, caller, key))[1]
+class PreparedOrders(Orders):
+    async def find(self, pool: Pool, transfer: Transfer) -> Order | None:
+        name = transfer.external_id or ""
+        prepared = (await prepared_store.find_by_external_ids(pool, transfer.holder_id, [name])).get(name)
+        # A transfer that only has the same name was sent through another API: it is reported as such.
+        return prepared if prepared is not None and is_approved_by(prepared, transfer) else None
+
+
+ORDERS: Final = (PreparedOrders(),)
 
 
 async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> InitiatedTransfer:
     """Find a key's owner, and name the transfer that may follow; it costs a look-up until that is paid."""
-    end_to_end_id, payee = await _find_owner(context, caller, key)
+    end_to_end_id, payee = await payee_usecases.look_up_key(context, caller, key)
     async with write_alone(context.pool) as connection:
         initiated = InitiatedTransfer(
             end_to_end_id=end_to_end_id,
@@ -146,25 +153,6 @@ async def confirm_transfer(
         request = structs.replace(request, external_id=None)
         terms = structs.replace(terms, end_to_end_id=None)
     return (await start_transfer(context, caller, request, terms)).transfer
-
-
-async def _find_owner(context: Context, caller: Caller, key: PixKey) -> tuple[str, Party]:
-    # The payee of a key does not depend on the amount.
-    request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
-    return await _find_payee(context, caller, request)
-
-
-async def _find_payee(context: Context, caller: Caller, request: TransferRequest) -> tuple[str, Party]:
-    """Find a transfer's payee, and return the name under which it was looked up."""
-    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
-    lookup = Lookup()
-    try:
-        payee = await payee_usecases.find_payee(context, caller, request, end_to_end_id, lookup)
-    finally:
-        context.lookups.spend(context, caller.holder_id, lookup)
-    if payee is None:
-        raise errors.ServiceUnavailable("the directory or the code's location cannot be reached; nothing was done")
-    return end_to_end_id, payee.party
 
 
 async def _refuse_repeat(context: Context, caller: Caller, external_id: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.proof import Rule
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
@@ -80,3 +81,30 @@ INITIATED_TRANSFER: Final = Table(
 
 async def find_initiated(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
     return await INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)
+
+
+RULES: Final = (
+    Rule(
+        name="transfer_is_as_confirmed",
+        says="a confirmed or prepared transfer was sent unchanged, by the holder that initiated it",
+        broken="""
+            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
+                concat_ws(' ', initiated.holder_id, initiated.end_to_end_id, prepared.amount_cents, prepared.initiation_type)
+                    as expected,
+                format('%s %s %s %s', transfer.holder_id, transfer.external_id, transfer.amount_cents,
+                    transfer.initiation_type) as found,
+                transfer.created_at as since
+            from {transfers} as transfer
+            left join initiated_transfer as initiated using (end_to_end_id)
+            left join prepared_transfer as prepared
+                on prepared.external_id = transfer.external_id and prepared.holder_id = transfer.holder_id
+            where direction = 'OUT' and (
+                initiated.holder_id is not null and (transfer.holder_id, transfer.external_id, transfer.initiation_type)
+                    <> (initiated.holder_id, initiated.end_to_end_id, 'KEY')
+                or (transfer.amount_cents, transfer.initiation_type) <> (prepared.amount_cents, prepared.initiation_type)
+            )
+        """,
+        meaning="the transfer, or its confirmed or prepared form, was written by hand",
+        todo="look at it with `pixconnect find ID`, and let the rail's statement of its day decide",
+    ),
+)

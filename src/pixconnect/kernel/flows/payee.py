@@ -15,7 +15,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.source import source_of
-from pixconnect.kernel.rules import br_code, tax_id
+from pixconnect.kernel.rules import br_code, identifiers, tax_id
 from pixconnect.kernel.rules import holder as holder_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import BrCode
@@ -58,6 +58,24 @@ async def find_payee(
     if payee is not None and payee.holder_id == caller.holder_id:
         raise errors.SameAccount("payer and payee are the same account")
     return payee
+
+
+async def look_up(context: Context, caller: Caller, request: TransferRequest) -> tuple[str, Party]:
+    """Find a payee before a transfer, which costs the caller tokens; return the name under which it was looked up too."""
+    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
+    lookup = Lookup()
+    try:
+        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+    finally:
+        context.lookups.spend(context, caller.holder_id, lookup)
+    if payee is None:
+        raise errors.ServiceUnavailable("the directory or the code's location cannot be reached; nothing was done")
+    return end_to_end_id, payee.party
+
+
+async def look_up_key(context: Context, caller: Caller, key: PixKey) -> tuple[str, Party]:
+    # The payee of a key does not depend on the amount.
+    return await look_up(context, caller, KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type))
 
 
 async def read_code_amount(context: Context, caller: Caller, text: str) -> int:

@@ -2,11 +2,12 @@
 
 import base64
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from pixconnect.features.institutions.profiles.profile import SentTraits
-from pixconnect.features.pix_api.rules import Shown, without_none
-from pixconnect.features.prepared_transfers.rules import PreparedTransfer
+from pixconnect.features.pix_api.rules import Order, Shown, without_none
+from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.charge import PAID, Charge, read_contents
 from pixconnect.kernel.rules.holder import AccountType, Party
@@ -15,6 +16,7 @@ from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.rules.refund import Refund, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.pool import Pool
 
 ACCOUNT_WORDS: Final = dict[AccountType, str](
     [("CHECKING", "CACC"), ("SAVINGS", "SVGS"), ("SALARY", "SLRY"), ("TRANSACTIONAL", "TRAN")]
@@ -134,18 +136,30 @@ def show_cents_refund(refund: Refund, words: Mapping[RefundStatus, str] = REFUND
     }
 
 
-def show_order(prepared: PreparedTransfer, status: str) -> Shown:
-    is_by_key = prepared.key is not None and prepared.counterparty is None
+class Orders:
+    async def find(self, pool: Pool, transfer: Transfer) -> Order | None:
+        """Find the order that was stored before its transfer; without a feature that stores them, none."""
+        del pool, transfer
+        return None
+
+
+@cache
+def find_orders() -> Orders:
+    return gather_one("stored_orders", Orders)
+
+
+def show_order(order: Order, status: str) -> Shown:
+    is_by_key = order.key is not None and order.counterparty is None
     return without_none(
         {
-            "type": _KINDS[prepared.initiation_type],
-            "value": prepared.amount_cents,
+            "type": _KINDS[order.initiation_type],
+            "value": order.amount_cents,
             "status": status,
-            "correlationID": prepared.external_id,
-            "destinationAlias": prepared.key if is_by_key else None,
-            "destinationAliasType": _KEY_WORDS.get(prepared.key_type or "", prepared.key_type) if is_by_key else None,
-            "qrCode": prepared.br_code,
-            "comment": prepared.payer_message,
+            "correlationID": order.external_id,
+            "destinationAlias": order.key if is_by_key else None,
+            "destinationAliasType": _KEY_WORDS.get(order.key_type or "", order.key_type) if is_by_key else None,
+            "qrCode": order.br_code,
+            "comment": order.payer_message,
         }
     )
 
@@ -178,7 +192,7 @@ def show_destination(payee: Party) -> Shown:
     )
 
 
-def show_failure(transfer: Transfer, prepared: PreparedTransfer | None, words: SentTraits) -> Shown:
-    named = None if prepared is None else prepared.rejected_as
+def show_failure(transfer: Transfer, order: Order | None, words: SentTraits) -> Shown:
+    named = None if order is None else order.rejected_as
     code = named or words.error_codes.get(transfer.outcome_code or "") or words.error_codes["other"]
     return {"code": code, "description": transfer.outcome_reason or code}

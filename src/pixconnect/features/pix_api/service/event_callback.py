@@ -19,11 +19,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
-from pixconnect.features.pix_api.rules import Violated, Violation
+from pixconnect.features.pix_api.rules import Order, Violated, Violation
 from pixconnect.features.pix_api.service import cents_records
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
-from pixconnect.features.prepared_transfers import tables as prepared_store
-from pixconnect.features.prepared_transfers.rules import PreparedTransfer, is_approved_by
 from pixconnect.features.webhooks.rules import endpoint as signature
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
@@ -134,19 +132,14 @@ async def _show_transfer_event(
             charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
         shown = cents_records.show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
         return {"charge": shown.get("charge"), "pix": shown, "pixQrCode": None}
-    external_id = transfer.external_id or ""
-    found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
-    prepared = found.get(external_id)
-    # A transfer that only has the same name was sent through another API: it is reported as such.
-    if prepared is not None and not is_approved_by(prepared, transfer):
-        prepared = None
+    order = await cents_records.find_orders().find(context.pool, transfer)
     status = profile.sent.choose_word(transfer.status, transfer.outcome_code)
     said: dict[str, object] = {
-        "payment": cents_records.show_order(prepared or _as_prepared(transfer), status),
+        "payment": cents_records.show_order(order or _as_order(transfer), status),
         "transaction": cents_records.show_movement(transfer),
     }
     if transfer.status in ("ERROR", "CANCELLED"):
-        said["error"] = cents_records.show_failure(transfer, prepared, profile.sent)
+        said["error"] = cents_records.show_failure(transfer, order, profile.sent)
     return said
 
 
@@ -176,18 +169,16 @@ async def _read_own(context: Context, transfer: Transfer) -> Party:
     return (await context.directory.read_account(transfer.holder_id)).party
 
 
-def _as_prepared(transfer: Transfer) -> PreparedTransfer:
-    """Return a transfer sent through another API, as if it had been prepared."""
+def _as_order(transfer: Transfer) -> Order:
+    """Return the order of a transfer sent through another API."""
     payee = transfer.counterparty
-    return PreparedTransfer(
-        holder_id=transfer.holder_id,
+    return Order(
         external_id=transfer.external_id or "",
         initiation_type=transfer.initiation_type,
         amount_cents=transfer.amount_cents,
         key=payee.key,
         key_type=payee.key_type,
         payer_message=transfer.payer_message,
-        created_at=transfer.created_at,
     )
 
 

@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 from pixconnect.features.due_charges.rules.day_amount import compute_amount, find_last_day
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.rules import Shown, Violated, Violation, without_none
-from pixconnect.features.prepared_transfers import service as prepared_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
@@ -225,7 +224,7 @@ async def read_dynamic_code(context: Context, caller: Caller, text: str) -> Dyna
         raise errors.ServiceUnavailable("the code's location cannot be reached; nothing was done") from None
     if asked.has_due_date:
         raise CodeHasDueDate("emv: leads to a charge with a due date")
-    payee = await prepared_usecases.find_key(context, caller, payee_usecases.key_of_code(asked.key))
+    _, payee = await payee_usecases.look_up_key(context, caller, payee_usecases.key_of_code(asked.key))
     created_at = asked.created_at or context.clock.now()
     lifetime_s = LIFETIME_S if asked.expires_at is None else int((asked.expires_at - created_at).total_seconds())
     return DynamicCode(

@@ -74,28 +74,6 @@ ORDERS: Final = (
         """,
         meaning="an entry of it was lost, or its state was written by hand",
     ),
-    _rule(
-        name="transfer_is_as_confirmed",
-        says="a confirmed or prepared transfer was sent unchanged, by the holder that initiated it",
-        broken="""
-            select transfer.holder_id, array['transfer ' || transfer.id] as ids,
-                concat_ws(' ', initiated.holder_id, initiated.end_to_end_id, prepared.amount_cents, prepared.initiation_type)
-                    as expected,
-                format('%s %s %s %s', transfer.holder_id, transfer.external_id, transfer.amount_cents,
-                    transfer.initiation_type) as found,
-                transfer.created_at as since
-            from {transfers} as transfer
-            left join initiated_transfer as initiated using (end_to_end_id)
-            left join prepared_transfer as prepared
-                on prepared.external_id = transfer.external_id and prepared.holder_id = transfer.holder_id
-            where direction = 'OUT' and (
-                initiated.holder_id is not null and (transfer.holder_id, transfer.external_id, transfer.initiation_type)
-                    <> (initiated.holder_id, initiated.end_to_end_id, 'KEY')
-                or (transfer.amount_cents, transfer.initiation_type) <> (prepared.amount_cents, prepared.initiation_type)
-            )
-        """,
-        meaning="the transfer, or its confirmed or prepared form, was written by hand",
-    ),
 )
 
 

@@ -24,7 +24,6 @@ from pixconnect.assembly.base import (
 from pixconnect.doors.worker.leases import Poller, SlotLeases, until_beat
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import Chore, DueLook, WorkerExtension, WorkerParts
-from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.worker import AccountRails
@@ -189,7 +188,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
 
     async def partition() -> None:
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
-        await search_usecases.forget_old(context.pool)
+        await partition_usecases.forget_origins(context.pool)
 
     async with asyncio.TaskGroup() as chores:
         # One after the other: concurrent ones would each open a connection, which PostgreSQL needs 6 MiB for.

@@ -18,6 +18,7 @@ import structlog
 
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.register import RETENTIONS
+from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables import partition as partition_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables.partition import SWEPT, RetentionPeriods
@@ -32,6 +33,8 @@ from pixconnect.platform.pool import Pool
 _GIVEN_UP_MAX: Final = 5_000
 """Deliveries given up in one transaction."""
 _MISSED_PASSES: Final = timedelta(minutes=5)
+_FORGOTTEN_AT_ONCE: Final = 1_000
+_BATCHES_MAX: Final = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -91,6 +94,13 @@ async def check_partitions(pool: Pool) -> None:
         raise errors.ServiceUnavailable(
             "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
         )
+
+
+async def forget_origins(pool: Pool) -> None:
+    """Delete expired origins of requests; the next passes take the rest."""
+    for _ in range(_BATCHES_MAX):
+        if await origin_store.forget(pool, _FORGOTTEN_AT_ONCE) < _FORGOTTEN_AT_ONCE:
+            return
 
 
 LOOKED_AT_MAX: Final = 5_000

@@ -14,6 +14,7 @@ from pixconnect.features.finding.rules import Timeline
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.service.search import find_with_origins
+from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
@@ -25,6 +26,7 @@ from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import handover
+from pixconnect.kernel.flows import partition as partition_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
@@ -265,7 +267,7 @@ async def rows_of(service: Service) -> list[dict[str, Any]]:
 
 async def activity(service: Service, client_id: str, caller: Caller, **wanted: Any) -> list[Origin]:
     context = as_operator(service.context)
-    return await search_usecases.list_activity(context, client_id, *EVER, holder_id=caller.holder_id, **wanted)
+    return await access_usecases.list_activity(context, client_id, *EVER, holder_id=caller.holder_id, **wanted)
 
 
 def a_charge(**changes: Any) -> ChargeRequest:
@@ -354,7 +356,7 @@ async def test_what_one_token_did_or_came_from_one_address_is_told_apart(service
 
 async def test_a_client_that_nobody_knows_is_looked_for_with_its_holder_alone(service: Service, caller: Caller) -> None:
     with pytest.raises(errors.NotFound, match="--holder-id"):
-        await search_usecases.list_activity(as_operator(service.context), "gone", *EVER)
+        await access_usecases.list_activity(as_operator(service.context), "gone", *EVER)
     assert await activity(service, "gone", caller) == []
 
 
@@ -455,10 +457,10 @@ async def test_it_is_forgotten_after_400_days_and_never_sooner(service: Service,
             )
             if days == 401:
                 await owner.execute("update partition_pass set jumped_at = clock_timestamp()")
-                await search_usecases.forget_old(service.context.pool)
+                await partition_usecases.forget_origins(service.context.pool)
                 assert len(await rows_of(service)) == 2
                 await owner.execute("update partition_pass set jumped_at = null")
-            await search_usecases.forget_old(service.context.pool)
+            await partition_usecases.forget_origins(service.context.pool)
             assert len(await rows_of(service)) == left
     finally:
         await owner.close()

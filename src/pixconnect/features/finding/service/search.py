@@ -1,6 +1,6 @@
 """Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it.
 
-Also the origins of requests: for one resource, for all of a client's, and their retention.
+Also the origins of resources: the requests that made them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final, get_args
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -18,7 +18,6 @@ from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
-from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.kernel.flows.context import Context, Core, Operator
 from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
@@ -30,20 +29,15 @@ from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
-from pixconnect.kernel.tables.origin import AskedFact, Origin, OriginKind
+from pixconnect.kernel.tables.origin import AskedFact, Origin
 from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool
 
-KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
-SHOWN_MAX: Final = 10_000
-"""Maximum of a client's acts shown at once."""
 _FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
 _CHANGES_MAX: Final = 20
 _AN_OPERATOR: Final = "an operator"
-_FORGOTTEN_AT_ONCE: Final = 1_000
-_BATCHES_MAX: Final = 20
 
 
 async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
@@ -85,46 +79,6 @@ def _mask(origin: Origin) -> Origin:
     # A holder sees which of its clients it was; a client does not see another's address and tokens.
     operator = None if origin.operator is None else _AN_OPERATOR
     return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)
-
-
-async def list_activity(  # noqa: PLR0913  each narrows the search
-    context: Operator,
-    client_id: str,
-    initial_at: datetime,
-    final_at: datetime,
-    *,
-    kind: OriginKind | None = None,
-    token_id: str | None = None,
-    peer: str | None = None,
-    holder_id: int | None = None,
-    count_max: int = SHOWN_MAX,
-) -> list[Origin]:
-    """List the requests of a client of this holder, by default the caller, in an interval, newest first."""
-    if holder_id is None:
-        async with context.pool.acquire() as connection:
-            found = await access_store.find(connection, client_id)
-        if found is None:
-            reason = "if it was deleted, name its holder by --holder-id"
-            raise errors.NotFound(f"client_id: there is no client {client_id}; {reason}")
-        holder_id = found.client.holder_id
-    return await origin_store.list_of_client(
-        context.pool,
-        holder_id,
-        client_id,
-        initial_at,
-        final_at,
-        kinds=KINDS if kind is None else (kind,),
-        jti=token_id,
-        peer=peer,
-        count_max=count_max,
-    )
-
-
-async def forget_old(pool: Pool) -> None:
-    """Delete expired rows; the next passes take the rest."""
-    for _ in range(_BATCHES_MAX):
-        if await origin_store.forget(pool, _FORGOTTEN_AT_ONCE) < _FORGOTTEN_AT_ONCE:
-            return
 
 
 TEXT_LENGTH_MAX: Final = 255

@@ -12,7 +12,6 @@ from pixconnect.doors.cli.operating import HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import parse_instant
 from pixconnect.doors.cli.settings import read_settings
-from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.kernel.rules.access import Client, ScopeName, is_client_id
 from pixconnect.kernel.tables.origin import Origin, OriginKind
@@ -210,7 +209,7 @@ def activity(
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
     found = operating.run(
-        search_usecases.list_activity,
+        access_usecases.list_activity,
         client_id,
         initial_at,
         final_at,

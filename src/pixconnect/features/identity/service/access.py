@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import LiteralString
+from typing import Final, LiteralString, get_args
 
 from msgspec import UNSET, Struct
 
@@ -22,6 +22,8 @@ from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules.access import AUDIENCE, IN_FORCE_AFTER_S, SCOPES, Caller, Client, IssuedClient
 from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.origin import Origin, OriginKind
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import Entropy, SealBroken, SecretBox
@@ -34,6 +36,9 @@ _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43
 """Characters, of 62 letters and digits: 256 bits."""
 _NAME_LENGTH_MAX = 255
+ORIGIN_KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
+SHOWN_MAX = 10_000
+"""Maximum of a client's acts shown at once."""
 
 CACHED_TOKENS_MAX = 8192
 """About 1 KiB each; the least recently used are dropped."""
@@ -187,6 +192,39 @@ def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Se
     # With the client_id, so that equal secrets have different hashes.
     text = f"{client_id}:{client_secret}"
     return secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")
+
+
+async def list_activity(  # noqa: PLR0913  each narrows the search
+    context: Operator,
+    client_id: str,
+    initial_at: datetime,
+    final_at: datetime,
+    *,
+    kind: OriginKind | None = None,
+    token_id: str | None = None,
+    peer: str | None = None,
+    holder_id: int | None = None,
+    count_max: int = SHOWN_MAX,
+) -> list[Origin]:
+    """List the requests of a client of this holder, by default the caller, in an interval, newest first."""
+    if holder_id is None:
+        async with context.pool.acquire() as connection:
+            found = await access_store.find(connection, client_id)
+        if found is None:
+            reason = "if it was deleted, name its holder by --holder-id"
+            raise errors.NotFound(f"client_id: there is no client {client_id}; {reason}")
+        holder_id = found.client.holder_id
+    return await origin_store.list_of_client(
+        context.pool,
+        holder_id,
+        client_id,
+        initial_at,
+        final_at,
+        kinds=ORIGIN_KINDS if kind is None else (kind,),
+        jti=token_id,
+        peer=peer,
+        count_max=count_max,
+    )
 
 
 class TokenVerifier:

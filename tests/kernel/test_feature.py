@@ -33,6 +33,7 @@ from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.flows.ledger import CLAIMS
+from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.flows.settlement import END_RULES, EndRule
 from pixconnect.kernel.flows.source import Accounts
 from pixconnect.kernel.rules.charge_contents import DayRules
@@ -50,6 +51,7 @@ ROWS: dict[Any, type[Any]] = dict(
     paid_parts=PaidParts,
     checks=HealthCheck,
     report_closings=ReportClosing,
+    report_takers=ReportTaker,
     accounts=Accounts,
     suspect_credits=SuspectCredits,
     event_facts=Fact,

@@ -57,6 +57,7 @@ async def test_half_a_name_leads_to_its_owner(service: Service, caller: Caller, 
         assert name in await find(service, name[:16], None)
         assert name in await find(service, name[:21], caller.holder_id)
         assert await find(service, name[:31], caller.holder_id) == [name]
+        assert await find(service, f" {name[:9]} {name[9:21]}\n{name[21:]}", caller.holder_id) == [name]
         # A holder's results are only searched within a minute: a longer period might have too many of others.
         assert await find(service, name[:20], caller.holder_id) == []
         assert await find(service, name[:31], stranger.holder_id) == []

@@ -24,6 +24,7 @@ from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.holder import as_kept
+from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_return_id
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
@@ -146,6 +147,9 @@ async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]
     A holder's visitor finds its own resources, within its scopes.
     """
     text = text.strip()
+    # A name of the network is often read out, or copied, in groups.
+    if is_end_to_end_id(joined := "".join(text.split())) or is_return_id(joined):
+        text = joined
     # As webhooks name an event.
     number = text.removeprefix("evt_")
     if text.startswith(_CODE_BEGINS):

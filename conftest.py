@@ -83,9 +83,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     workerinput = getattr(config, "workerinput", None)
     if workerinput is not None and config.args == config.getini("testpaths"):
         roots = [Path(__file__).parent / each for each in config.args]
-        parts = sorted(
-            {str(root / file.relative_to(root).parts[0]) for root in roots for file in root.rglob("test_*.py")}
-        )
+        parts = sorted({str(root / file.relative_to(root).parts[0]) for root in roots for file in root.rglob("test_*.py")})
         begin = len(parts) * int(workerinput["workerid"].removeprefix("gw")) // workerinput["workercount"]
         config.args = [*parts[begin:], *parts[:begin]]
 

@@ -87,9 +87,7 @@ def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
     return ordered[outermost], statistics.median(ordered), ordered[count - 1 - outermost]
 
 
-def _accept(
-    path: str, body: Callable[[Installation], object], *, method: str = "POST", is_settled: bool = True
-) -> Slice:
+def _accept(path: str, body: Callable[[Installation], object], *, method: str = "POST", is_settled: bool = True) -> Slice:
     def load(service: Installation, seconds: float) -> float:
         meter = CpuMeter(service.process.pid)
         token = service.demonstration().token

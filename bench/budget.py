@@ -294,9 +294,7 @@ def main() -> None:
 async def _count(server: Addresses) -> dict[tuple[str, int], dict[str, Cost]]:
     async with open_lives(await postgres.make_copy(server, "budget")) as lives:
         return {
-            (life, together): await lives.count(life, together)
-            for life in ("transfer", "charge")
-            for together in (1, TOGETHER)
+            (life, together): await lives.count(life, together) for life in ("transfer", "charge") for together in (1, TOGETHER)
         }
 
 

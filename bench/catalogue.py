@@ -44,15 +44,11 @@ MEASURES: dict[str, Measure] = {
         dict(seconds=10.0, rounds=3, connections=(16, 64, 256)),
         quick=dict(seconds=4.0, rounds=2, connections=(64,)),
     ),
-    "transfer_key": Measure(
-        accepting.measure_key_transfers, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)
-    ),
+    "transfer_key": Measure(accepting.measure_key_transfers, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)),
     "transfer_spread": Measure(accepting.measure_spread_transfers, dict(seconds=10.0, rounds=3, holders=1000)),
     "token": Measure(tokens.measure_tokens, dict(seconds=10.0, rounds=3), quick=dict(seconds=4.0, rounds=2)),
     "charge_paid": Measure(end_to_end.measure_paid_charges, dict(seconds=60.0, in_flight=64), quick=dict(seconds=8.0)),
-    "transfer_life": Measure(
-        end_to_end.measure_transfer_lives, dict(seconds=60.0, in_flight=512), quick=dict(seconds=10.0)
-    ),
+    "transfer_life": Measure(end_to_end.measure_transfer_lives, dict(seconds=60.0, in_flight=512), quick=dict(seconds=10.0)),
     "lone_transfer": Measure(
         lone.measure_lone_transfers, dict(seconds=30.0, rates=(1, 20, 100)), quick=dict(seconds=8.0, rates=(20,))
     ),

@@ -130,9 +130,7 @@ def make_empty() -> None:
         fail(f"cannot make {ENVIRONMENT} ({error}): look at its permissions and at the room on the disk")
     # The pip that comes with a Python is not locked, and often years old.
     install("pip")
-    subprocess.run(
-        [PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools"], capture_output=True, check=False
-    )
+    subprocess.run([PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools"], capture_output=True, check=False)
 
 
 _NO_NETWORK = (

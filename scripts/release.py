@@ -24,9 +24,7 @@ from typing import Any, Final, cast
 
 ROOT = Path(__file__).resolve().parents[1]
 _TAG: Final = re.compile(r"v(\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)")
-_PINNED: Final = re.compile(
-    r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[^\n]*)*)", re.MULTILINE
-)
+_PINNED: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[^\n]*)*)", re.MULTILINE)
 _UNRELEASED: Final = "## [Unreleased]"
 
 
@@ -100,9 +98,7 @@ def build(copy: Path, folder: Path) -> None:
     # The copy's program has the release's version.
     environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}{os.pathsep}{copy / 'faces' / 'src'}"}
     subprocess.run([sys.executable, "-m", "scripts.site"], cwd=copy, env=environment, check=True, capture_output=True)
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=copy, check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=copy, check=True, capture_output=True)
     script = "import sys; from flit_core import buildapi; buildapi.build_wheel(sys.argv[1]); buildapi.build_sdist(sys.argv[1])"
     words = [sys.executable, "-c", script, str(folder)]
     for name in ("faces", "clients/python"):
@@ -119,9 +115,7 @@ def list_parts(lock: str) -> list[dict[str, Any]]:
             "purl": f"pkg:pypi/{name.lower()}@{version}",
             "bom-ref": f"pkg:pypi/{name.lower()}@{version}",
             **read_licence(name),
-            "externalReferences": [
-                {"type": "distribution", "url": f"pkg:pypi/{name.lower()}@{version}", "hashes": hashes}
-            ],
+            "externalReferences": [{"type": "distribution", "url": f"pkg:pypi/{name.lower()}@{version}", "hashes": hashes}],
         }
         for name, version, pinned in _PINNED.findall(lock)
         for hashes in [[{"alg": "SHA-256", "content": each} for each in re.findall(r"sha256:([0-9a-f]{64})", pinned)]]

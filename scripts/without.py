@@ -107,9 +107,7 @@ def remove(root: Path, removed: Collection[str]) -> list[str]:
     project = root / "pyproject.toml"
     names = "|".join(sorted(removed))
     text = project.read_text(encoding="utf-8")
-    project.write_text(
-        re.sub(rf'"[^"\n]*\bpixconnect(?:\.features\.|_)(?:{names})\b[^"\n]*",?', "", text), encoding="utf-8"
-    )
+    project.write_text(re.sub(rf'"[^"\n]*\bpixconnect(?:\.features\.|_)(?:{names})\b[^"\n]*",?', "", text), encoding="utf-8")
     return _remove_users(root, removed)
 
 
@@ -140,9 +138,7 @@ def _remove_users(root: Path, removed: Collection[str]) -> list[str]:
     }
     while True:
         gone = {
-            ".".join(path.relative_to(root).with_suffix("").parts)
-            for path in users
-            if path.is_relative_to(root / "support")
+            ".".join(path.relative_to(root).with_suffix("").parts) for path in users if path.is_relative_to(root / "support")
         }
         names = re.compile("|".join(map(_write_pattern, gone)) or "$.^")
         more = {path for path, text in texts.items() if path not in users and names.search(text)}
@@ -233,9 +229,7 @@ def check(removed: Collection[str]) -> bool:
             "lint": lambda: run(root, "ruff check --quiet --ignore I001,F401 src support tests/kernel"),
             "import rules": lambda: run(root, "lint-imports --no-cache"),
             "start and verify": start_and_verify,
-            "kernel's tests": lambda: run(
-                root, "python -m pytest -q -n auto --dist loadgroup -m 'not long' tests/kernel"
-            ),
+            "kernel's tests": lambda: run(root, "python -m pytest -q -n auto --dist loadgroup -m 'not long' tests/kernel"),
         }
         # A step that fails does not keep the others from running.
         results = [_report(name, step) for name, step in steps.items()]

@@ -163,9 +163,7 @@ async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Sh
 
 async def open_banco(shop: Shop) -> InstitutionAccount:
     operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
-    said = a_description(
-        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
-    )
+    said = a_description(keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106")
     return await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
 
 
@@ -204,9 +202,7 @@ async def open_books(database: Addresses, days: int = 0) -> AsyncIterator[tuple[
 
 
 @asynccontextmanager
-async def open_in_july(
-    database: Addresses, traits: InstitutionTraits | None = None, **changes: Any
-) -> AsyncIterator[Shop]:
+async def open_in_july(database: Addresses, traits: InstitutionTraits | None = None, **changes: Any) -> AsyncIterator[Shop]:
     """A separate live service with ``begin_in_july``."""
     await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:

@@ -210,9 +210,7 @@ async def _trade(books: AllBooks) -> None:
         reported_at=clock.now(),
     )
     assert (await receive_return(context, returned)).refusal_code is None  # type: ignore[union-attr]
-    request = KeyTransferRequest(
-        amount_cents=2_000, key=marked_key(BUYER), key_type="EMAIL", external_id=f"book-{MARK}"
-    )
+    request = KeyTransferRequest(amount_cents=2_000, key=marked_key(BUYER), key_type="EMAIL", external_id=f"book-{MARK}")
     by_book = (await transfer_usecases.start_transfer(context, books.seller, request)).transfer
     back = RefundRequest(end_to_end_id=by_book.end_to_end_id, amount_cents=500, external_id=f"book-back-{MARK}")
     await refund_usecases.start_refund(context, books.buyer, back)
@@ -352,9 +350,7 @@ async def _act(books: AllBooks) -> None:
     await console_session.add_operator(operator, "ana", "operator")
     await endpoint_usecases.allow_host(operator, "shared.example")
     stranger = credit_report(live, account_number="99")
-    await receive_credit(
-        live.context, structs.replace(stranger, credit_party=structs.replace(stranger.credit_party, key=None))
-    )
+    await receive_credit(live.context, structs.replace(stranger, credit_party=structs.replace(stranger.credit_party, key=None)))
     rejected = "select end_to_end_id from transfer where direction = 'OUT' and status = 'ERROR'"
     (row,) = await live.fetch(rejected)
     told = SettledReport(report_id="s1", id=row["end_to_end_id"], settled_at=live.clock.now())

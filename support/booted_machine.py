@@ -58,9 +58,7 @@ class BootedMachine:
 def require_container() -> None:
     missing = [name for name in _NEEDED if shutil.which(name) is None]
     if os.geteuid() != 0 or missing:
-        pytest.skip(
-            f"it takes root, and {', '.join(missing)} (Debian: mmdebstrap systemd-container): nothing was booted"
-        )
+        pytest.skip(f"it takes root, and {', '.join(missing)} (Debian: mmdebstrap systemd-container): nothing was booted")
     if ROOT.is_relative_to("/tmp"):  # noqa: S108  nothing is written there
         pytest.skip("the booted machine has a /tmp of its own, and this tree lies under /tmp: nothing was booted")
 
@@ -85,9 +83,7 @@ def make_root(folder: Path) -> Path:
     (root / "opt" / "python").mkdir()
     (environment / "pyvenv.cfg").write_text("home = /opt/python/bin\ninclude-system-site-packages = false\n")
     (environment / "bin" / "python").symlink_to(f"/opt/python/bin/{Path(sys.executable).resolve().name}")
-    script = (
-        f"#!{Path(PROGRAM).parent}/python\nimport sys\nfrom pixconnect.running.main import main\nsys.exit(main())\n"
-    )
+    script = f"#!{Path(PROGRAM).parent}/python\nimport sys\nfrom pixconnect.running.main import main\nsys.exit(main())\n"
     (environment / "bin" / "pixconnect").write_text(script)
     (environment / "bin" / "pixconnect").chmod(0o755)
     (root / "etc" / "ld.so.conf.d" / "python.conf").write_text("/opt/python/lib\n")
@@ -109,9 +105,7 @@ def booted(root: Path, shared: Mapping[Path, str]) -> Iterator[BootedMachine]:
     )
     try:
         found = BootedMachine(root, _find_first(machine))
-        wait_until(
-            lambda: found.run("systemctl", "is-system-running", check=False).stdout.strip() in {"running", "degraded"}
-        )
+        wait_until(lambda: found.run("systemctl", "is-system-running", check=False).stdout.strip() in {"running", "degraded"})
         # If Python is a shared library, its folder can be mounted only now.
         found.run("ldconfig")
         yield found

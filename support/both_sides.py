@@ -172,8 +172,7 @@ class Seen(Struct, kw_only=True):
 async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int]) -> list[Thing]:
     told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
     return [
-        Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))
-        for row in await connection.fetch(_THINGS, holder_ids)
+        Thing(**dict(row), events=told.get((row["kind"], row["id"]), [])) for row in await connection.fetch(_THINGS, holder_ids)
     ]
 
 
@@ -198,9 +197,7 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         deposits[row["holder_id"]][row["amount_cents"]] += 1
     return Seen(
         things=things,
-        balances={
-            row["holder_id"]: (row["available_cents"], row["reserved_cents"], row["deficit_cents"]) for row in balances
-        },
+        balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"], row["deficit_cents"]) for row in balances},
         deposits=deposits,
         rail=[RailThing(**dict(row)) for row in rail],
         moved=[Moved(**dict(row)) for row in await connection.fetch(_MOVED, holder_ids)],

@@ -20,9 +20,7 @@ TELEPHONE = dict(width=390, height=844)
 needs_chromium = [
     pytest.mark.browser,
     pytest.mark.long,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="there is no chromium on this machine (Debian: apt-get install chromium)"
-    ),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine (Debian: apt-get install chromium)"),
 ]
 """The ``pytestmark`` of files whose tests need a browser."""
 

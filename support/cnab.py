@@ -63,9 +63,7 @@ def _record(*fields: str) -> str:
 
 def _company(number: int) -> str:
     """Kind and number of registration, agreement, branch and account with their digits: columns 18 to 72."""
-    return (
-        "2" + _number(11222333000181, 14) + _text("", 20) + _number(BRANCH, 5) + " " + _number(number, 12) + DIGIT + " "
-    )
+    return "2" + _number(11222333000181, 14) + _text("", 20) + _number(BRANCH, 5) + " " + _number(number, 12) + DIGIT + " "
 
 
 def make_cnab_records(*lots: CnabLot, lot_numbers: Sequence[int] = ()) -> list[str]:

@@ -50,9 +50,7 @@ class Collector(LoopbackServer):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def list_of(self, trace_id: str, name: str = "") -> list[CollectedSpan]:

@@ -142,9 +142,7 @@ class FakeInstitution:
     ) -> AsyncIterator[Sequence[institutions.ReceivedPix]]:
         self._check()
         self.lists.append((since, until, only_returned))
-        found = [
-            pix for pix in self.received if since <= pix.settled_at <= until and (pix.refunds or not only_returned)
-        ]
+        found = [pix for pix in self.received if since <= pix.settled_at <= until and (pix.refunds or not only_returned)]
         for start in range(0, len(found), self.page_size):
             self._check()
             yield found[start : start + self.page_size]

@@ -17,9 +17,7 @@ async def insert_events(
     await changes.write_all(connection)
 
 
-async def write_events(
-    service: Service, count: int = 1, holder_id: int = 7, name: EventName = "qrcode.pending"
-) -> list[int]:
+async def write_events(service: Service, count: int = 1, holder_id: int = 7, name: EventName = "qrcode.pending") -> list[int]:
     """Write events in one transaction with their ids, as a batch does, and return the ids."""
     async with service.context.pool.acquire() as connection, connection.transaction():
         first_id = await connection.fetchval("select nextval('write_group_id')")

@@ -201,16 +201,12 @@ def _program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 async def ask_calmly(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> list[Answered]:
     """Make five requests a second for each of the others, given as a token and a Pix key."""
     answered: list[Answered] = []
-    asking = (
-        _ask_calmly(base_url, token, key, number, seconds, answered) for number, (token, key) in enumerate(callers)
-    )
+    asking = (_ask_calmly(base_url, token, key, number, seconds, answered) for number, (token, key) in enumerate(callers))
     await asyncio.gather(*asking)
     return answered
 
 
-async def _ask_calmly(
-    base_url: str, token: str, key: str, number: int, seconds: float, answered: list[Answered]
-) -> None:
+async def _ask_calmly(base_url: str, token: str, key: str, number: int, seconds: float, answered: list[Answered]) -> None:
     host = urlsplit(base_url).netloc
     asked = [
         Asked(method="POST", path="/v1/connect/charge", body={"amount": 100, "key": key}),

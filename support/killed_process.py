@@ -100,18 +100,12 @@ _OPENINGS_THERE: Final = (
 _REFUNDS_THERE: Final = (
     ("name there", "pixconnect.features.institutions.tables.rail_step:insert"),  # after it: minted, and not called
     *(("refund there", f"pixconnect.features.institutions.adapters.{there}.refund") for there in (_STANDARD, _WOOVI)),
-    *(
-        ("question there", f"pixconnect.features.institutions.adapters.{there}.read_refund")
-        for there in (_STANDARD, _WOOVI)
-    ),
+    *(("question there", f"pixconnect.features.institutions.adapters.{there}.read_refund") for there in (_STANDARD, _WOOVI)),
 )
 _SENDERS: Final = ("efi:EfiInstitution", "inter:InterInstitution", "sicoob:SicoobInstitution", "woovi:WooviInstitution")
 _TRANSFERS_THERE: Final = (
     *(("transfer there", f"pixconnect.features.institutions.adapters.{there}.send") for there in _SENDERS),
-    *(
-        ("question of a transfer there", f"pixconnect.features.institutions.adapters.{there}.read_sent")
-        for there in _SENDERS
-    ),
+    *(("question of a transfer there", f"pixconnect.features.institutions.adapters.{there}.read_sent") for there in _SENDERS),
 )
 _DEFENCES_THERE: Final = (
     ("answer to a contest there", "pixconnect.features.institutions.adapters.efi_contests:EfiContests.defend"),
@@ -156,9 +150,7 @@ _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
     "lines joined": "pixconnect.features.institutions.tables.item:join",
     "days judged": "pixconnect.features.institutions.tables.day:write_states",
 }
-POINTS_OF_AN_ANSWER: Final = tuple(
-    f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after")
-)
+POINTS_OF_AN_ANSWER: Final = tuple(f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after"))
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
@@ -174,10 +166,7 @@ POINTS_OF_A_TAKEOVER: Final = tuple(
 """Where a process finds another server than before."""
 
 POINTS_THERE: Final = tuple(
-    f"{part} {moment} {name}"
-    for part, calls in _CALLS_THERE.items()
-    for name in dict(calls)
-    for moment in ("before", "after")
+    f"{part} {moment} {name}" for part, calls in _CALLS_THERE.items() for name in dict(calls) for moment in ("before", "after")
 )
 """Points of an installation with accounts at institutions."""
 

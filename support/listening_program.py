@@ -32,9 +32,7 @@ class Program(LoopbackServer):
 
     def wait_for(self, count: int) -> None:
         with self._news:
-            assert self._news.wait_for(lambda: len(self.posts) >= count, PATIENCE_S), (
-                f"only {len(self.posts)} posts came"
-            )
+            assert self._news.wait_for(lambda: len(self.posts) >= count, PATIENCE_S), f"only {len(self.posts)} posts came"
 
 
 @contextmanager

@@ -128,11 +128,7 @@ class MoneyModel(Struct):
 
     def _check_both_sides(self, seen: Seen) -> None:
         """The service and the other side of the rail agree on every payment and every cent."""
-        ours = {
-            (thing.name, thing.direction): thing
-            for thing in seen.things
-            if thing.kind != "charge" and not thing.is_book
-        }
+        ours = {(thing.name, thing.direction): thing for thing in seen.things if thing.kind != "charge" and not thing.is_book}
         theirs = {(other.name, "IN" if other.is_arrival else "OUT"): other for other in seen.rail}
         for key, thing in ours.items():
             other = theirs.get(key)

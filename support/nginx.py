@@ -22,9 +22,7 @@ _MODULE: Final = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 def skip_without_nginx() -> None:
     if shutil.which("nginx") is None or not _MODULE.exists():
-        pytest.skip(
-            "there is no nginx with its stream module (Debian: apt-get install nginx-light libnginx-mod-stream)"
-        )
+        pytest.skip("there is no nginx with its stream module (Debian: apt-get install nginx-light libnginx-mod-stream)")
 
 
 def let_in(folder: Path) -> None:
@@ -37,14 +35,10 @@ def let_in(folder: Path) -> None:
 
 def write_at(folder: Path, both: Path, ports: Mapping[str, str]) -> str:
     """The configuration with the ports and files of a test, otherwise unchanged."""
-    text = re.sub(
-        r"(listen |127\.0\.0\.1:)(\d+)(?![.\d])", lambda found: found[1] + ports.get(found[2], found[2]), TEXT
-    )
+    text = re.sub(r"(listen |127\.0\.0\.1:)(\d+)(?![.\d])", lambda found: found[1] + ports.get(found[2], found[2]), TEXT)
     text = text.replace("listen ", "listen 127.0.0.1:", 1)
     text = re.sub(r"/etc/nginx/pixconnect\.(pem|key)", str(both), text).replace("/run/nginx.pid", f"{folder}/pid")
-    text = text.replace("modules/ngx_stream_module.so", str(_MODULE)).replace(
-        "/var/log/nginx/error.log", f"{folder}/error.log"
-    )
+    text = text.replace("modules/ngx_stream_module.so", str(_MODULE)).replace("/var/log/nginx/error.log", f"{folder}/error.log")
     return text.replace("user www-data;", "user root;" if os.geteuid() == 0 else "")
 
 

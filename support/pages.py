@@ -93,9 +93,7 @@ def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_fir
             assert output is not None, f"{where}: the page ended before it: {complaints}"
             compare = _compare_json if block.language == "json" else _compare_text
             compare(where, block.text, output)
-    assert len(printed) == len(commands), (
-        f"{page.name}: the block at line {commands[len(printed)].line} failed: {complaints}"
-    )
+    assert len(printed) == len(commands), f"{page.name}: the block at line {commands[len(printed)].line} failed: {complaints}"
     assert not list(folder.iterdir()), f"{page.name} leaves files behind"
 
 

@@ -70,9 +70,7 @@ class PaperReader:
 
     def read_books(self, now: datetime) -> Books:
         return Books(
-            booked=Counter(
-                (item.day, item.signed_cents) for item in self._items.values() if item.joined_kind == "movement"
-            ),
+            booked=Counter((item.day, item.signed_cents) for item in self._items.values() if item.joined_kind == "movement"),
             questions=self._list_questions(now),
             proven={
                 day: judged.closing_cents
@@ -92,9 +90,7 @@ class PaperReader:
                 effects = may_strike if item.waits == "perhaps_struck" else may_book
                 effects[item.day].append((item.day, item.signed_cents))
         differing = {day for day, judged in self._judged.items() if judged.difference_cents}
-        read_whole = {
-            day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day
-        }
+        read_whole = {day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day}
         alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
         return [
             Question(about=day, may_book=may_book[day], may_strike=may_strike[day])
@@ -126,9 +122,7 @@ class PaperReader:
         self._keep(judgement.lines, file.format, dated[0])
         self._tell(file, judgement, ({*spoken} - others, len(lines), closed), dated[0])
 
-    def _read_evidence(
-        self, file: StatementFile, lines: Sequence[InstitutionItem], dated: tuple[datetime, date]
-    ) -> Evidence:
+    def _read_evidence(self, file: StatementFile, lines: Sequence[InstitutionItem], dated: tuple[datetime, date]) -> Evidence:
         days = [file.first_on, file.last_on, *(line.day for line in lines)]
         first_on, last_on = min(days), max(days)
         closed = frozenset(day for day in self._days if self._is_closed(day))
@@ -164,9 +158,7 @@ class PaperReader:
             ends={day: cents for day, cents in ends.items() if since <= day <= until},
             closed=closed,
             agreed=frozenset(agreed),
-            newer=frozenset(
-                day for day, told in self._days.items() if told.read_at is not None and told.read_at > dated[0]
-            ),
+            newer=frozenset(day for day, told in self._days.items() if told.read_at is not None and told.read_at > dated[0]),
             nets=nets,
             today=dated[1],
             known=known,
@@ -255,9 +247,7 @@ class PaperReader:
 
     def _list_alone(self) -> list[RecordedItem]:
         return [
-            item
-            for item in self._items.values()
-            if item.joined_id is None and _counts(item) and item.waits != "perhaps_struck"
+            item for item in self._items.values() if item.joined_id is None and _counts(item) and item.waits != "perhaps_struck"
         ]
 
     def _join(self, item_id: str, key: joining.LineKey, by: joining.JoinedBy) -> None:
@@ -291,6 +281,4 @@ def _counts(item: RecordedItem) -> bool:
 
 def _group(item: RecordedItem) -> ItemGroup:
     direction, cents = item.direction, item.amount_cents
-    return ItemGroup(
-        day=item.day, direction=direction, kind=item.kind, is_return=False, amount_cents=cents, items_count=1
-    )
+    return ItemGroup(day=item.day, direction=direction, kind=item.kind, is_return=False, amount_cents=cents, items_count=1)

@@ -169,9 +169,7 @@ class Copy:
         return await self._elsewhere(self._restore())
 
     @classmethod
-    async def ask(
-        cls, addresses: Addresses, work: Callable[[asyncpg.Connection], Coroutine[Any, Any, Answer]]
-    ) -> Answer:
+    async def ask(cls, addresses: Addresses, work: Callable[[asyncpg.Connection], Coroutine[Any, Any, Answer]]) -> Answer:
         """Query over the owner's connection, with statements prepared in earlier tests; no trigger fires there."""
         connection = cls._connections.get(addresses.owner_url)
         if connection is not None and not connection.is_closed():
@@ -204,9 +202,7 @@ class Copy:
     @classmethod
     async def _make(cls, server: Addresses, name: str) -> Self:
         addresses = await make_copy(server, name)
-        connection = await asyncpg.connect(
-            addresses.owner_url, server_settings=_OF_OWNER, statement_cache_size=_STATEMENTS_MAX
-        )
+        connection = await asyncpg.connect(addresses.owner_url, server_settings=_OF_OWNER, statement_cache_size=_STATEMENTS_MAX)
         copy = cls(name, addresses, connection)
         cls._open.add(connection)
         cls._connections[addresses.owner_url] = connection

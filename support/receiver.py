@@ -51,9 +51,7 @@ def run_django(code: Path) -> None:
     from django.urls import path  # noqa: PLC0415 - as above
 
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["DATABASE"]}
-    settings.configure(
-        DATABASES={"default": database}, ROOT_URLCONF="shop_urls", ALLOWED_HOSTS=["*"], SECRET_KEY="a test's"
-    )
+    settings.configure(DATABASES={"default": database}, ROOT_URLCONF="shop_urls", ALLOWED_HOSTS=["*"], SECRET_KEY="a test's")
     django.setup()
     shop, urls = _load(code), ModuleType("shop_urls")
     # In a project its migrations create this table.

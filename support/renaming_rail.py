@@ -45,14 +45,10 @@ class RenamingRail(SandboxRail):
         named = [(order.return_id, order.amount_cents) for order in orders]
         return self._tell(named, await super().submit_refunds(orders))
 
-    def _tell(
-        self, named: Sequence[tuple[str, int]], answers: Sequence[rails.SubmitAnswer]
-    ) -> list[rails.SubmitAnswer]:
+    def _tell(self, named: Sequence[tuple[str, int]], answers: Sequence[rails.SubmitAnswer]) -> list[rails.SubmitAnswer]:
         self._told_after_end |= {name for name, amount_cents in named if amount_cents % 3 == AFTER_THE_END}
         return [
-            rails.Taken(network_id=network_name(name))
-            if answer == rails.Taken() and amount_cents % 3 == EARLY
-            else answer
+            rails.Taken(network_id=network_name(name)) if answer == rails.Taken() and amount_cents % 3 == EARLY else answer
             for (name, amount_cents), answer in zip(named, answers, strict=True)
         ]
 

@@ -70,9 +70,7 @@ async def rehearse_again(recording: RehearsalRecording, **changes: Any) -> list[
 
     environment = recording.environment
     hosts = profile.account.hosts.get("homologation", ()) if environment == "homologation" else ("127.0.0.1",)
-    account = make_account(
-        recording.profile, f"https://{hosts[0]}", environment=environment, keys=(recording.key,), **changes
-    )
+    account = make_account(recording.profile, f"https://{hosts[0]}", environment=environment, keys=(recording.key,), **changes)
     papers = make_papers("client") if profile.client_certificate == "required" else None
     credential = Credential(
         # As recordings have it.

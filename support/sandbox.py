@@ -70,9 +70,7 @@ async def running(
 
 
 @asynccontextmanager
-async def connected(
-    url: str, secret: str = SECRET, **bounds: float
-) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
+async def connected(url: str, secret: str = SECRET, **bounds: float) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
     connection = SandboxConnection(url, secret, **bounds)
     try:
         yield SandboxRail(connection), HttpSandboxControl(connection)

@@ -251,9 +251,7 @@ class Service(Struct, frozen=True, kw_only=True):
         return await self.context.pool.fetchval(query, *arguments)
 
     async def set_holder(self, caller: Caller, **changes: Any) -> None:
-        await holder_usecases.set_holder(
-            as_operator(self.context), caller.holder_id, holder_usecases.HolderChanges(**changes)
-        )
+        await holder_usecases.set_holder(as_operator(self.context), caller.holder_id, holder_usecases.HolderChanges(**changes))
 
     async def work(self, **later: float) -> int:
         """What a worker does with all due work after some time; returns how much there was."""

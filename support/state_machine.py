@@ -4,9 +4,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 
-def run_examples(
-    machine: type[RuleBasedStateMachine], examples_count: int, steps_count: int, *, is_drawn_anew: bool
-) -> None:
+def run_examples(machine: type[RuleBasedStateMachine], examples_count: int, steps_count: int, *, is_drawn_anew: bool) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -62,9 +62,7 @@ def run(folder: Path, *command: str, **variables: str) -> str:
     """Run a program without network except loopback, and return its output."""
     # The tests may run offline: a missing package is an error at once.
     environment = {**os.environ, **_GO_FLAGS, "GOPROXY": "off", **variables}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -97,9 +95,7 @@ def find_missing_of_go() -> str | None:
 def _has_node() -> bool:
     if shutil.which("node") is None or shutil.which("npm") is None:
         return False
-    said = re.match(
-        r"v(\d+)\.", subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
-    )
+    said = re.match(r"v(\d+)\.", subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout)
     return said is not None and int(said[1]) >= 20
 
 

@@ -146,9 +146,7 @@ class Story(Struct, frozen=True, kw_only=True):
                 f"{one.day:%d} {one.cents:+} {one.text}" for one in list_lines(self.month, self.bank, read.request)
             )
             span = f"{read.request.first_on:%d}-{read.request.last_on:%d}"
-            parts.append(
-                f"read {read.read_at:%d %H:%M}: {span} made {read.request.at:%d %H:%M} {read.request.form}: {lines}"
-            )
+            parts.append(f"read {read.read_at:%d %H:%M}: {span} made {read.request.at:%d %H:%M} {read.request.form}: {lines}")
         return "\n".join(parts)[:20_000]
 
     @property
@@ -227,9 +225,7 @@ def stories(draw: st.DrawFn, kind: Kind, *, days_max: int = 31, is_plain: bool =
     ]
     if deliveries and not is_plain:
         again = draw(st.lists(st.tuples(st.sampled_from(deliveries), st.integers(1, 8)), max_size=3))
-        deliveries += [
-            structs.replace(one, read_at=one.read_at + timedelta(days=days, minutes=1)) for one, days in again
-        ]
+        deliveries += [structs.replace(one, read_at=one.read_at + timedelta(days=days, minutes=1)) for one, days in again]
     if is_complete:
         read_at = max([last.at, *(one.read_at for one in deliveries)]) + timedelta(hours=1)
         deliveries.append(Delivery(request=last, read_at=read_at))

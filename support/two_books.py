@@ -127,9 +127,7 @@ class There(Struct, frozen=True, kw_only=True):
             return False
         return True
 
-    async def move(
-        self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None, **changes: Any
-    ) -> None:
+    async def move(self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None, **changes: Any) -> None:
         own = (await self.context.directory.read_account(self.caller.holder_id)).party
         said: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
         await receive_movement(self.context, movement_report(self.bank.service, item_id, **said | changes))
@@ -296,9 +294,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             await self.here.work()
             self.clock.advance(minutes=1)
             await self.here.work()
-            if await self._is_at_rest() and all(
-                day.judged.state == "closed" for day in await self.here.list_days(last)
-            ):
+            if await self._is_at_rest() and all(day.judged.state == "closed" for day in await self.here.list_days(last)):
                 return
             self.clock.advance(hours=3)
 
@@ -406,9 +402,7 @@ async def open_two_books(
 ) -> AsyncIterator[TwoBooks]:
     """An account of the bank's client with ``options``, and a service with a new database that reads it."""
     async with (
-        open_account_there(
-            bank, face, folder, account="" if face == "efi" else bank.account, keys=(bank.key,)
-        ) as there,
+        open_account_there(bank, face, folder, account="" if face == "efi" else bank.account, keys=(bank.key,)) as there,
         open_service(database, clock=clock, is_sandbox=False, has_rail=False, **policy) as live,
     ):
         await live.execute_as_owner("insert into installation (mode) values ('live')")

@@ -22,9 +22,7 @@ def wait_until(is_so: Callable[[], object], what: object = "it never came about"
     read_until(is_so, bool, what, every_s=every_s)
 
 
-def read_until(
-    read: Callable[[], Read], is_wanted: Callable[[Read], bool], what: object = "", *, every_s: float = 0.1
-) -> Read:
+def read_until(read: Callable[[], Read], is_wanted: Callable[[Read], bool], what: object = "", *, every_s: float = 0.1) -> Read:
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_wanted(found := read()):
         assert time.monotonic() < deadline_s, what or found

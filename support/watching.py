@@ -63,9 +63,7 @@ def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str
     """Run Prometheus until the block ends, on ports by part, with ``remembered`` samples as OpenMetrics."""
     program, rules, config = find_program("prometheus"), folder / "rules.yml", folder / "prometheus.yml"
     rules.write_text(json.dumps(dict(groups=[shorten(group) for group in read_groups()])), encoding="utf-8")
-    jobs = [
-        dict(targets=[f"127.0.0.1:{port}" for port in ports], labels=dict(part=part)) for part, ports in targets.items()
-    ]
+    jobs = [dict(targets=[f"127.0.0.1:{port}" for port in ports], labels=dict(part=part)) for part, ports in targets.items()]
     every = dict(scrape_interval=SCRAPED_EVERY, scrape_timeout=SCRAPED_EVERY, evaluation_interval="1s")
     scraped = [dict(job_name="pixconnect", static_configs=jobs)]
     said = {"global": every, "rule_files": [str(rules)], "scrape_configs": scraped}

@@ -230,9 +230,7 @@ def start_worker(
         )
 
     leases = SlotLeases(open_connection, context.clock)
-    delivery = DeliveryWorker(
-        context, leases, limits or QueueLimits(), attempt_log or AttemptLog(context.clock, is_on=False)
-    )
+    delivery = DeliveryWorker(context, leases, limits or QueueLimits(), attempt_log or AttemptLog(context.clock, is_on=False))
     service.wakers.append(delivery.wake)
     tasks = [asyncio.create_task(delivery.run()), asyncio.create_task(leases.run())]
     return RunningWorker(leases=leases, delivery=delivery, tasks=tasks)

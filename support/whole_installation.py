@@ -120,9 +120,7 @@ class WholeInstallation:
             assert self.insist(account, "POST", "/sandbox/v1/deposits", {"amount": funds_cents}).status == 200
         return account
 
-    def ask(
-        self, account: Account, method: str, path: str, body: object = None, *, timeout_s: float = 60
-    ) -> Answer | None:
+    def ask(self, account: Account, method: str, path: str, body: object = None, *, timeout_s: float = 60) -> Answer | None:
         try:
             if account.holder_id not in self._tokens:
                 self._tokens[account.holder_id] = self.log_in(account)
@@ -137,9 +135,7 @@ class WholeInstallation:
         assert response.status_code != 500, (path, body, self.complaints())
         return Answer(status=response.status_code, body=response.json() if response.content else {})
 
-    def insist(
-        self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True
-    ) -> Answer:
+    def insist(self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True) -> Answer:
         """Repeat a request under one ``external_id`` until it is answered; ``until_done`` also repeats it after 503."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
@@ -153,9 +149,7 @@ class WholeInstallation:
     def complaints(self) -> str:
         """The installation's log lines about things that must not happen."""
         time.sleep(0.2)  # until it has been read
-        return "".join(
-            line for line in self.installation.said[-200:] if '"level":"error"' in line or "critical" in line
-        )
+        return "".join(line for line in self.installation.said[-200:] if '"level":"error"' in line or "critical" in line)
 
     def see(self, accounts: Sequence[Account]) -> Seen:
         """Both sides of these holders' money, at one instant."""
@@ -412,9 +406,7 @@ class WholeInstallation:
         )  # fmt: skip
         box = AesSecretBox(read_secret_key("", self.installation.home), entropy)
         policy = base.make_policy(Settings())
-        operator = Operator(
-            pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box, operator="tests"
-        )
+        operator = Operator(pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box, operator="tests")
         try:
             new = a_new_holder(account_number=account_number)
             holder = await holder_usecases.create_holder(operator, new)
@@ -422,9 +414,7 @@ class WholeInstallation:
             issued = await access_usecases.create_client(operator, holder.id, "tests", SCOPES)
         finally:
             await pool.close()
-        return Account(
-            holder_id=holder.id, key=key, client_id=issued.client.client_id, client_secret=issued.client_secret
-        )
+        return Account(holder_id=holder.id, key=key, client_id=issued.client.client_id, client_secret=issued.client_secret)
 
     def _running(self) -> dict[str, str]:
         said = json.loads((self.installation.home / "running.json").read_text())

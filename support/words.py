@@ -78,9 +78,7 @@ class Words:
                 await asyncio.sleep(0.01)
 
     async def written(self, service: Service) -> list[str]:
-        return [
-            row["status"] for row in await service.context.pool.fetch("select status from tally_change order by status")
-        ]
+        return [row["status"] for row in await service.context.pool.fetch("select status from tally_change order by status")]
 
 
 @asynccontextmanager

@@ -112,16 +112,12 @@ def put_work_in_flight(base_url: str, sandbox: dict[str, Any], hook_url: str) ->
     charges, codes, transfers, refunds = dict[str, int](), list[str](), dict[str, int](), dict[str, int]()
 
     def charge(number: int) -> None:
-        made = holder.ask(
-            "POST", "/v1/connect/charge", dict(amount=1_000 + number, key=key, external_id=f"charge-{number}")
-        )
+        made = holder.ask("POST", "/v1/connect/charge", dict(amount=1_000 + number, key=key, external_id=f"charge-{number}"))
         charges[f"charge-{number}"] = made["id"]
         codes.append(made["emvqrcps"])
 
     def send(number: int, payee: str) -> None:
-        body = dict(
-            amount=100 + number, key=f"{payee}@sandbox.pix.example", key_type="EMAIL", external_id=f"transfer-{number}"
-        )
+        body = dict(amount=100 + number, key=f"{payee}@sandbox.pix.example", key_type="EMAIL", external_id=f"transfer-{number}")
         transfers[f"transfer-{number}"] = holder.ask("POST", "/v1/connect/transfer/key", body)["id"]
 
     def refund(number: int, end_to_end_id: str) -> None:
@@ -134,9 +130,7 @@ def put_work_in_flight(base_url: str, sandbox: dict[str, Any], hook_url: str) ->
     refund(0, paid[0])
     for number, payee in enumerate(("settle", "reject-ac03", "settle")):
         send(number, payee)
-    rules = [
-        dict(effect=effect, match=dict(operation="refund"), times=1) for effect in ("lost", "no_answer", "delay:90000")
-    ]
+    rules = [dict(effect=effect, match=dict(operation="refund"), times=1) for effect in ("lost", "no_answer", "delay:90000")]
     rules += [
         dict(effect="lost", match=dict(operation="submit", amount=103)),
         dict(effect="delay:90000", match=dict(amount=104)),

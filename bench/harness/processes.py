@@ -33,9 +33,7 @@ class CpuMeter:
             "cpu_us_each_in_all": 1e6 * sum(used_s.values()) / count,
         }
         if others_s:
-            row["others_cpu_us_each"] = {
-                name: 1e6 * (value - self._others_s[name]) / count for name, value in others_s.items()
-            }
+            row["others_cpu_us_each"] = {name: 1e6 * (value - self._others_s[name]) / count for name, value in others_s.items()}
         return row
 
     def _read(self) -> tuple[dict[str, float], dict[str, float]]:

@@ -98,9 +98,7 @@ class Pgbench:
 
     def measure(self, seconds: float, clients: int = 16) -> float:
         """Transactions a second."""
-        text = self._run(
-            "pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench"
-        )
+        text = self._run("pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench")
         while self._run("psql", "-d", "pixconnect", "-Atc", _BACKENDS).strip() != "0":
             time.sleep(0.05)  # their CPU counts as PostgreSQL's when they end: not during the measurement
         return float(_find(r"tps = ([\d.]+)", text))

@@ -20,9 +20,7 @@ CHAIN_LENGTH = 8
 EXPONENT_BITS = 3071
 
 
-def compose(
-    method: str, path: str, body: bytes = b"", *, token: str = "", media_type: str = "application/json"
-) -> bytes:
+def compose(method: str, path: str, body: bytes = b"", *, token: str = "", media_type: str = "application/json") -> bytes:
     """A request in its raw form."""
     authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     head = f"{method} {path} HTTP/1.1\r\nHost: pix.example\r\n{authorization}Content-Type: {media_type}\r\n"
@@ -42,17 +40,13 @@ def malformed_json(token: str, octets: int) -> bytes:
 
 def octet_chunks(token: str, octets: int) -> bytes:
     """A charge in chunks of one octet, each of which takes six octets on the wire."""
-    head = compose("POST", "/v1/connect/charge", token=token).replace(
-        b"Content-Length: 0", b"Transfer-Encoding: chunked"
-    )
+    head = compose("POST", "/v1/connect/charge", token=token).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     return head + b"1\r\na\r\n" * octets + b"0\r\n\r\n"
 
 
 def blank_lines(token: str, octets: int) -> bytes:
     """A charge whose body is one chunk of blank lines, at each of which the body is cut into parts."""
-    head = compose("POST", "/v1/connect/charge", token=token).replace(
-        b"Content-Length: 0", b"Transfer-Encoding: chunked"
-    )
+    head = compose("POST", "/v1/connect/charge", token=token).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     return head + b"%x\r\n" % octets + b"\r\n" * (octets // 2) + b"\r\n0\r\n\r\n"
 
 
@@ -66,9 +60,7 @@ def repeated_members(token: str, octets: int) -> bytes:
 def lot_of_wrong_charges(token: str) -> bytes:
     """A lot of a thousand charges, of which each has three members that are wrong."""
     charge = b'{"calendario":{"dataDeVencimento":"x"},"valor":{"original":"x"},"chave":"","txid":"x"}'
-    return compose(
-        "PUT", "/pix/v2/lotecobv/1", b'{"descricao":"x","cobsv":[' + b",".join([charge] * 1000) + b"]}", token=token
-    )
+    return compose("PUT", "/pix/v2/lotecobv/1", b'{"descricao":"x","cobsv":[' + b",".join([charge] * 1000) + b"]}", token=token)
 
 
 def lot_of_nothing(token: str, octets: int) -> bytes:
@@ -159,9 +151,7 @@ def attacking(
         process.join()
 
 
-def _attack(
-    attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int], send: Send
-) -> None:
+def _attack(attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int], send: Send) -> None:
     os.sched_setaffinity(0, cores)
     # The victim shares the core: it must wait for the service, and not for the attacker's client.
     os.nice(19)

@@ -127,9 +127,7 @@ def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int
         account, alternating = service.demonstration(), Rounds(service, seconds, rounds)
         for count in connections:
             yield alternating.measure(f"transfer_{count}", TRANSFER, TRANSFER_BODY, [account], count)
-        yield alternating.measure(
-            "transfer_64_accepted_alone", TRANSFER, TRANSFER_BODY, [account], 64, is_accepting_alone=True
-        )
+        yield alternating.measure("transfer_64_accepted_alone", TRANSFER, TRANSFER_BODY, [account], 64, is_accepting_alone=True)
 
 
 def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:

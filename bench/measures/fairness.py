@@ -56,9 +56,7 @@ def measure_fairness(seconds: float, rounds: int, kinds: Sequence[str] = ()) -> 
                 orders = Orders(base_url=service.base_url, token=tenth.token, asked=asked, connections=connections)
                 of_kind.append(_measure_round(service.base_url, callers, seconds, orders))
     for name, of_kind in measured.items():
-        alone, beside = (
-            statistics.median(getattr(each, part) for each in of_kind) for part in ("alone_ms", "beside_ms")
-        )
+        alone, beside = (statistics.median(getattr(each, part) for each in of_kind) for part in ("alone_ms", "beside_ms"))
         yield {
             "name": f"fairness_{name.replace(' ', '_')}",
             "seconds": seconds,
@@ -87,9 +85,7 @@ def _measure_round(base_url: str, callers: Sequence[tuple[str, str]], seconds: f
     )
 
 
-async def _ask_watched(
-    base_url: str, callers: Sequence[tuple[str, str]], seconds: float
-) -> tuple[list[Answered], float]:
+async def _ask_watched(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> tuple[list[Answered], float]:
     """Run the nine, and measure how late this process wakes: that much of their waiting is not the service's."""
     late_s: list[float] = []
 
@@ -105,9 +101,7 @@ async def _ask_watched(
     return answered, 1000 * percentile(late_s, 0.99)
 
 
-def _measure_asking(
-    base_url: str, callers: Sequence[tuple[str, str]], seconds: float, orders: Orders, told: Told
-) -> float:
+def _measure_asking(base_url: str, callers: Sequence[tuple[str, str]], seconds: float, orders: Orders, told: Told) -> float:
     """Run the nine while the tenth sends the same load to another server."""
     count = max(1, told.count)
     with idle_server(told.octets // count) as elsewhere:

@@ -168,9 +168,7 @@ async def _fill(
     at_once = max(1, _FILLED_AT_ONCE // len(holder_ids))
     for first in range(number + 1, number + more + 1, at_once):
         last = min(first + at_once - 1, number + more)
-        await connection.execute(
-            _FILL, holder_ids, transfer_id, entry_id, first, last, number, begin, step, timeout=None
-        )
+        await connection.execute(_FILL, holder_ids, transfer_id, entry_id, first, last, number, begin, step, timeout=None)
     # Analysed first: PostgreSQL uses no index on rows without statistics.
     await connection.execute("vacuum (freeze, analyze) transfer, ledger_entry", timeout=None)
     await connection.execute(_BOOK, holder_ids, more)

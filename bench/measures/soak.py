@@ -235,9 +235,7 @@ class _Sampler:
         self._told_count += told_count
         self._failed_count += len(answers.refused_ms) + answers.failed_count
         lives_count = told_count / len(TRANSFER_TOLD)
-        self._series.add(
-            "per_second_in", {"accepted": len(answers.accepted_ms) / lasted_s, "lives": lives_count / lasted_s}
-        )
+        self._series.add("per_second_in", {"accepted": len(answers.accepted_ms) / lasted_s, "lives": lives_count / lasted_s})
         said = answers.said()
         self._series.add("answered_ms", {part: said[f"accepted_{part}_ms"] for part in ("p50", "p99")})
 

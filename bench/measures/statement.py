@@ -108,9 +108,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
     while first < lines_count + 10:
         last = min(first + GROUP, lines_count + 10) - 1
         await connection.execute(FILL, first, last, running)
-        running = await connection.fetchval(
-            "select available_cents + reserved_cents from whole_balance where holder_id = 1"
-        )
+        running = await connection.fetchval("select available_cents + reserved_cents from whole_balance where holder_id = 1")
         first = last + 1
     await connection.execute("vacuum analyze")
     await connection.close()
@@ -135,9 +133,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
     context = Context(**cast(Any, dict.fromkeys(Context.__struct_fields__) | present))
     services = Services(**cast(Any, dict.fromkeys(Services.__struct_fields__) | {"context": context}))
     query = statement_api.StatementQuery(
-        initial_date=SystemClock()
-        .real_now()
-        .replace(year=2026, month=1, day=1, hour=0, minute=0, second=0, microsecond=0),
+        initial_date=SystemClock().real_now().replace(year=2026, month=1, day=1, hour=0, minute=0, second=0, microsecond=0),
         final_date=SystemClock().real_now().replace(year=2036),
         format=cast(Any, form),
     )

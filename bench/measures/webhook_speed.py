@@ -51,9 +51,7 @@ def _measure_deliveries(receivers: Receivers, seconds: float, tls_folder: Path |
                     for first in range(1, events_count + 1, _GROUP):
                         resource_ids = range(first, min(first + _GROUP, events_count + 1))
                         await writer.write(account.holder_id, resource_ids, due_at_s - time.monotonic())
-            connection = (
-                await service.connect()
-            )  # do the maintenance after so many writes now, not during the measurement
+            connection = await service.connect()  # do the maintenance after so many writes now, not during the measurement
             await connection.execute("vacuum (analyze) event, delivery")
             await connection.execute("checkpoint")
             await connection.close()

@@ -51,9 +51,7 @@ async def test_who_has_no_token_or_not_the_scope_is_refused_as_oauth_does(bank: 
     missing = await api.get("/faces/efi/v2/cob/x", token=None)
     assert nome(missing) == (401, "invalid_token")
     login = {"grant_type": "client_credentials", "client_id": bank.issued.client.client_id, "scope": "cob.read"}
-    token = (
-        await api.post("/faces/efi/oauth/token", login | {"client_secret": bank.issued.client_secret}, token=None)
-    ).body
+    token = (await api.post("/faces/efi/oauth/token", login | {"client_secret": bank.issued.client_secret}, token=None)).body
     assert token["scope"] == "cob.read"
     refused = await Face(bank, api, "efi", f"Bearer {token['access_token']}").call("GET", "/v2/gn/saldo")
     assert refused.body == {"error": "insufficient_scope", "error_description": "Access token has insufficient scope"}
@@ -271,6 +269,4 @@ async def test_the_buckets_say_how_many_keys_may_be_asked_for(bank: Bank) -> Non
     await face.call("PUT", "/v3/gn/pix/a1", {**SEND, "favorecido": {"chave": "nobody@example.com"}})
     after = (await face.call("GET", "/v2/gn/chaves/balde")).body
     assert before["baldeA"]["tiposChave"] == ["cpf", "cnpj", "evp"]
-    assert (
-        after["baldeB"]["fichasDisponiveis"] < before["baldeB"]["fichasDisponiveis"] <= before["baldeB"]["capacidade"]
-    )
+    assert after["baldeB"]["fichasDisponiveis"] < before["baldeB"]["fichasDisponiveis"] <= before["baldeB"]["capacidade"]

@@ -33,13 +33,9 @@ async def test_exchanges_at_faces_are_noted_without_secrets() -> None:
     await Api(log).call("POST", "/v2/cob", b"x")
     assert noted == []
     # Of a login only its occurrence is kept.
-    answer = await Api(FaceDoor(log, "/faces/efi")).call(
-        "POST", "/oauth/token?access_token=s3cret", b"client%5Fsecret=s3cret"
-    )
+    answer = await Api(FaceDoor(log, "/faces/efi")).call("POST", "/oauth/token?access_token=s3cret", b"client%5Fsecret=s3cret")
     assert b"t0k3n" in answer.content
-    asked = (
-        b'{"authorization": "s3cret", "webhookUrl": "https://shop.example/pix?hmac=s3cret&ignorar=", "valor": "1.00"}'
-    )
+    asked = b'{"authorization": "s3cret", "webhookUrl": "https://shop.example/pix?hmac=s3cret&ignorar=", "valor": "1.00"}'
     await Api(FaceDoor(log, "/faces/efi")).call("PUT", "/v2/webhook/a?b=c", asked)
     assert [(face, each["path"], each["status"]) for face, each in noted] == [
         ("efi", "/oauth/token", 201),

@@ -94,9 +94,7 @@ async def test_a_send_is_asked_for_by_its_code_until_it_ends(bank: Bank) -> None
     assert [event["status"] for event in history] == ["CRIADO", "PAGO"]
 
 
-@pytest.mark.parametrize(
-    ("code", "status"), [("DS02", "REPROVADO"), ("AB11", "EXPIRADO"), ("AM04", "CANCELADO_SEM_SALDO")]
-)
+@pytest.mark.parametrize(("code", "status"), [("DS02", "REPROVADO"), ("AB11", "EXPIRADO"), ("AM04", "CANCELADO_SEM_SALDO")])
 async def test_what_a_person_must_approve_waits_and_ends_by_the_person(bank: Bank, code: str, status: str) -> None:
     inter = await open_inter(bank, approval="person")
     sent = [(await inter.send(number)).body for number in (1, 2)]
@@ -199,9 +197,7 @@ async def test_the_statement_has_both_directions_with_their_names(bank: Bank) ->
     assert (received["endToEndId"], "codigoSolicitacao" in received) == (e2eid, False)
     assert (sent["codigoSolicitacao"], sent["nomeRecebedor"]) == (code, "Joana Prado")
     assert returned["endToEndId"] == e2eid
-    paged = (
-        await inter.call("GET", f"/banking/v2/extrato/completo?{span}&tipoOperacao=D&tamanhoPagina=1&pagina=1")
-    ).body
+    paged = (await inter.call("GET", f"/banking/v2/extrato/completo?{span}&tipoOperacao=D&tamanhoPagina=1&pagina=1")).body
     assert (paged["totalElementos"], paged["totalPaginas"], paged["ultimaPagina"]) == (2, 2, True)
     assert paged["transacoes"] == lines[3:]
     simple = (await inter.call("GET", f"/banking/v2/extrato?{span}")).body["transacoes"]
@@ -222,9 +218,7 @@ async def test_the_statement_has_what_the_bank_moved_by_itself(bank: Bank) -> No
     party = (await context.directory.read_account(bank.service.caller.holder_id)).party
     yesterday = context.clock.now() - timedelta(days=1)
     for number, kind in enumerate(("fee", "by_hand", "judicial"), 1):
-        fee = movement_report(
-            bank.service, f"M{number}", kind=kind, party=party, end_to_end_id=e2eid, settled_at=yesterday
-        )
+        fee = movement_report(bank.service, f"M{number}", kind=kind, party=party, end_to_end_id=e2eid, settled_at=yesterday)
         await receive_movement(context, structs.replace(fee, description=None if kind == "fee" else kind))
     today = to_day(context.clock.now())
     span = f"dataInicio={today}&dataFim={today}"
@@ -235,9 +229,7 @@ async def test_the_statement_has_what_the_bank_moved_by_itself(bank: Bank) -> No
         ("D", "OUTROS", "1.00", "judicial"),
     ]
     assert lines[0]["detalhes"] == {"endToEndId": e2eid, "tipoDetalhe": "COMPLETE"}
-    assert {(line["dataInclusao"], line["dataTransacao"]) for line in lines} == {
-        (str(today), str(today - timedelta(days=1)))
-    }
+    assert {(line["dataInclusao"], line["dataTransacao"]) for line in lines} == {(str(today), str(today - timedelta(days=1)))}
     assert (await inter.call("GET", "/banking/v2/saldo")).body["disponivel"] == 10_047.0
 
 

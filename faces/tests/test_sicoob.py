@@ -369,9 +369,7 @@ async def test_a_certificate_that_names_the_client_stands_in_for_the_secret_and_
 
     async def login(certificate: tuple[str, str] | None, name: str = "sicoob", path: str = TOKEN) -> Answer:
         kind = "application/x-www-form-urlencoded"
-        return await api.call(
-            "POST", f"/faces/{name}{path}", form, token=None, content_type=kind, certificate=certificate
-        )
+        return await api.call("POST", f"/faces/{name}{path}", form, token=None, content_type=kind, certificate=certificate)
 
     mine, anothers = (client_id, "m" * 43), ("another", "a" * 43)
     for certificate in (None, anothers):

@@ -108,9 +108,7 @@ async def test_who_calls_is_told_by_its_app_id_and_refused_once_it_is_disabled(w
 
 async def test_wrong_app_ids_of_an_address_keep_none_of_its_others_out(woovi: Woovi) -> None:
     async def ask(name: str, secret: str) -> Answer:
-        return await woovi.call(
-            "GET", "/api/v1/account", authorization=base64.b64encode(f"{name}:{secret}".encode()).decode()
-        )
+        return await woovi.call("GET", "/api/v1/account", authorization=base64.b64encode(f"{name}:{secret}".encode()).decode())
 
     for number in range(10):
         refused = await ask(f"nobody{number}", "x")
@@ -207,9 +205,7 @@ async def test_a_payment_moves_nothing_before_it_is_approved_once(woovi: Woovi) 
     approved = await woovi.do("POST", "/payment/approve", {"correlationID": "p1"})
     assert (approved["payment"]["status"], approved["destination"]["pixKey"]) == ("APPROVED", PAYEE)
     assert (await woovi.fail("POST", "/payment/approve", {"correlationID": "p1"}))[0] == 400
-    again = await open_woovi(woovi.bank, approve_again="answered").do(
-        "POST", "/payment/approve", {"correlationID": "p1"}
-    )
+    again = await open_woovi(woovi.bank, approve_again="answered").do("POST", "/payment/approve", {"correlationID": "p1"})
     assert again["transaction"]["endToEndId"] == approved["transaction"]["endToEndId"]
     assert (await woovi.ask("p1"))["payment"]["status"] == "PROCESSING"
     await woovi.end("p1")
@@ -240,9 +236,7 @@ async def test_twenty_approvals_at_once_send_once(woovi: Woovi) -> None:
     assert reserved == 1234
 
 
-@pytest.mark.parametrize(
-    "statement", ["update prepared_transfer set amount_cents = 1", "delete from prepared_transfer"]
-)
+@pytest.mark.parametrize("statement", ["update prepared_transfer set amount_cents = 1", "delete from prepared_transfer"])
 async def test_what_was_prepared_is_never_changed(woovi: Woovi, statement: LiteralString) -> None:
     await woovi.pay("p1")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -270,9 +264,10 @@ async def test_a_payment_by_key_account_or_code_is_approved_at_once_and_listed(w
     assert sent["transaction"]["creditParty"]["psp"]["id"] == "99999004"
     assert (await woovi.do("POST", "/payment", account | {"correlationID": "p3"}))["payment"]["type"] == "MANUAL"
     assert (await woovi.fail("POST", "/payment", {"qrCode": "no code", "correlationID": "p4"}))[0] == 400
-    assert (
-        await woovi.fail("POST", "/payment", PAYMENT | {"correlationID": "p5", "destinationAlias": "a@b.example"})
-    ) == (400, "A chave Pix não foi encontrada.")
+    assert (await woovi.fail("POST", "/payment", PAYMENT | {"correlationID": "p5", "destinationAlias": "a@b.example"})) == (
+        400,
+        "A chave Pix não foi encontrada.",
+    )
     listed = await woovi.do("GET", "/payment?limit=2")
     assert [each["payment"]["correlationID"] for each in listed["payments"]] == ["p3", "p2"]
     assert (listed["status"], listed["pageInfo"]["totalCount"]) == ("OK", 3)

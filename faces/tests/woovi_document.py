@@ -25,9 +25,7 @@ def find_errors(method: str, path: str, answer: Answer) -> list[str]:
     if schema is None:
         return [] if answer.status in _UNDECLARED else [f"the status {answer.status} is not declared"]
     whole = {**schema, "components": _read()["components"]}
-    return [
-        f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(whole).iter_errors(answer.body)
-    ]
+    return [f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(whole).iter_errors(answer.body)]
 
 
 def _find(method: str, path: str) -> Mapping[str, Any] | None:

@@ -98,9 +98,7 @@ async def read_tables(owner_url: str, schema: str) -> list[Table]:
     """The tables of a schema by subject, where referenced tables come first; names are not qualified by the schema."""
     connection = await asyncpg.connect(owner_url, server_settings=dict(search_path=schema))
     try:
-        return _in_order(
-            [await _read_table(connection, row) for row in await connection.fetch(_TABLES, schema)], schema
-        )
+        return _in_order([await _read_table(connection, row) for row in await connection.fetch(_TABLES, schema)], schema)
     finally:
         await connection.close()
 
@@ -121,9 +119,7 @@ def _in_order(tables: Sequence[Table], schema: str) -> list[Table]:
     """By subject, and in each subject after the objects that they refer to."""
     by_name = {table.name: table for table in tables}
     subjects = {
-        name: (list(SUBJECTS).index(subject), place)
-        for subject, names in SUBJECTS.items()
-        for place, name in enumerate(names)
+        name: (list(SUBJECTS).index(subject), place) for subject, names in SUBJECTS.items() for place, name in enumerate(names)
     }
     if unknown := by_name.keys() - subjects.keys():
         raise AssertionError(f"say in SUBJECTS what these tables of {schema} are about: {unknown}")

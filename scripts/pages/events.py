@@ -117,9 +117,7 @@ class Story:
     async def _be_held(self) -> None:
         charge = await self._charge()
         self._service.clock.advance(seconds=1)
-        report = credit_report(
-            self._service, amount_cents=AMOUNT_CENTS, txid=charge.txid, end_to_end_id=self._network_id("E")
-        )
+        report = credit_report(self._service, amount_cents=AMOUNT_CENTS, txid=charge.txid, end_to_end_id=self._network_id("E"))
         await receive_credit(self._context, held(report))
 
     async def _be_contested(self, name: str) -> None:
@@ -155,9 +153,7 @@ class Story:
 
     async def _send(self, ending: Ending) -> Transfer:
         self._service.clock.advance(seconds=1)
-        request = AccountTransferRequest(
-            amount_cents=AMOUNT_CENTS, credit_party=outside_party(), external_id=self._next_name()
-        )
+        request = AccountTransferRequest(amount_cents=AMOUNT_CENTS, credit_party=outside_party(), external_id=self._next_name())
         transfer = (await transfer_usecases.start_transfer(self._context, self._caller, request)).transfer
         await self._end(transfer.end_to_end_id, ending)
         return transfer

@@ -55,9 +55,7 @@ def _read_meanings() -> dict[str, str]:
     """The sentence under each setting."""
     records = [ast.parse(inspect.getsource(concern)).body[0] for concern in config.CONCERNS]
     found: dict[str, str] = {}
-    for setting, meaning in (
-        pair for record in records if isinstance(record, ast.ClassDef) for pair in pairwise(record.body)
-    ):
+    for setting, meaning in (pair for record in records if isinstance(record, ast.ClassDef) for pair in pairwise(record.body)):
         if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name):
             assert isinstance(meaning, ast.Expr), f"{setting.target.id} has no meaning under it"
             assert isinstance(meaning.value, ast.Constant), f"{setting.target.id} has no meaning under it"

@@ -237,9 +237,7 @@ def _list_also_read(operation: Mapping[str, Any]) -> list[int]:
     """Statuses with the same record as 200."""
     contents = {status: one.get("content") for status, one in operation["responses"].items()}
     schemas = {
-        status: [one["schema"] for one in content.values()]
-        for status, content in contents.items()
-        if content is not None
+        status: [one["schema"] for one in content.values()] for status, content in contents.items() if content is not None
     }
     return [int(status) for status, found in schemas.items() if status != "200" and found == schemas["200"]]
 

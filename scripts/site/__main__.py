@@ -68,9 +68,7 @@ _MENDED: Final = {
 }
 """Changes to the theme: the search has a name for screen readers, and code blocks are no landmarks."""
 _SOURCE_MAP: Final = re.compile(rb"\n?(?://|/\*)# sourceMappingURL=[^\n]*\n?")
-_SUMMARY: Final = (
-    "> A self-hosted Pix service for account holders. The service has its OpenAPI document at `/openapi.json`."
-)
+_SUMMARY: Final = "> A self-hosted Pix service for account holders. The service has its OpenAPI document at `/openapi.json`."
 
 
 def main() -> None:
@@ -109,9 +107,7 @@ def build(root: Path, folder: Path) -> None:
             file.write_bytes(content.replace(there, mended))
     mend_search(site / "search" / "search_index.json")
     page = site / _IN_PORTUGUESE
-    page.write_text(
-        page.read_text(encoding="utf-8").replace('<html lang="en"', '<html lang="pt-BR"', 1), encoding="utf-8"
-    )
+    page.write_text(page.read_text(encoding="utf-8").replace('<html lang="en"', '<html lang="pt-BR"', 1), encoding="utf-8")
 
 
 def make(config_file: Path, pages: Path, site: Path, navigation: list[Any]) -> None:
@@ -122,9 +118,7 @@ def make(config_file: Path, pages: Path, site: Path, navigation: list[Any]) -> N
     from mkdocs.config import load_config  # noqa: PLC0415
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    config = load_config(
-        str(config_file), docs_dir=str(pages), site_dir=str(site), nav=navigation, strict=True, site_url=""
-    )
+    config = load_config(str(config_file), docs_dir=str(pages), site_dir=str(site), nav=navigation, strict=True, site_url="")
     build_pages(config)
 
 

@@ -19,9 +19,7 @@ _ENUMERATED_MAX: Final = 9
 
 def write_pages() -> dict[str, tuple[str, str]]:
     """Title and Markdown of each page, by its path in the documentation."""
-    document = describe_interface(
-        list_sections(is_sandbox=True), base_url=ADDRESS, auth_url=ADDRESS, version=__version__
-    )
+    document = describe_interface(list_sections(is_sandbox=True), base_url=ADDRESS, auth_url=ADDRESS, version=__version__)
     schemas: Mapping[str, Schema] = document["components"]["schemas"]
     found = {
         f"{FOLDER}/{tag['name'].lower()}.md": (tag["name"], _write_group(tag, document))

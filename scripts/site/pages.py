@@ -93,8 +93,7 @@ def list_operations(folder: Path, start: str) -> str:
     """A list of the pages about the API, with links from a page in ``start``."""
     pages = sorted((folder / operations.FOLDER).glob("*.md"))
     return "".join(
-        f"- [{page.stem.capitalize()}]({posixpath.relpath(page.relative_to(folder).as_posix(), start)})\n"
-        for page in pages
+        f"- [{page.stem.capitalize()}]({posixpath.relpath(page.relative_to(folder).as_posix(), start)})\n" for page in pages
     )
 
 

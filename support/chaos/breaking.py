@@ -337,9 +337,7 @@ class Breaker:
         """Start a worker outside of the supervisor."""
         log = self._service.installation.home / "second.log"
         with log.open("ab") as said:
-            return subprocess.Popen(
-                (*PIXCONNECT, "work"), cwd=ROOT, env=self._settings, stdout=said, stderr=subprocess.STDOUT
-            )
+            return subprocess.Popen((*PIXCONNECT, "work"), cwd=ROOT, env=self._settings, stdout=said, stderr=subprocess.STDOUT)
 
     def _execute(self, *statements: str) -> None:
         running = json.loads((self._service.installation.home / "running.json").read_text())
@@ -359,9 +357,7 @@ def open_small_disk(mib: int) -> Iterator[Path | None]:
     """Mount a small file system in memory; None if this user may not mount."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-disk-"))
     options = f"size={mib}m,mode=0711"
-    mounted = subprocess.run(
-        ("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)), capture_output=True, check=False
-    )
+    mounted = subprocess.run(("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)), capture_output=True, check=False)
     if mounted.returncode:
         yield None
         return

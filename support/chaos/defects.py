@@ -87,9 +87,7 @@ def without_any() -> Defect:
         faults += [(began_s + at_s, kind, target, lasts_s) for at_s, kind, target, lasts_s in defect.faults]
         began_s += defect.every_s
     policy = {name: value for defect in defects for name, value in defect.policy.items()}
-    return Defect(
-        name=_NONE, breaks="nothing", file=defects[0].file, changes=(), faults=faults, every_s=began_s, policy=policy
-    )
+    return Defect(name=_NONE, breaks="nothing", file=defects[0].file, changes=(), faults=faults, every_s=began_s, policy=policy)
 
 
 @contextmanager

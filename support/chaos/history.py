@@ -112,9 +112,7 @@ def digest_of(changes: Iterable[tuple[int, int]]) -> str:
 def find_contradictions(history: History) -> list[str]:
     """Return each contradiction in words; empty if the history is possible."""
     found = [f"a request failed: {call}" for call in history.calls if call.status == 500]
-    found += [
-        f"acknowledged, and not there: {call}" for call in history.calls if call.kind == "look" and call.status == 404
-    ]
+    found += [f"acknowledged, and not there: {call}" for call in history.calls if call.kind == "look" and call.status == 404]
     found += _judge_named(history)
     found += _judge_unnamed(history)
     found += _judge_origins(history)
@@ -303,13 +301,9 @@ def _fits(bounds: _Bounds, read: Call, number: int) -> bool:
         lines = ((entry.change_cents, entry.running_cents) for entry in entries[:number])
         return read.lines_count == number and read.digest == digest_of(lines)
     least_cents = sum(
-        order.amount_cents
-        for order in bounds.orders
-        if order.told_s < read.began_s and number < order.number < math.inf
+        order.amount_cents for order in bounds.orders if order.told_s < read.began_s and number < order.number < math.inf
     )
-    most_cents = sum(
-        order.amount_cents for order in bounds.orders if order.begun_s < read.ended_s and number < order.number
-    )
+    most_cents = sum(order.amount_cents for order in bounds.orders if order.begun_s < read.ended_s and number < order.number)
     return least_cents <= read.reserved_cents <= most_cents
 
 

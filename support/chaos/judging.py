@@ -34,9 +34,7 @@ _VERIFY_TIMEOUT_S: Final = 3_600.0
 PLANTED: Final = ("a cent from one account to the other", "the last number set back", "the last instant set back")
 
 
-def judge_history(
-    service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen
-) -> list[str]:
+def judge_history(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
     """Find what is wrong even while orders are still under way."""
     history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
     contradictions = [f"history: {each}" for each in find_contradictions(history)]
@@ -62,8 +60,7 @@ def read_refusals(home: Path) -> list[str]:
         line.removeprefix("ERROR:  ")
         for line in lines
         # A login without the permission never succeeds, so this is no outage.
-        if line.startswith(("ERROR:  ", "FATAL:  permission denied"))
-        and not any(words in line for words in _OUTAGE_OR_RACE)
+        if line.startswith(("ERROR:  ", "FATAL:  permission denied")) and not any(words in line for words in _OUTAGE_OR_RACE)
     )
     return [f"database's log: refused {number} times: {words}" for words, number in said.most_common(5)]
 

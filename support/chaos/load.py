@@ -217,9 +217,7 @@ class Caller:
             thing_id = self._chance.choice(self._purse.sent[-_LATELY:])
             self._ask("look", "GET", f"/v1/connect/transfer/id/{thing_id}", name=str(thing_id))
 
-    def _insist(
-        self, kind: CallKind, path: str, body: dict[str, Any], amount_cents: int | None = None
-    ) -> dict[str, Any]:
+    def _insist(self, kind: CallKind, path: str, body: dict[str, Any], amount_cents: int | None = None) -> dict[str, Any]:
         amount_cents = amount_cents or next(self._amounts)
         name = self._name()
         request = _Request(kind, "POST", path, body | dict(amount=amount_cents, external_id=name), name, amount_cents)
@@ -244,9 +242,7 @@ class Caller:
 
     def _until_answered(self, asked: _Request, client: int = 0) -> dict[str, Any]:
         while True:
-            call, told = self._ask(
-                asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents, client
-            )
+            call, told = self._ask(asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents, client)
             is_believed = call.status == 503 and self._chance.random() < _BELIEVED
             if is_believed or call.status not in UNKNOWN | NOTHING_DONE:
                 return told if call.status in {200, 201} else {}
@@ -274,9 +270,7 @@ class Caller:
             answer = response.json() if response.content else {}
             call = structs.replace(call, ended_s=time.monotonic(), status=response.status_code)
             told = answer.get("data", answer)
-            call = structs.replace(
-                call, **_read_told(kind, told) if call.status in {200, 201} else _read_refused(answer)
-            )
+            call = structs.replace(call, **_read_told(kind, told) if call.status in {200, 201} else _read_refused(answer))
             if call.status == 401:
                 self._token = ""
         except httpx2.TransportError:
@@ -317,9 +311,7 @@ def _read_told(kind: CallKind, told: Any) -> dict[str, Any]:
 
 def _read_refused(answer: dict[str, Any]) -> dict[str, Any]:
     error = answer.get("error", answer)
-    return dict(
-        code=str(error.get("code", error.get("type", ""))), said=str(error.get("message", error.get("detail", "")))
-    )
+    return dict(code=str(error.get("code", error.get("type", ""))), said=str(error.get("message", error.get("detail", ""))))
 
 
 class _NoTokenError(Exception):

@@ -122,9 +122,7 @@ def _start_callers(
 ) -> list[threading.Thread]:
     amounts = count(1)
     purses = [
-        Purse(
-            account=account, others=[each for each in accounts if each is not account], is_poor=account is accounts[-1]
-        )
+        Purse(account=account, others=[each for each in accounts if each is not account], is_poor=account is accounts[-1])
         for account in accounts
     ]
     found: list[threading.Thread] = []

@@ -80,19 +80,14 @@ TARGETS_THERE: Final[Targets] = dict(
     rail=(
         *(f"{operation} {effect}" for operation in _FACE for effect in _ANY_ANSWER),
         *(f"face_read {effect}" for effect in ("token_ended", "lag:3", "lag:300", "page_shift", "page_shift")),
-        *(
-            f"face_write {effect}"
-            for effect in ("token_ended", "duplicate_answer", "out_of_order", "no_answer", "lost")
-        ),
+        *(f"face_write {effect}" for effect in ("token_ended", "duplicate_answer", "out_of_order", "no_answer", "lost")),
         *("callback lost", "callback duplicate_answer"),
         *("refund no_answer", "refund lost", "refund delay:3000", "refund reject:AB03", "refund two_steps:1000"),
         *("payment delay:1500", "payment duplicate_answer", "payment two_steps:1000", "payment cancel:AB03:300"),
     ),
 )
 """Faults of the institution."""
-_OFTEN: Final[dict[FaultKind, int]] = dict(
-    kill=6, stop=3, cut=3, half_open=2, away=2, commit=4, slow=1, rail=8, clock=2
-)
+_OFTEN: Final[dict[FaultKind, int]] = dict(kill=6, stop=3, cut=3, half_open=2, away=2, commit=4, slow=1, rail=8, clock=2)
 """How often a fault occurs, if not once."""
 _LATER: Final[dict[FaultKind, int]] = dict(die=6, freeze=2, held=2, disk_slow=1, deaf=1)
 """Faults that were added later are drawn separately, so that a recorded seed keeps its schedule."""

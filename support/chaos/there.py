@@ -65,9 +65,7 @@ class Sides(Struct, frozen=True):
 class ThereCaller(Caller):
     """A caller of the holder. It pays by the bank; when our side has the payment depends on when it reads the bank."""
 
-    def __init__(
-        self, sides: Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int
-    ) -> None:
+    def __init__(self, sides: Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int) -> None:
         super().__init__(sides.live.installation.base_url, purse, book, chance, amounts, _WEIGHTS | weights)
         self._sides = sides
 

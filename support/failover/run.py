@@ -145,9 +145,7 @@ def _count_starved(cluster: Cluster) -> int:
 
 
 def _count_writes(file: Path, since_s: float) -> int:
-    return sum(
-        call.kind in WRITES and call.status in {200, 201} and call.ended_s >= since_s for call in read_book(file)
-    )
+    return sum(call.kind in WRITES and call.status in {200, 201} and call.ended_s >= since_s for call in read_book(file))
 
 
 def _judge(

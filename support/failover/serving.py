@@ -61,9 +61,7 @@ def prepare_database(cluster: Cluster) -> None:
 
 
 def addresses(cluster: Cluster, database: str) -> dict[str, str]:
-    logins = dict(
-        database_url="app", owner_database_url="owner", operator_database_url="ops", console_database_url="console"
-    )
+    logins = dict(database_url="app", owner_database_url="owner", operator_database_url="ops", console_database_url="console")
     return {
         name: cluster.url(f"pix_{login}", f"{login}-password", database) for name, login in logins.items()
     }  # fmt: skip

@@ -52,9 +52,7 @@ class Line(Struct, kw_only=True):
     late_s: list[float] = field(default_factory=list)
 
 
-def see_round(
-    kind: Kind, calls: Sequence[Call], began_s: float, ended_s: float, whole_after_s: float, starved: int
-) -> Round:
+def see_round(kind: Kind, calls: Sequence[Call], began_s: float, ended_s: float, whole_after_s: float, starved: int) -> Round:
     """Collect the answers of one installation's book during one failure, until everything was healthy again."""
     quiet_s, back_s = _find_silence(calls, began_s, ended_s)
     meanwhile = [call for call in calls if call.ended_s >= began_s and call.began_s <= ended_s and call.ended_s < 1e11]

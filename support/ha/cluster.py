@@ -137,9 +137,7 @@ class Cluster:
         """Wait, and return the seconds."""
         began_s = time.monotonic()
         while not what():
-            assert time.monotonic() - began_s < timeout_s, (
-                f"not in {timeout_s:.0f} s: {said}: {self.see()}\n{self.say()}"
-            )
+            assert time.monotonic() - began_s < timeout_s, f"not in {timeout_s:.0f} s: {said}: {self.see()}\n{self.say()}"
             time.sleep(0.1)
         return time.monotonic() - began_s
 
@@ -169,9 +167,7 @@ class Cluster:
         machine = self.machines["one"]
         command = [*shlex.split(self.patronictl_words), *words]
         # Every machine can answer, because each knows all of them.
-        done = subprocess.run(
-            command, env=dict(machine.environment), capture_output=True, text=True, timeout=120, check=False
-        )
+        done = subprocess.run(command, env=dict(machine.environment), capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"patronictl {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
 

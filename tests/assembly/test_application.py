@@ -493,9 +493,7 @@ anything = st.recursive(
     max_leaves=8,
 )
 fields = st.dictionaries(
-    st.sampled_from(
-        ["amount", "key", "key_type", "external_id", "payer", "credit_party", "emv", "rules", "event_types", "x"]
-    ),
+    st.sampled_from(["amount", "key", "key_type", "external_id", "payer", "credit_party", "emv", "rules", "event_types", "x"]),
     anything,
 )
 targets = st.sampled_from([row.path for row in list_operations(is_sandbox=True)])
@@ -505,8 +503,7 @@ targets = st.sampled_from([row.path for row in list_operations(is_sandbox=True)]
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
     target=targets,
-    segment=st.text(st.characters(codec="ascii", exclude_characters="?#/"))
-    | st.from_regex("(%[0-9A-F]{2})+", fullmatch=True),
+    segment=st.text(st.characters(codec="ascii", exclude_characters="?#/")) | st.from_regex("(%[0-9A-F]{2})+", fullmatch=True),
     query=st.binary(max_size=80),
     body=st.binary(max_size=200) | fields.map(lambda found: json.dumps(found).encode()),
 )

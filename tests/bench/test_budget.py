@@ -37,9 +37,7 @@ async def test_a_life_costs_no_more_than_it_did(database: Addresses, life: str) 
         for step, cost in alone.items()
     }
     if sys.version_info[:2] != PYTHON:
-        costs = {
-            step: (0, statements_count, rows_count, 0) for step, (_, statements_count, rows_count, _) in costs.items()
-        }
+        costs = {step: (0, statements_count, rows_count, 0) for step, (_, statements_count, rows_count, _) in costs.items()}
     most = MOST[life]
     assert {step: (cost, most[step]) for step, cost in costs.items() if any(map(gt, cost, most[step]))} == {}
     assert costs.keys() == most.keys()

@@ -71,9 +71,7 @@ def client(service: StubService) -> Iterator[Client]:
 
 def run(service: StubService, use: Callable[[AsyncClient], Any]) -> Any:
     async def inner() -> Any:
-        async with AsyncClient(
-            service.url, "me", "a&b", auth_url=f"{service.url}/auth/", timeout_s=60, retries=0
-        ) as one:
+        async with AsyncClient(service.url, "me", "a&b", auth_url=f"{service.url}/auth/", timeout_s=60, retries=0) as one:
             return await use(one)
 
     return asyncio.run(inner())
@@ -201,9 +199,7 @@ def test_an_answer_that_breaks_off_is_none(client: Client, service: StubService)
 
 def test_a_file_is_read_as_it_comes_and_an_aborted_one_is_an_error(client: Client, service: StubService) -> None:
     period = (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
-    service.lay_out(
-        200, b"a;b\n", **{"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="s.csv"'}
-    )
+    service.lay_out(200, b"a;b\n", **{"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="s.csv"'})
     with client.download_statement(*period, "csv") as file:
         assert (b"".join(file), file.file_name, file.media_type) == (b"a;b\n", "s.csv", "text/csv")
     service.lay_out(200, b"a;b\n", **{"Content-Length": "1000"})

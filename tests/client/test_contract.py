@@ -76,9 +76,7 @@ def parameters_of(operation: Any, place: str) -> set[str]:
 
 
 def body_schema(operation: Any) -> Any:
-    return (
-        resolve(operation["requestBody"]["content"]["application/json"]["schema"]) if "requestBody" in operation else {}
-    )
+    return resolve(operation["requestBody"]["content"]["application/json"]["schema"]) if "requestBody" in operation else {}
 
 
 def shape_of_schema(schema: Any) -> Any:

@@ -119,9 +119,7 @@ class World:
         if outcome is not None:
             return outcome
         self.tokens_count += 1
-        return done(
-            {"access_token": f"token-{self.tokens_count}", "expires_in": self.lifetime_s, "token_type": "Bearer"}
-        )
+        return done({"access_token": f"token-{self.tokens_count}", "expires_in": self.lifetime_s, "token_type": "Bearer"})
 
 
 @pytest.mark.parametrize("outcome", [

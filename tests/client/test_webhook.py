@@ -152,21 +152,16 @@ def test_the_fixed_vector_of_the_specification_verifies() -> None:
     x = int.from_bytes(client_webhook._decode("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"), "big")
     y = int.from_bytes(client_webhook._decode("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"), "big")
     signed = (
-        b"eyJhbGciOiJFUzI1NiJ9."
-        b"eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+        b"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
     )
-    signature = client_webhook._decode(
-        "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
-    )
+    signature = client_webhook._decode("DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q")
     assert client_webhook._is_signed(signed, signature, x, y)
 
 
 NOTICE = b'{"pix":[{"endToEndId":"E1","txid":"t1","valor":"10.00","chave":"loja@shop.example","horario":"x"}]}'
 
 
-def notice_headers(
-    body: bytes = NOTICE, *, holder_id: int = 7, message: str = "pix_9", kid: str = "one"
-) -> dict[str, str]:
+def notice_headers(body: bytes = NOTICE, *, holder_id: int = 7, message: str = "pix_9", kid: str = "one") -> dict[str, str]:
     """A webhook of a key."""
     jws = KEYS[kid].sign_detached(body, webhook_signature.jws_header(holder_id, message, SENT_S))
     return {"X-Webhook-Signature-JWS": jws, "webhook-id": message}

@@ -141,9 +141,7 @@ class InstitutionUnderTest(UnofferedHooks):
         return order
 
     def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
-        order = support.refund_order(
-            original_end_to_end_id, amount_cents=amount_cents, ordered_at=self._clock.real_now()
-        )
+        order = support.refund_order(original_end_to_end_id, amount_cents=amount_cents, ordered_at=self._clock.real_now())
         self._steps.mint(order, self._clock)
         return order
 

@@ -419,9 +419,7 @@ class RailConformance:
         assert isinstance(await kit.final_answer(under, other.return_id), rails.Settled)
 
     @kit.asks("refunds")
-    async def test_a_refund_that_never_left_is_never_taken_once_its_time_is_over(
-        self, under: kit.RailUnderTest
-    ) -> None:
+    async def test_a_refund_that_never_left_is_never_taken_once_its_time_is_over(self, under: kit.RailUnderTest) -> None:
         kit.needs(under, "answers_by_our_id")
         refund = under.make_refund_order(await kit.receive(under, 1000), 1000)
         before_cents = await kit.read_funds_there(under)
@@ -444,9 +442,7 @@ class RailConformance:
         assert isinstance(await kit.final_answer(under, refund.return_id), rails.Settled)
 
     @kit.asks("refunds", "memory")
-    async def test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost(
-        self, under: kit.RailUnderTest
-    ) -> None:
+    async def test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost(self, under: kit.RailUnderTest) -> None:
         refund = under.make_refund_order(await kit.receive(under, 1000), 300)
         before_cents = await kit.read_funds_there(under)
         for loses in (under.lose_next_answer, None):
@@ -640,9 +636,7 @@ class RailConformance:
     async def test_our_refusal_of_a_payment_counts_where_the_rail_takes_it(self, under: kit.RailUnderTest) -> None:
         txid = kit.make_txid()
         paying = kit.begin(under.pay_in(1234, txid))
-        assert await kit.refuse_payment(under, txid, paying) == (
-            "BE17" if under.rail.abilities.refuses_credits else None
-        )
+        assert await kit.refuse_payment(under, txid, paying) == ("BE17" if under.rail.abilities.refuses_credits else None)
 
     @kit.asks("reports")
     async def test_our_second_word_changes_nothing(self, under: kit.RailUnderTest) -> None:
@@ -683,9 +677,7 @@ class RailConformance:
         assert end.report_id != accepted.report_id
         assert not paying.done()
         middle = await under.rail.position()
-        assert end.end_to_end_id not in {
-            item.id for item in await kit.read_statement(under, before.as_of, middle.as_of)
-        }
+        assert end.end_to_end_id not in {item.id for item in await kit.read_statement(under, before.as_of, middle.as_of)}
         await under.rail.acknowledge([rails.Acknowledgement(report_id=end.report_id)])
         assert await paying is None
 
@@ -712,9 +704,7 @@ class RailConformance:
         await kit.submit(under, [order])
         assert isinstance(await kit.outcome(under, order.end_to_end_id), rails.SettledReport)
         returning = kit.begin(under.give_back(order.end_to_end_id, 200))
-        report = await kit.next_report(
-            under, rails.ReturnReport, lambda one: one.original_end_to_end_id == order.end_to_end_id
-        )
+        report = await kit.next_report(under, rails.ReturnReport, lambda one: one.original_end_to_end_id == order.end_to_end_id)
         assert report.amount_cents == 200
         assert report.return_id != order.end_to_end_id
         assert kit.is_aware(report.reported_at)

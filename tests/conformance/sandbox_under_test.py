@@ -61,9 +61,7 @@ class SandboxUnderTest(UnofferedHooks):
         self._wire.lose("answer")
 
     async def repeat_next_report(self) -> None:
-        await self._sandbox.control.call(
-            commands.REPLACE_FAULTS, [commands.FaultRule(effect="duplicate_answer", times=1)]
-        )
+        await self._sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="duplicate_answer", times=1)])
 
     @asynccontextmanager
     async def unavailable(self) -> AsyncIterator[None]:

@@ -28,9 +28,7 @@ async def under(
     request: pytest.FixtureRequest, face: str, bank: Bank, control: Control, clock: MonthClock, tmp_path: Path
 ) -> AsyncIterator[InstitutionUnderTest]:
     by_code = getattr(request.cls, "by_code", False)
-    async with open_institution_under_test(
-        face, request.cls.does, bank, control, clock, tmp_path, by_code=by_code
-    ) as under:
+    async with open_institution_under_test(face, request.cls.does, bank, control, clock, tmp_path, by_code=by_code) as under:
         yield under
 
 

@@ -70,9 +70,7 @@ class TellsTheLastRefundOfWhatever(Liar):
 
 
 class TakesAwayForEmpty(Liar):
-    async def list_received(
-        self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncIterator[Page]:
+    async def list_received(self, since: datetime, until: datetime, *, only_returned: bool = False) -> AsyncIterator[Page]:
         try:
             async for page in self._institution.list_received(since, until, only_returned=only_returned):
                 yield page
@@ -101,17 +99,13 @@ class TakesTheUnsentForUnknown(Liar):
 
 
 class ListsLessThanCameIn(Liar):
-    async def list_received(
-        self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncIterator[Page]:
+    async def list_received(self, since: datetime, until: datetime, *, only_returned: bool = False) -> AsyncIterator[Page]:
         async for page in self._institution.list_received(since, until, only_returned=only_returned):
             yield [structs.replace(pix, amount_cents=pix.amount_cents - 1) for pix in page if _is_pix(pix)]
 
 
 class ListsWhatIsLeftOfIt(Liar):
-    async def list_received(
-        self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncIterator[Page]:
+    async def list_received(self, since: datetime, until: datetime, *, only_returned: bool = False) -> AsyncIterator[Page]:
         async for page in self._institution.list_received(since, until, only_returned=only_returned):
             yield [
                 structs.replace(pix, amount_cents=pix.amount_cents - sum(each.amount_cents for each in pix.refunds))

@@ -31,15 +31,11 @@ class Liar:
 class TellsDuplicatesAsRejected(Liar):
     async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [
-            rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers
-        ]
+        return [rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers]
 
     async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit_refunds(orders)
-        return [
-            rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers
-        ]
+        return [rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers]
 
 
 class TellsUnknownAsNotTaken(Liar):
@@ -101,9 +97,7 @@ class DatesReportsItself(Liar):
     async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)
         now = datetime.now(UTC)
-        return [
-            structs.replace(one, settled_at=now) if isinstance(one, rails.SettledReport) else one for one in reports
-        ]
+        return [structs.replace(one, settled_at=now) if isinstance(one, rails.SettledReport) else one for one in reports]
 
 
 class LeavesOutReturns(Liar):
@@ -336,9 +330,7 @@ OF_THE_BARE_RAIL: list[tuple[type[Liar], Test]] = [
 async def test_a_rail_like_the_sandboxs_that_lies_fails(
     database: Addresses, monkeypatch: pytest.MonkeyPatch, liar: type[Liar], test: Test
 ) -> None:
-    async with open_sandbox(
-        database, monkeypatch, lambda connection: make_liar(liar, SandboxRail(connection))
-    ) as under:
+    async with open_sandbox(database, monkeypatch, lambda connection: make_liar(liar, SandboxRail(connection))) as under:
         await fails(under, test)
 
 

@@ -215,9 +215,7 @@ async def submit_until_taken(under: RailUnderTest, orders: Sequence[rails.Order]
     deadline_s = time.monotonic() + under.timeout_s
     while rails.NotTaken() in answers and time.monotonic() < deadline_s:
         await asyncio.sleep(min(0.05, under.timeout_s / 20))
-        left = iter(
-            await submit(under, [order for order, one in zip(orders, answers, strict=True) if one == rails.NotTaken()])
-        )
+        left = iter(await submit(under, [order for order, one in zip(orders, answers, strict=True) if one == rails.NotTaken()]))
         answers = [next(left) if one == rails.NotTaken() else one for one in answers]
     return answers
 
@@ -240,9 +238,7 @@ def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
     if isinstance(told, rails.Unknown):
         # For orders the institution may promise more than for refunds.
         is_refund = order_id.startswith("D")
-        assert "repeats" in under.does or not (is_refund and told.is_repeatable), (
-            "it repeats nothing, and says that it may"
-        )
+        assert "repeats" in under.does or not (is_refund and told.is_repeatable), "it repeats nothing, and says that it may"
         return structs.replace(told, is_repeatable=False)
     if (
         not isinstance(told, rails.Taken | rails.Settled | rails.Rejected | rails.SettledReport | rails.RejectedReport)
@@ -258,9 +254,7 @@ def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
     return structs.replace(told, network_id=None)
 
 
-async def final_answer(
-    under: RailUnderTest, order_id: str, again: rails.Order | None = None
-) -> rails.Settled | rails.Rejected:
+async def final_answer(under: RailUnderTest, order_id: str, again: rails.Order | None = None) -> rails.Settled | rails.Rejected:
     """Ask until the answer is final. While it is unknown, submit ``again``: some rails cannot be asked before."""
     if not under.rail.abilities.answers_by_our_id and order_id not in under.names:
         # Its id comes with the report, which is delivered again later.

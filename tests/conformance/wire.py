@@ -100,9 +100,7 @@ class BreakableWire:
             writer.write(octets)
 
 
-async def _forward_answers(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers_lost: asyncio.Event
-) -> None:
+async def _forward_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers_lost: asyncio.Event) -> None:
     while octets := await _read(reader):
         if answers_lost.is_set():
             return

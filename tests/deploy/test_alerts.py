@@ -36,9 +36,7 @@ def gauge(name: str, bad: str, well: str = "0", **labels: str) -> Case:
         series={f"{name}{{{_write(labels)}}}": f"{well}x9 {bad}x180 {well}x60"},
         fires_at="185m",
         stops_at="230m",
-        labels={
-            key: value for key, value in labels.items() if key not in ("instance", "job", "extent", "state", "check")
-        },
+        labels={key: value for key, value in labels.items() if key not in ("instance", "job", "extent", "state", "check")},
     )
 
 
@@ -202,9 +200,7 @@ def test_it_fires_by_its_metric_and_stops(name: str, tmp_path: Path) -> None:
     told = {"alertname": name, "alertstate": "firing", **labels}
     expected = [(case.quiet_at, False), (case.fires_at, True), (case.stops_at, False)]
     asked = [
-        dict(
-            expr=firing, eval_time=at, exp_samples=[dict(labels=f"ALERTS{{{_write(told)}}}", value=1)] if fires else []
-        )
+        dict(expr=firing, eval_time=at, exp_samples=[dict(labels=f"ALERTS{{{_write(told)}}}", value=1)] if fires else [])
         for at, fires in expected
     ]
     _evaluate(tmp_path, name, series, asked, case.every)
@@ -250,9 +246,7 @@ def test_what_the_rules_ask_of_us_is_measured() -> None:
     assert set(re.findall(r"\bpixconnect_[a-z_]+", text)) <= measured
 
 
-def _evaluate(
-    folder: Path, name: str, series: Mapping[str, str], asked: list[dict[str, Any]], every: str = "1m"
-) -> None:
+def _evaluate(folder: Path, name: str, series: Mapping[str, str], asked: list[dict[str, Any]], every: str = "1m") -> None:
     """Let promtool evaluate the group of one alert only, because weeks of all groups take long."""
     groups = [group for group in read_groups() if any(rule.get("alert") == name for rule in group["rules"])]
     rules, file = folder / "rules.yml", folder / "test.yml"
@@ -263,7 +257,5 @@ def _evaluate(
     )
     # JSON is YAML too.
     rules.write_text(json.dumps(dict(groups=groups)), encoding="utf-8")
-    file.write_text(
-        json.dumps(dict(rule_files=[str(rules)], evaluation_interval=every, tests=[test])), encoding="utf-8"
-    )
+    file.write_text(json.dumps(dict(rule_files=[str(rules)], evaluation_interval=every, tests=[test])), encoding="utf-8")
     run_promtool("test", "rules", str(file))

@@ -114,9 +114,7 @@ def test_everything_is_ready_with_known_credentials(images: Images, volume: Path
         }
         begun_s = time.monotonic()
         words = _command(root, volume, "pixconnect", "run", "--face", f"efi:{face}", **known)
-        with subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        ) as running:
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
             try:
                 wait_until(lambda: running.poll() is not None or is_ready(f"http://127.0.0.1:{port}/readyz"))
                 assert running.poll() is None, running.communicate()[0].decode()

@@ -83,9 +83,7 @@ def test_no_machine_is_trusted_to_name_addresses_until_the_manifest_names_one() 
 
 
 def test_only_those_that_need_a_login_have_its_password() -> None:
-    owners = {
-        name for name, each in COMPOSE["services"].items() if "OWNER_PASSWORD" in str(each) and name != "postgres"
-    }
+    owners = {name for name, each in COMPOSE["services"].items() if "OWNER_PASSWORD" in str(each) and name != "postgres"}
     assert owners == {"migrate"}
     assert {name for name, each in COMPOSE["services"].items() if "OPS_PASSWORD" in str(each)} == {
         "postgres",
@@ -119,6 +117,5 @@ def test_ports_are_those_of_the_proxy_and_of_what_watches() -> None:
     for name in ("serve-1", "serve-2", "work-1", "work-2"):
         assert f'127.0.0.1:{COMPOSE["services"][name]["environment"]["PIXCONNECT_METRICS_PORT"]}"' in scraped
     assert (
-        COMPOSE["services"]["sandbox"]["environment"]["PIXCONNECT_RAIL_URL"]
-        == variables("service.env")["PIXCONNECT_RAIL_URL"]
+        COMPOSE["services"]["sandbox"]["environment"]["PIXCONNECT_RAIL_URL"] == variables("service.env")["PIXCONNECT_RAIL_URL"]
     )

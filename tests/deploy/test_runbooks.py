@@ -37,9 +37,7 @@ def test_a_verb_that_a_page_names_exists() -> None:
         for named in re.findall(r"`(pixconnect [^`]+)`", page.read_text(encoding="utf-8")):
             words = named.split(" ")
             assert any(" ".join(words[:length]) in VERBS for length in (4, 3, 2)), named
-            longest = max(
-                (" ".join(words[:length]) for length in (2, 3, 4)), key=lambda verb: (verb in VERBS, len(verb))
-            )
+            longest = max((" ".join(words[:length]) for length in (2, 3, 4)), key=lambda verb: (verb in VERBS, len(verb)))
             # A group alone is not a command.
             assert not any(verb.startswith(f"{longest} ") for verb in VERBS) or longest == "pixconnect verify", named
 

@@ -164,9 +164,7 @@ def find_who_feeds(watched: Watched) -> int:
 def test_orders_that_a_rail_does_not_take_are_told_until_it_does(watched: Watched) -> None:
     party = dict(ispb="99999004", branch="0001", account_number="1001", account_type="CHECKING")
     whose = dict(name="Sandbox Settle", tax_id="50023097396")
-    bodies = [
-        dict(amount=1, external_id=f"queued-{number}", credit_party=party | whose) for number in range(ORDERS_COUNT)
-    ]
+    bodies = [dict(amount=1, external_id=f"queued-{number}", credit_party=party | whose) for number in range(ORDERS_COUNT)]
     headers = {"Authorization": f"Bearer {watched.service.log_in(watched.account)}"}
     with standing_still(*watched.service.installation.children("sandbox")):
         with (

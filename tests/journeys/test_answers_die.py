@@ -56,9 +56,7 @@ async def ask(shop: Shop, number: int) -> str:
     cases = await case_usecases.list_cases(shop.live.context, kind="day")
     (case,) = [one.case for one in cases if one.case.name == day.isoformat()]
     other = f"~{day:%Y%m%d}.2"
-    wanted = WantedAnswer(
-        case_id=case.id, out=[f"F{number}"], counts=[f"F{number}{other}"], aside=[f"G{number}{other}"]
-    )
+    wanted = WantedAnswer(case_id=case.id, out=[f"F{number}"], counts=[f"F{number}{other}"], aside=[f"G{number}{other}"])
     return (await propose_answer(as_operator(shop.live.context, "ana"), wanted)).code
 
 
@@ -84,9 +82,7 @@ async def test_an_answer_moves_money_once_whoever_dies_at_whatever_step(shop: Sh
         if await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id):
             await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja")
         await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
-        rows = await shop.live.fetch(
-            "select direction, amount_cents, count(*) from movement group by 1, 2 order by 1, 2"
-        )
+        rows = await shop.live.fetch("select direction, amount_cents, count(*) from movement group by 1, 2 order by 1, 2")
         expected = [("IN", 100, number), ("IN", 1_000_000, 1)]
         expected += [("OUT", 50, number), ("OUT", 100, number), ("OUT", 200, number)]
         assert [tuple(row) for row in rows] == expected, point

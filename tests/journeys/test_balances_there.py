@@ -95,9 +95,7 @@ async def test_a_return_that_no_reading_has_told_is_read_before_it_becomes_a_cas
         if face == "inter":
             # Its line explains the difference until the day's reading of returns.
             await watched.wait(hours=24)
-        rows = await watched.books.here.live.fetch(
-            "select amount_cents, status from refund where made_by = 'institution'"
-        )
+        rows = await watched.books.here.live.fetch("select amount_cents, status from refund where made_by = 'institution'")
         assert [tuple(row) for row in rows] == [(902, "RETURNED")]
 
 

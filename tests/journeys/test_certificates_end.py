@@ -50,25 +50,19 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
     for name in ("localhost", "shop"):
         authority.server_context(name, days_ago=10)
     file = str(folder / "localhost-10.pem")
-    files = dict.fromkeys(
-        ("TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "WEBHOOK_CERTIFICATE_FILE", "WEBHOOK_KEY_FILE"), file
-    )
+    files = dict.fromkeys(("TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "WEBHOOK_CERTIFICATE_FILE", "WEBHOOK_KEY_FILE"), file)
     with reserved_port() as port, reserved_port() as tls_port, reserved_pair() as metrics_port:
         ports = dict(PORT=str(port), TLS_PORT=str(tls_port), METRICS_PORT=str(metrics_port))
         settings = LIVE | ports | files | dict(TLS_AUTHORITY_FILE=str(folder / "ca.pem"), API_PROCESSES_COUNT="1")
         with Installation(folder / "home", **settings) as live:
             live.wait_until_ready()
-            yield Ended(
-                live=live, port=port, tls_port=tls_port, metrics_port=metrics_port, folder=folder, authority=authority
-            )
+            yield Ended(live=live, port=port, tls_port=tls_port, metrics_port=metrics_port, folder=folder, authority=authority)
 
 
 def log_in(one: Ended, context: ssl.SSLContext) -> str:
     """The error of a program that tries to."""
     try:
-        return str(
-            httpx.post(f"https://localhost:{one.tls_port}/v1/iam/users/login", verify=context, timeout=60).status_code
-        )
+        return str(httpx.post(f"https://localhost:{one.tls_port}/v1/iam/users/login", verify=context, timeout=60).status_code)
     except httpx.HTTPError as error:
         # Versions of OpenSSL differ in the words around it.
         return " ".join(_WHY.findall(str(error)))

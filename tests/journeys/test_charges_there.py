@@ -29,9 +29,7 @@ CALLS = dict(revise="revision there", remove="removal there")
 def list_points(kind: str) -> list[tuple[str, ...]]:
     """The process that dies, and its point. A worker only takes over a change when the asked process is dead."""
     call = CALLS[kind]
-    by_caller = [
-        f"serve {moment} {name}" for name in ("change there", call, "change here") for moment in ("before", "after")
-    ]
+    by_caller = [f"serve {moment} {name}" for name in ("change there", call, "change here") for moment in ("before", "after")]
     by_worker = [f"work {moment} {call}" for moment in ("before", "after")]
     if kind == "revise":
         by_caller.append("serve after revision noted")

@@ -79,9 +79,7 @@ def test_a_contest_is_mirrored_answered_and_ends_as_the_institution_says(two: Bo
         balance = caller.insist("GET", "/v1/connect/ledger/balance")
         return balance["available_funds"], balance["current_funds"]
 
-    wait_until(
-        lambda: bool(run(two.live, "institution", "show", "loja", "--json").get("last_reading_at")), "it is read"
-    )
+    wait_until(lambda: bool(run(two.live, "institution", "show", "loja", "--json").get("last_reading_at")), "it is read")
     begun, _ = funds()
     first, second = there.receive(), there.receive()
     wait_until(lambda: funds() == (begun + 2 * PAID_CENTS,) * 2, "both are in the books")
@@ -98,9 +96,7 @@ def test_a_contest_is_mirrored_answered_and_ends_as_the_institution_says(two: Bo
 
     there.decide(lost, "take")
     there.decide(kept, "release")
-    wait_until(
-        lambda: ((find(lost) or {})["status"], (find(kept) or {})["status"]) == ("TAKEN", "RELEASED"), "both have ended"
-    )
+    wait_until(lambda: ((find(lost) or {})["status"], (find(kept) or {})["status"]) == ("TAKEN", "RELEASED"), "both have ended")
     assert funds() == (begun + PAID_CENTS, begun + PAID_CENTS)
     taken = find(lost)
     assert taken is not None

@@ -62,9 +62,7 @@ class Day:
 
     async def work(self) -> int:
         here, points = self._books.here, str(self._folder / "kill_points")
-        work = DayWork(
-            database=here.live.database, now=self._books.clock.real, points=points, account_id=here.account.id
-        )
+        work = DayWork(database=here.live.database, now=self._books.clock.real, points=points, account_id=here.account.id)
         return await dying_work.run(work, self._folder)
 
     async def die(self, point: str) -> None:
@@ -112,6 +110,4 @@ async def test_each_day_closes_whoever_dies_at_whatever_step(
         days = await books.here.list_days(to_day(bank_clock.real) - timedelta(days=1))
         assert {one.judged.day: one.judged.state for one in days if one.judged.state != "closed"} == {}
         assert books.here.house is not None
-        assert await read_funds(books.here.live, books.here.house) == await read_funds(
-            bank.service, bank.service.caller
-        )
+        assert await read_funds(books.here.live, books.here.house) == await read_funds(bank.service, bank.service.caller)

@@ -76,9 +76,7 @@ def revise_by_hand(name: str, two: Both, txid: str, original: str) -> None:
         login = {each: shown[each] for each in ("client_id", "client_secret")} | {"grant_type": "client_credentials"}
         token = client.post(profile.token.path, data=login).json()["access_token"]
         path = f"{profile.standard.prefix}/cobv/{txid}"
-        revised = client.patch(
-            path, json={"valor": {"original": original}}, headers={"Authorization": f"Bearer {token}"}
-        )
+        revised = client.patch(path, json={"valor": {"original": original}}, headers={"Authorization": f"Bearer {token}"})
         assert revised.status_code == 200, revised.text
 
 

@@ -133,9 +133,7 @@ def test_twenty_tests_at_once_see_nothing_of_each_other_in_the_time_that_was_cho
 
     def run_test(number: int) -> None:
         with httpx2.Client(timeout=60) as client:
-            holder = client.post(f"{service.base_url}/sandbox/v1/holders", json={}, headers=as_demonstration).json()[
-                "data"
-            ]
+            holder = client.post(f"{service.base_url}/sandbox/v1/holders", json={}, headers=as_demonstration).json()["data"]
             own = (holder["client_id"], holder["client_secret"])
             token = client.post(f"{face}/oauth/token", json={"grant_type": "client_credentials"}, auth=own)
             client.headers["authorization"] = f"Bearer {token.json()['access_token']}"

@@ -43,9 +43,7 @@ def read_example(language: str, heading: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(
-    ("heading", "schema"), [("GitHub Actions", "github-workflows.json"), ("Compose", "compose-spec.json")]
-)
+@pytest.mark.parametrize(("heading", "schema"), [("GitHub Actions", "github-workflows.json"), ("Compose", "compose-spec.json")])
 def test_an_example_has_the_form_that_its_reader_publishes(heading: str, schema: str) -> None:
     vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / schema
     # YAML 1.1 reads the word `on` as a boolean; the tools and this reader keep the word.

@@ -116,9 +116,7 @@ class Broken:
         return self._http.request(method, path, json=body, headers={"Authorization": f"Bearer {self._token}"})
 
     def _log_in(self) -> httpx2.Response:
-        form = dict(
-            grant_type="client_credentials", client_id=self.account.client_id, client_secret=self.account.client_secret
-        )
+        form = dict(grant_type="client_credentials", client_id=self.account.client_id, client_secret=self.account.client_secret)
         return self._http.post("/v1/iam/users/login", data=form)
 
 

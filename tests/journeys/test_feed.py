@@ -72,9 +72,7 @@ def test_a_reader_of_the_feed_misses_nothing_whoever_is_killed(tmp_path: Path) -
         reader.start()
         made_count = 0
         for number, part in enumerate(KILLED):
-            names = [
-                [f"{number}-{writer}-{n}" for n in range(CHARGES_BETWEEN_KILLS)] for writer in range(WRITERS_COUNT)
-            ]
+            names = [[f"{number}-{writer}-{n}" for n in range(CHARGES_BETWEEN_KILLS)] for writer in range(WRITERS_COUNT)]
             with ThreadPoolExecutor(WRITERS_COUNT) as writers:
                 writing = [
                     writers.submit(write, client, some, found["pix_keys"][0])

@@ -306,9 +306,7 @@ def test_a_charge_is_held_past_its_time_while_its_payment_is_under_way(service: 
         assert be_refused(story, answer.data["emvqrcps"]) == "BE17"
         service.advance_clock(story.account, A_DAY_S)
         wait_until(
-            lambda story=story, path=path, ending=ending: (
-                service.insist(story.account, "GET", path).data["status"] == ending
-            ),
+            lambda story=story, path=path, ending=ending: service.insist(story.account, "GET", path).data["status"] == ending,
             f"the charge is {ending}",
         )
         story.settle()

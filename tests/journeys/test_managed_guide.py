@@ -115,13 +115,10 @@ async def test_what_does_not_fit_is_refused_in_one_sentence(tmp_path: Path) -> N
                 assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
 
             owner, app = (
-                urlsplit(settings[f"PIXCONNECT_{name}DATABASE_URL"]).netloc.rpartition("@")[0]
-                for name in ("OWNER_", "")
+                urlsplit(settings[f"PIXCONNECT_{name}DATABASE_URL"]).netloc.rpartition("@")[0] for name in ("OWNER_", "")
             )
             refuse("certificate is not the one that was expected", url_of(owner, name.port, ca, host="127.0.0.1"))
-            refuse(
-                "certificate is not the one that was expected", url_of(owner, name.port, tmp_path / "other" / "ca.pem")
-            )
+            refuse("certificate is not the one that was expected", url_of(owner, name.port, tmp_path / "other" / "ca.pem"))
             refuse("a role that owns the tables and may make roles", url_of(app, name.port, ca))
 
 

@@ -95,7 +95,5 @@ def run_as_operator(block: str, settings: Mapping[str, str], folder: Path, serve
         "PIXCONNECT_HOME": str(folder / "operator"),
     }
     del environment["PIXCONNECT_SECRET_KEY_FILE"]
-    ran = subprocess.run(
-        ["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    ran = subprocess.run(["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

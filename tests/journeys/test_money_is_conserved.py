@@ -133,9 +133,7 @@ class Money(RuleBasedStateMachine):
     @rule(side=sides, amount_cents=cents)
     def create_charge(self, side: int, amount_cents: int) -> None:
         account = self.accounts[side]
-        answer = self.request(
-            "charge", side, "/v1/connect/charge", amount_cents, set(ANY_ENDING["charge"]), key=account.key
-        )
+        answer = self.request("charge", side, "/v1/connect/charge", amount_cents, set(ANY_ENDING["charge"]), key=account.key)
         assert answer.status == 200, answer
         self.codes.append((account, answer.data["emvqrcps"], amount_cents))
 
@@ -296,9 +294,7 @@ class Money(RuleBasedStateMachine):
     def pay_charge_by_book(self, pick: int) -> None:
         account, emv, amount_cents = self.any_code(pick)
         side = 1 - self.accounts.index(account)
-        answer = self.request(
-            "transfer", side, "/v1/connect/transfer/qrcode", amount_cents, {"CONFIRMED", "ERROR"}, emv=emv
-        )
+        answer = self.request("transfer", side, "/v1/connect/transfer/qrcode", amount_cents, {"CONFIRMED", "ERROR"}, emv=emv)
         assert answer.status != 200 or answer.data["status"] in {"CONFIRMED", "RETURNED", "ERROR"}
 
     @rule(pick=picks, part=st.sampled_from((1, 2, 3)), is_too_much=st.booleans())
@@ -408,9 +404,7 @@ class Money(RuleBasedStateMachine):
             return
         contested, side = undecided[pick % len(undecided)], self.accounts.index(account)
         if act == "answer":
-            answer = self.ask(
-                side, f"/v1/connect/infraction/id/{contested['id']}/defence", {"text": "It was delivered"}
-            )
+            answer = self.ask(side, f"/v1/connect/infraction/id/{contested['id']}/defence", {"text": "It was delivered"})
             assert answer is None or answer.status == 200 or not self.is_calm, answer
             return
         body: dict[str, object] = {"decision": act.partition(" ")[0]}
@@ -533,9 +527,7 @@ class Money(RuleBasedStateMachine):
     def check_cobs(self, seen: Seen) -> None:
         """At rest both APIs agree on a charge and its payment."""
         things = {thing.external_id: thing for thing in seen.things if thing.kind == "charge"}
-        names = {
-            thing.charge_id: thing.name for thing in seen.things if thing.charge_id is not None and thing.is_settled
-        }
+        names = {thing.charge_id: thing.name for thing in seen.things if thing.charge_id is not None and thing.is_settled}
         for account, asked in self.cobs:
             shown = self.service.insist(account, "GET", f"/v2/cob/{asked.external_id}").body
             thing = things[asked.external_id]

@@ -14,9 +14,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("pr
 
 # More than fits into 32 bits.
 AMOUNT = 3_000_000_000
-PAID_AND_READ = dict(
-    made="PENDING", paid="CONFIRMED", read="APPROVED", amount=AMOUNT, received=AMOUNT, absent="NOT_FOUND"
-)
+PAID_AND_READ = dict(made="PENDING", paid="CONFIRMED", read="APPROVED", amount=AMOUNT, received=AMOUNT, absent="NOT_FOUND")
 STANDARD = dict(
     made="ATIVA", read="CONCLUIDA", paid="10.00", returned="DEVOLVIDO", refused=["cob.valor.original"]
 )  # the requests of a client of the central bank's Pix API

@@ -37,9 +37,7 @@ VERIFY = 'pg_verifybackup --quiet "$BACKUP/base-new"'
 KEEP_LOG, COPY, RESTORE, LOOK, RECOVERED, *_ = blocks("sh", GUIDE)
 RECEIVED_CENTS, BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS = 10_000, 100, 200, 300
 SENT_CENTS, FORGOTTEN_SENT_CENTS = 110, 220
-_KEPT = (
-    "select flush_lsn >= pg_current_wal_flush_lsn() from pg_stat_replication where application_name = 'pixconnect_log'"
-)
+_KEPT = "select flush_lsn >= pg_current_wal_flush_lsn() from pg_stat_replication where application_name = 'pixconnect_log'"
 _SETTINGS = ("database_url", "owner_database_url", "operator_database_url", "console_database_url")
 
 
@@ -95,9 +93,7 @@ def live_on(home: Path, port: int, settings: Mapping[str, str]) -> Iterator[Inst
     """Our installation on a separate database, killed at the end."""
     addresses = {name: settings[f"PIXCONNECT_{name.upper()}"] for name in _SETTINGS}
     callbacks = f"http://127.0.0.1:{port}"
-    with Installation(
-        home, PORT=str(port), SECRET_KEY=SECRET_KEY, CALLBACK_BASE_URL=callbacks, **LIVE, **addresses
-    ) as live:
+    with Installation(home, PORT=str(port), SECRET_KEY=SECRET_KEY, CALLBACK_BASE_URL=callbacks, **LIVE, **addresses) as live:
         yield live.wait_until_ready()
 
 
@@ -154,9 +150,7 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
                 for asked, before in ((again, refunds), (sent_again, transfers)):
                     for name, cents in before.cents.items():
                         asked.ask(name, cents)
-                wait_until(
-                    lambda: again.are_over(set()) and sent_again.are_over(), "what was asked for again has ended"
-                )
+                wait_until(lambda: again.are_over(set()) and sent_again.are_over(), "what was asked for again has ended")
                 wait_until(lambda: has_one_balance(after), "both books say the same")
                 assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
                 assert sent_again.read_there().keys() == {SENT_CENTS, FORGOTTEN_SENT_CENTS}
@@ -240,9 +234,7 @@ def look(two: Both, block: str, *, may_fail: bool = False) -> bool:
     programs = postgres_placement.find_programs(POSTGRES_NEWEST) / "bin"
     path = os.pathsep.join((f"{sys.prefix}/bin", str(programs), os.environ["PATH"]))
     environment = two.live.environment | {"PATH": path}
-    ran = subprocess.run(
-        ["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    ran = subprocess.run(["sh", "-euc", block], env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert may_fail or ran.returncode == 0, ran.stdout + ran.stderr
     return ran.returncode == 0
 

@@ -33,9 +33,7 @@ def folder() -> Iterator[Path]:
 def through(settings: Mapping[str, str], address: str) -> dict[str, str]:
     """The same settings, with the pooler's address in those of the database."""
     return {
-        name: urlsplit(value)
-        ._replace(netloc=f"{value.partition('://')[2].partition('@')[0]}@{address}", query="")
-        .geturl()
+        name: urlsplit(value)._replace(netloc=f"{value.partition('://')[2].partition('@')[0]}@{address}", query="").geturl()
         if name.endswith("DATABASE_URL")
         else value
         for name, value in settings.items()

@@ -134,9 +134,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         text = write_at(own, both, ports | {"443": str(port)})
         opened.enter_context(running_nginx(own, text, port))
         authority = own / "both.pem"
-        authority.write_text(
-            certificates.authority_file(own).read_text() + certificates.authority_file(home).read_text()
-        )
+        authority.write_text(certificates.authority_file(own).read_text() + certificates.authority_file(home).read_text())
         yield Proxied(service=service, port=port, tls_port=tls, authority=authority)
 
 

@@ -63,9 +63,7 @@ def work_and_be_killed(home: Path, port: int, settings: Mapping[str, str], liste
 async def work_again(home: Path, port: int, settings: Mapping[str, str], known: Acknowledged) -> int:
     """Continue for a while with work that no dump will have; returns the last assigned id."""
     with running(home, **_given(port, settings)) as installation:
-        id_ = _charge(
-            HolderOfHome(f"http://127.0.0.1:{port}", known.client_id, known.client_secret), installation.sandbox
-        )
+        id_ = _charge(HolderOfHome(f"http://127.0.0.1:{port}", known.client_id, known.client_secret), installation.sandbox)
         installation.kill()
     return id_
 
@@ -73,9 +71,7 @@ async def work_again(home: Path, port: int, settings: Mapping[str, str], known: 
 async def go_on(
     home: Path, port: int, settings: Mapping[str, str], known: Acknowledged, listener: Listener, later_id: int = 0
 ) -> None:
-    owner = await asyncpg.connect(
-        settings["PIXCONNECT_OWNER_DATABASE_URL"], server_settings={"search_path": "pixconnect"}
-    )
+    owner = await asyncpg.connect(settings["PIXCONNECT_OWNER_DATABASE_URL"], server_settings={"search_path": "pixconnect"})
     await owner.execute("update webhook_endpoint set url = $1", f"{listener.url}/{known.holder_id}")
     with running(home, **_given(port, settings)) as installation:
         base_url = f"http://127.0.0.1:{port}"

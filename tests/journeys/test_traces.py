@@ -103,9 +103,7 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
 
         # The receiver refuses; after the next death another worker delivers it, in the same trace.
         wait_until(lambda: bool(receiver.traceparents), "an attempt is made")
-        wait_until(
-            lambda: any(each.has_failed for each in collector.list_of(trace_id, "webhook attempt")), "it was refused"
-        )
+        wait_until(lambda: any(each.has_failed for each in collector.list_of(trace_id, "webhook attempt")), "it was refused")
         refused = [each for each in collector.list_of(trace_id, "webhook attempt") if each.has_failed]
         service.kill("work")
         receiver.takes = True

@@ -127,15 +127,11 @@ def program(service: Installation, tmp_path: Path) -> Iterator[Program]:
 
 def test_the_library_charges_is_paid_refunds_sends_is_told_and_reads(program: Program, told: Told) -> None:
     hooks = [
-        ("webhook", "create", {"webhook": {"event": event, "url": told.url, "authorization": "s3gredo"}})
-        for event in EVENTS
+        ("webhook", "create", {"webhook": {"event": event, "url": told.url, "authorization": "s3gredo"}}) for event in EVENTS
     ]
     made = [said["answer"]["webhook"] for said in program.call(*hooks)]
     charge = program.do("charge", "create", {"correlationID": "n1", "value": 1000})["charge"]
-    assert (
-        program.do("charge", "create", {"correlationID": "n1", "value": 1000}, {"return_existing": True})["charge"]
-        == charge
-    )
+    assert program.do("charge", "create", {"correlationID": "n1", "value": 1000}, {"return_existing": True})["charge"] == charge
     program.pay(charge["transactionID"])
     (completed,) = told.wait_for("OPENPIX:CHARGE_COMPLETED")
     (received,) = told.wait_for("OPENPIX:TRANSACTION_RECEIVED")

@@ -137,9 +137,7 @@ async def test_a_charge_made_while_its_holder_is_put_elsewhere_keeps_it_where_it
             )
             moving = asyncio.ensure_future(
                 find_refusal(
-                    shop.live.execute_as_owner(
-                        f"update holder set institution_id = {banco.id} where id = {tenant.holder_id}"
-                    )
+                    shop.live.execute_as_owner(f"update holder set institution_id = {banco.id} where id = {tenant.holder_id}")
                 )
             )
             await asyncio.sleep(0.3)

@@ -66,8 +66,7 @@ def new_refund(transfer_id: int, name: str, *, id: int = 777, cents: int, **chan
         "slot": "slot", "created_at": "now()", "modified_at": "now()", **changes,
     }  # fmt: skip
     return (
-        f"insert into refund ({', '.join(columns)}) select {', '.join(columns.values())} from transfer "
-        f"where id = {transfer_id}"
+        f"insert into refund ({', '.join(columns)}) select {', '.join(columns.values())} from transfer where id = {transfer_id}"
     )
 
 
@@ -206,9 +205,7 @@ async def test_a_settled_payment_and_its_charge_agree(attacker: Connection, serv
     cause = {"transfer_id": 777, "refund_id": refund_id, "id": 10**9 + 5}
     given = f"""with a as ({entry("reserved", "settlement", charge.amount_cents, **cause)}), b as ({end_order(refund_id)}),
         c as (update refund set status = 'RETURNED', settled_at = now() where id = {refund_id})"""
-    counted = (
-        "update transfer set status = 'RETURNED', returned_cents = amount_cents, returning_cents = 0 where id = 777"
-    )
+    counted = "update transfer set status = 'RETURNED', returned_cents = amount_cents, returning_cents = 0 where id = 777"
     await refuse(attacker, f"{given} {counted}")
     returned = f"d as (update charge set status = 'RETURNED' where id = {charge.id})"
     await attacker.execute(f"{given}, {returned} {counted}")
@@ -230,9 +227,7 @@ async def test_a_queried_order_was_handed_over(attacker: Connection, service: Se
     )
 
 
-async def test_a_revision_of_a_charge_keeps_what_was_before_it(
-    attacker: Connection, service: Service, caller: Caller
-) -> None:
+async def test_a_revision_of_a_charge_keeps_what_was_before_it(attacker: Connection, service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     revised = f"update charge set contents = '{{}}', revision = 1 where id = {charge.id}"
     kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{{{}}}}', '')"
@@ -272,9 +267,7 @@ async def test_no_date_is_beyond_the_end(attacker: Connection, service: Service,
 async def test_a_report_is_kept_open_and_a_refusal_stays_for_its_time(attacker: Connection, service: Service) -> None:
     columns = "kind, reason, explanation, name, report_id, report, fingerprint"
     report = "'credit', 'contradiction', 'x', 'x', 'x', '{}', 'x'"
-    closed = (
-        f"insert into kept_report ({columns}, closed_at, closed_by, close_reason) values ({report}, now(), 'x', 'x')"
-    )
+    closed = f"insert into kept_report ({columns}, closed_at, closed_by, close_reason) values ({report}, now(), 'x', 'x')"
     await refuse(attacker, closed)
     refused = "insert into refused_credit (name, kind, refusal_code{}) values (rpad('E', 32, 'x'), 'credit', 'AC03'{})"
     await refuse(attacker, refused.format(", refused_at", ", now() - interval '1 year'"))

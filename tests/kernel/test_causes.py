@@ -158,9 +158,7 @@ async def test_a_transfer_settles_once_by_its_amount(attacker: "Connection", ser
     for status in ("'ERROR', outcome_code = 'X'", "'CANCELLED', outcome_code = 'X'", "'PROCESSING'"):
         failed = f"update transfer set status = {status}, settled_at = null where id = {sent_id}"
         await refuse(attacker, failed)
-        await refuse(
-            attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id, id=10**9 + 2)}) {failed}"
-        )
+        await refuse(attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id, id=10**9 + 2)}) {failed}")
 
 
 async def test_what_is_reserved_belongs_to_its_holder(attacker: "Connection", service: Service, caller: Caller) -> None:
@@ -209,9 +207,7 @@ async def test_legs_by_book_are_of_one_amount(attacker: "Connection", service: S
                 '{status}', {code}, '{{}}', 0, {settled}, now(), now())"""
 
     def both(sent_cents: int, received_cents: int, received_status: str = "CONFIRMED") -> str:
-        paid = entry(
-            "settlement", "available", received_cents, transfer_id=778, id=10**9 + 1, holder_id=payee.holder_id
-        )
+        paid = entry("settlement", "available", received_cents, transfer_id=778, id=10**9 + 1, holder_id=payee.holder_id)
         return f"""with a as ({entry("available", "settlement", sent_cents, transfer_id=777)}), b as ({paid}),
             c as ({leg(777, caller.holder_id, "OUT", sent_cents)})
             {leg(778, payee.holder_id, "IN", received_cents, received_status)}"""

@@ -107,9 +107,7 @@ def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.Mon
 
 
 def test_two_classes_of_one_rank_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^features\.contests\.service\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"
-    ):
+    with pytest.raises(ValueError, match=r"^features\.contests\.service\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"):
         gather_classes("claims", Claim, (type("Debt", (Claim,), dict(rank=20)),))
 
 
@@ -118,9 +116,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The entry points of a distribution ``pixconnect-other`` beside those that are installed."""
     points = tmp_path / "pixconnect_other-1.0.dist-info" / "entry_points.txt"
     points.parent.mkdir()
-    points.write_text(
-        "[console_scripts]\na = b:c\n\n[pixconnect.features]\nother = pixconnect_other:FEATURE\n\n[z]\nx=y\n"
-    )
+    points.write_text("[console_scripts]\na = b:c\n\n[pixconnect.features]\nother = pixconnect_other:FEATURE\n\n[z]\nx=y\n")
     monkeypatch.syspath_prepend(tmp_path)
     find_others.cache_clear()
     yield points
@@ -153,9 +149,7 @@ def test_a_feature_of_another_distribution_comes_after_the_own_ones(other: Path)
 def test_one_that_cannot_be_loaded_is_named(other: Path, text: str | None, fault: str) -> None:
     if text:
         (other.parents[1] / "pixconnect_other.py").write_text(text)
-    with pytest.raises(
-        FeatureError, match=f"^pixconnect-other cannot be loaded .*{fault}.*: install its version"
-    ) as found:
+    with pytest.raises(FeatureError, match=f"^pixconnect-other cannot be loaded .*{fault}.*: install its version") as found:
         list_features()
     assert failures.explain(found.value) == str(found.value)
 
@@ -166,9 +160,7 @@ def test_a_place_without_its_distribution_is_named(other: Path) -> None:
         list_features()
 
 
-def test_of_a_distribution_that_is_installed_twice_the_first_counts(
-    other: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_distribution_that_is_installed_twice_the_first_counts(other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hiding = other.parents[1] / "first" / other.parent.name.replace("1.0", "2.0")
     hiding.mkdir(parents=True)
     (hiding / "entry_points.txt").touch()

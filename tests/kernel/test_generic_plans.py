@@ -52,9 +52,7 @@ async def test_no_statement_reads_a_table_once_for_each_row_of_another(new_datab
             "select cardinality(parameter_types) from pg_prepared_statements where name = 'asked'"
         )
         nulls = f"({', '.join(['null'] * count)})" if count else ""
-        plan = json.loads(await connection.fetchval(f"explain (format json, costs off) execute asked{nulls}"))[0][
-            "Plan"
-        ]
+        plan = json.loads(await connection.fetchval(f"explain (format json, costs off) execute asked{nulls}"))[0]["Plan"]
         await connection.execute("deallocate asked")
         if repeated := [*list_repeated(plan)]:
             found[name] = repeated

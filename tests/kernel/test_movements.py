@@ -56,9 +56,7 @@ async def test_the_tables_know_the_kinds_of_movements_and_no_others(attacker: "C
     )
     kinds = {row["name"]: set(re.findall("'([a-z_]+)'", row["rule"])) for row in found}
     # A Pix and its return are lines of an institution's statement, and no movements.
-    assert kinds == dict(
-        movement={*get_args(MovementKind)}, institution_item={*get_args(MovementKind), "pix", "refund"}
-    )
+    assert kinds == dict(movement={*get_args(MovementKind)}, institution_item={*get_args(MovementKind), "pix", "refund"})
     assert {*get_args(MovementKind)} == {*get_args(MadeMovementKind), "opening_balance"}
     assert kinds["movement"] >= NO_PIX
 

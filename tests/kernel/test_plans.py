@@ -263,9 +263,7 @@ async def revise_all(connection: "Connection") -> None:
 
 async def name_orders(connection: "Connection") -> None:
     """The statements that record the network's ids of 32 transfers."""
-    unnamed = [
-        transfer for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values() if transfer.id % 4 == 2
-    ]
+    unnamed = [transfer for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values() if transfer.id % 4 == 2]
     told = [(transfer, network_id("E", 10**6 + transfer.id)) for transfer in unnamed]
     wanted = [(name, transfer.amount_cents) for transfer, name in told]
     assert await order_store.find_taken_ids(connection, wanted) == set()
@@ -389,12 +387,8 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "the charge at a location": lambda c: charge_store.find_served(a_pool(c), [f"{5000:022}"]),
     "charges past their time": lambda c: charge_store.find_expired(a_pool(c), list(range(256)), LATER, 64),
     "charges listed": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), PAGE),
-    "charges listed, a rare status": listing(
-        lambda pool, span: charge_store.read_page(pool, HOT, "PENDING", span), PAGE
-    ),
-    "charges listed, far down": listing(
-        lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_PAGE
-    ),
+    "charges listed, a rare status": listing(lambda pool, span: charge_store.read_page(pool, HOT, "PENDING", span), PAGE),
+    "charges listed, far down": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_PAGE),
     "charges listed by cursor, far down": listing(
         lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_CURSOR
     ),
@@ -438,9 +432,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
     "transfers by the network's id": lambda c: transfer_store.find_named(a_pool(c), NETWORK_IDS["E"], "OUT"),
-    "a transfer by the network's id": lambda c: transfer_store.find_by_end_to_end_id(
-        a_pool(c), HOT, NETWORK_IDS["E"][0]
-    ),
+    "a transfer by the network's id": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, NETWORK_IDS["E"][0]),
     "charges of transfers": lambda c: transfer_store.find_charge_ids(c, [end_to_end_id(n) for n in ODD]),
     "transfers by name": lambda c: transfer_store.find_named(a_pool(c), [end_to_end_id(n) for n in EVEN], "OUT"),
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
@@ -450,19 +442,13 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "payments accepted": lambda c: transfer_store.find_accepted(a_pool(c), LATER, HOT, end_to_end_id(5_001), 64),
     "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
     "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, "t5000", 100),
-    "anything by the beginning of an external id": lambda c: search_store.find_by_external_beginning(
-        a_pool(c), "t50", 5
-    ),
+    "anything by the beginning of an external id": lambda c: search_store.find_by_external_beginning(a_pool(c), "t50", 5),
     "the names of charges": lambda c: browse_store.read_charge_names(a_pool(c), PAIRS),
     "anything by a number": lambda c: search_store.find_by_any_id(a_pool(c), "5000", 5000, "5000", 100),
     "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, "r", 100),
-    "anything by the network's id": lambda c: search_store.find_by_any_id(
-        a_pool(c), NETWORK_IDS["E"][0], None, "n", 100
-    ),
+    "anything by the network's id": lambda c: search_store.find_by_any_id(a_pool(c), NETWORK_IDS["E"][0], None, "n", 100),
     "anything by a static code's reference": lambda c: search_store.find_by_any_id(a_pool(c), "r" * 25, None, "r", 100),
-    "anything by the institution's own txid": lambda c: search_store.find_by_any_id(
-        a_pool(c), f"n{5000:031}", None, "n", 100
-    ),
+    "anything by the institution's own txid": lambda c: search_store.find_by_any_id(a_pool(c), f"n{5000:031}", None, "n", 100),
     "anything by half a name": lambda c: search_store.find_by_beginning(a_pool(c), end_to_end_id(5_000)[:-2], 100),
     "anything by half a name, of one holder": lambda c: search_store.find_by_beginning(
         a_pool(c), return_id(5_000)[:-2], 100, HOT
@@ -482,9 +468,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "orders postponed": lambda c: order_store.postpone(c, dict.fromkeys(NAMES, STARTED_AT)),
     "orders unmarked": lambda c: order_store.unmark(c, NAMES, STARTED_AT, STARTED_AT),
     "transfers listed": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), PAGE),
-    "transfers listed, far down": listing(
-        lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
-    ),
+    "transfers listed, far down": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE),
     "transfers listed by cursor, far down": listing(
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_CURSOR
     ),
@@ -501,9 +485,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
     "received Pix listed": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), PAGE),
-    "received Pix listed, far down": listing(
-        lambda pool, span: pix_store.read_received_page(pool, HOT, span), DEEP_RECEIVED
-    ),
+    "received Pix listed, far down": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), DEEP_RECEIVED),
     "received Pix listed, of a span": listing(lambda pool, span: pix_store.read_received_page(pool, HOT, span), SPAN),
     "received Pix looked for, of a span": listing(
         lambda pool, span: pix_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
@@ -540,15 +522,11 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
     "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
-    "deliveries due": lambda c: delivery_store.read_due(
-        a_pool(c), DueCursor(due_at=MIDDLE), LATER, range(256), 64, [0]
-    ),
+    "deliveries due": lambda c: delivery_store.read_due(a_pool(c), DueCursor(due_at=MIDDLE), LATER, range(256), 64, [0]),
     "a backlog": lambda c: delivery_store.read_backlog(
         a_pool(c), 1, BacklogWalk(after_resource_id=5_000), range(256), LATER, 64
     ),
-    "a backlog from its first": lambda c: delivery_store.read_backlog(
-        a_pool(c), 1, BacklogWalk(), range(256), LATER, 64
-    ),
+    "a backlog from its first": lambda c: delivery_store.read_backlog(a_pool(c), 1, BacklogWalk(), range(256), LATER, 64),
     "deliveries that come next": lambda c: delivery_store.read_followers(a_pool(c), PENDING, LATER),
     "attempts recorded": record_attempts,
     "orders named": name_orders,
@@ -676,9 +654,7 @@ async def test_a_plan_made_on_a_young_table_finds_transfers_that_change_by_their
         assert kept is not None
         nulls = ", ".join(["null"] * kept["parameters_count"])
         plan = [row[0] for row in await connection.fetch(f'explain execute "{kept["name"]}" ({nulls})')]
-        looks = [
-            condition for scan, condition in pairwise(plan) if " on transfer " in scan and "Index Cond" in condition
-        ]
+        looks = [condition for scan, condition in pairwise(plan) if " on transfer " in scan and "Index Cond" in condition]
         assert ["(id = " in look for look in looks] == [True], plan
 
 

@@ -65,9 +65,7 @@ def list_of_tables(module: ModuleType) -> Iterator[tuple[str, str]]:
                         text = eval(ast.unparse(rest), {"end": "", **vars(module)})  # noqa: S307  of our own source
                         table = tables[name]
                         end = f" returning {table.select}" if way == "change" else ""
-                        begin = (
-                            f"update {table.name}" if way == "change" else f"select {table.select} from {table.name}"
-                        )
+                        begin = f"update {table.name}" if way == "change" else f"select {table.select} from {table.name}"
                         yield f"{module.__name__}.{function.name}", f"{begin} {text}{end}"
                 case _:
                     pass

@@ -13,9 +13,7 @@ async def test_it_hears_and_listens_again_after_its_connection_was_ended(databas
     joined: asyncio.Queue[None] = asyncio.Queue()
 
     async def join() -> Connection:
-        opened.append(
-            await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="listener")
-        )
+        opened.append(await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="listener"))
         return opened[-1]
 
     async def stay(lost: asyncio.Event) -> None:

@@ -57,8 +57,7 @@ async def test_where_the_tables_owner_does_not_own_the_database_it_is_said_who_h
     finally:
         await transaction.rollback()
     assert line == (
-        f"the service may make temporary tables: run `revoke temporary on database {name} from public` as the "
-        "database's owner"
+        f"the service may make temporary tables: run `revoke temporary on database {name} from public` as the database's owner"
     )
     await owner.execute(f"revoke temporary on database {name} from public")
 

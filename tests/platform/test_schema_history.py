@@ -99,9 +99,7 @@ async def test_a_baseline_that_fails_leaves_nothing(owner: "asyncpg.Connection[a
 async def test_nothing_starts_on_a_database_without_tables(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
 ) -> None:
-    await owner.execute(
-        "drop table schema_version; alter schema pixconnect rename to elsewhere; create schema pixconnect"
-    )
+    await owner.execute("drop table schema_version; alter schema pixconnect rename to elsewhere; create schema pixconnect")
     await owner.execute("grant usage on schema pixconnect to pixconnect_service")
     with pytest.raises(schema_history.OutdatedSchemaError, match="run `pixconnect migrate`"):
         await start(database)

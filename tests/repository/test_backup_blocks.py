@@ -33,9 +33,7 @@ def backup(tmp_path: Path) -> Path:
 def run(backup: Path, block: str) -> int:
     variables = dict(BACKUP=str(backup), BACKUP_URL="", RESTORED=str(backup / "restored"), INSTANT="now")
     path = os.pathsep.join((str(backup.parent), os.environ["PATH"]))
-    ran = subprocess.run(
-        ["sh", "-euc", block], env=variables | {"PATH": path}, capture_output=True, timeout=60, check=False
-    )
+    ran = subprocess.run(["sh", "-euc", block], env=variables | {"PATH": path}, capture_output=True, timeout=60, check=False)
     return ran.returncode
 
 

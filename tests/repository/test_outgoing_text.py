@@ -99,9 +99,7 @@ def test_a_line_of_the_log_is_one_line() -> None:
             assert said.count("\n") == 1
             assert obeyed(said.rstrip("\n")) == []
             shown = io.StringIO()
-            LinesOnTerminal(shown, has_colors=False).emit(
-                logging.makeLogRecord(dict(msg=text, levelno=20, created=0.0))
-            )
+            LinesOnTerminal(shown, has_colors=False).emit(logging.makeLogRecord(dict(msg=text, levelno=20, created=0.0)))
             assert obeyed(shown.getvalue().rstrip("\n")) == []
 
 

@@ -62,9 +62,7 @@ def _words(unit: str) -> list[str]:
 
 
 def test_the_guide_says_what_is_installed() -> None:
-    assert [each.strip() for each in read_statements(blocks("sql")[0])] == [
-        each.strip() for each in read_statements(LOGINS)
-    ]
+    assert [each.strip() for each in read_statements(blocks("sql")[0])] == [each.strip() for each in read_statements(LOGINS)]
     for block, name in zip(blocks("ini")[:2], ("service.env", "operators.env"), strict=True):
         assert dict(line.replace("'", "").split("=", 1) for line in block.splitlines()) == variables(name)
 
@@ -119,9 +117,7 @@ def _analyze(units: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 def test_systemd_finds_nothing_wrong_with_the_units(units: Path) -> None:
-    names = [
-        f"./{path.name}" for ending in ("service", "socket", "timer", "target") for path in units.glob(f"*.{ending}")
-    ]
+    names = [f"./{path.name}" for ending in ("service", "socket", "timer", "target") for path in units.glob(f"*.{ending}")]
     looked = _analyze(units, "verify", "--man=no", "--recursive-errors=no", *names)
     # Lines about the machine's own units are ignored.
     of_ours = [line for line in (looked.stdout + looked.stderr).splitlines() if "pixconnect" in line]
@@ -190,9 +186,7 @@ def test_the_console_has_its_login_and_takes_a_systemd_socket(given: dict[str, s
 @contextmanager
 def running_part(words: Sequence[str], environment: dict[str, str], kept: Sequence[int] = ()) -> Iterator[None]:
     """A ready part, whose environment only has its files' settings; stopped as by the unit."""
-    part = subprocess.Popen(
-        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=kept
-    )
+    part = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=kept)
     try:
         assert part.stdout is not None
         said: list[str] = []

@@ -69,9 +69,7 @@ def test_the_quick_start_ends_by_itself_where_its_port_is_taken(home_folder: Pat
 
 
 def test_only_what_starts_the_service_is_not_run() -> None:
-    skipped = [
-        block for page in PAGES for block in pages.read_blocks(page) if block.language == "sh" and not block.is_run
-    ]
+    skipped = [block for page in PAGES for block in pages.read_blocks(page) if block.language == "sh" and not block.is_run]
     assert [block.text.splitlines()[-1] for block in skipped] == ["make run"] * len(PAGES)
 
 

@@ -18,9 +18,7 @@ from pixconnect.features.webhooks.rules.endpoint import hex_signature, jws_heade
 from pixconnect.platform import jose
 
 DOCS = Path(__file__).parents[2] / "docs"
-GUIDE = "".join(
-    (DOCS / page).read_text(encoding="utf-8") for page in ("guides/webhooks.md", "reference/webhook-signatures.md")
-)
+GUIDE = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("guides/webhooks.md", "reference/webhook-signatures.md"))
 PROGRAMS = Path(__file__).parents[1] / "programs" / "webhooks"
 PLAIN = "my first webhook secret"
 ENCODED = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
@@ -184,9 +182,7 @@ def test_the_javascript_example_verifies(tmp_path: Path) -> None:
     ("language", "file", "command"),
     [("go", "verify.go", ["go", "run"]), ("java", "Verify.java", ["java"]), ("php", "verify.php", ["php"])],
 )
-def test_the_example_in_another_language_verifies(
-    language: str, file: str, command: Sequence[str], tmp_path: Path
-) -> None:
+def test_the_example_in_another_language_verifies(language: str, file: str, command: Sequence[str], tmp_path: Path) -> None:
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed here: the guide's {language} example was not run")
     check(language, file, command, tmp_path)
@@ -208,9 +204,7 @@ def check(language: str, file: str, command: Sequence[str], folder: Path) -> Non
     asked += [("verifyJws", (HOLDER, sent())) for sent, _ in JWS_CASES]
     keys = key_set()
     (folder / "jwks").write_text(json.dumps(keys), encoding="utf-8")
-    (folder / "points").write_text(
-        "".join(f"{key['kid']}\t{key['x']}\t{key['y']}\n" for key in keys["keys"]), encoding="utf-8"
-    )
+    (folder / "points").write_text("".join(f"{key['kid']}\t{key['x']}\t{key['y']}\n" for key in keys["keys"]), encoding="utf-8")
     (folder / "body").write_bytes(body())
     (folder / "cases").write_text(
         "".join(

@@ -13,9 +13,7 @@ print(*{name.partition(".")[0] for name, module in sys.modules.items() if module
 
 
 def test_no_part_imports_what_draws_on_terminals() -> None:
-    imported = set(
-        subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=True).stdout.split()
-    )
+    imported = set(subprocess.run([sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=True).stdout.split())
     assert {"structlog", "asyncpg"} <= imported
     assert imported.isdisjoint({"rich", "pygments", "attr"})
 

@@ -53,9 +53,7 @@ async def test_neither_does_the_preparation_wait_for_other_forks_nor_do_parts_fo
         if line.startswith("tables are up to date"):
             server.prepared.set()
 
-    settings = Settings(
-        database_url="postgresql://nobody@nowhere/none", home=str(home.path), port=0, api_processes_count=1
-    )
+    settings = Settings(database_url="postgresql://nobody@nowhere/none", home=str(home.path), port=0, api_processes_count=1)
     stack = Stack(settings, home, report, server)
     try:
         async with asyncio.timeout(60):

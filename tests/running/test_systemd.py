@@ -77,10 +77,7 @@ def test_a_changed_unit_is_kept_and_ours_stands_beside_it(tmp_path: Path, capsys
     unit.write_text(ours.replace("MemoryMax=1G", "MemoryMax=4G"))
     capsys.readouterr()
     assert _install(tmp_path) == 0
-    assert (
-        "pixconnect-work@.service, which was changed here; ours is pixconnect-work@.service.new"
-        in capsys.readouterr().out
-    )
+    assert "pixconnect-work@.service, which was changed here; ours is pixconnect-work@.service.new" in capsys.readouterr().out
     assert "MemoryMax=4G" in unit.read_text()
     assert unit.with_name(f"{unit.name}.new").read_text() == ours
     # An unchanged unit of an older version is replaced.

@@ -21,9 +21,7 @@ def test_it_is_what_its_rows_say() -> None:
 def test_it_asks_for_what_is_measured_or_recorded(tmp_path: Path) -> None:
     families = [*api_metrics.FAMILIES, *worker_metrics.FAMILIES]
     measured = {family.name for family in families}
-    measured |= {
-        f"{one.name}_{part}" for one in families if one.kind == "histogram" for part in ("bucket", "sum", "count")
-    }
+    measured |= {f"{one.name}_{part}" for one in families if one.kind == "histogram" for part in ("bucket", "sum", "count")}
     queries = dashboard.list_queries()
     assert {name for query in queries for name in re.findall(r"\bpixconnect_[a-z_]+", query)} <= measured
     # An unreadable one is no rule either.

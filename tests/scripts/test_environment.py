@@ -10,9 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def find_python(**environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [ROOT / "scripts" / "find_python"], capture_output=True, text=True, check=False, env=environment
-    )
+    return subprocess.run([ROOT / "scripts" / "find_python"], capture_output=True, text=True, check=False, env=environment)
 
 
 def make_python(folder: Path, name: str, version: str) -> None:
@@ -97,9 +95,7 @@ def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
 def run_script(folder: Path) -> "subprocess.Popen[str]":
     script = folder / "scripts" / "make_environment.py"
     # Tests in the background may ignore SIGINT, which children inherit.
-    run = (
-        "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['run']; "
-    )
+    run = "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['run']; "
     run += f"runpy.run_path({str(script)!r}, run_name='__main__')"
     return subprocess.Popen(
         [sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -121,9 +117,7 @@ def test_installing_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["clients/python", "faces"])
-def test_a_package_beside_the_service_is_built_again_when_it_changed_and_only_then(
-    tmp_path: Path, package: str
-) -> None:
+def test_a_package_beside_the_service_is_built_again_when_it_changed_and_only_then(tmp_path: Path, package: str) -> None:
     def make() -> list[str]:
         with run_script(tmp_path) as making:
             return making.communicate(timeout=300)[0].splitlines()

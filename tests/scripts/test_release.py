@@ -90,9 +90,7 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ROOT}", copy], check=True)
     _git(copy, "tag", "v9.8.7")
-    made = subprocess.run(
-        [sys.executable, "-m", "scripts.release"], cwd=copy, capture_output=True, text=True, check=False
-    )
+    made = subprocess.run([sys.executable, "-m", "scripts.release"], cwd=copy, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     dist = copy / "dist"
     for line in (dist / "SHA256SUMS").read_text().splitlines():

@@ -51,9 +51,7 @@ READ_MAX: Final = 262_144
 """Octets of a body that are parsed."""
 _PREFIX: Final = PREFIX.encode()
 _MASK: Final = "***"
-_SECRETS: Final = frozenset(
-    ("access_token", "appid", "authorization", "client_secret", "hmacsecret", "refresh_token", "token")
-)
+_SECRETS: Final = frozenset(("access_token", "appid", "authorization", "client_secret", "hmacsecret", "refresh_token", "token"))
 _URLS: Final = frozenset(("url", "webhookurl"))
 _DECODED_MAX: Final = 4
 """How often a value may be percent-encoded."""
@@ -114,9 +112,7 @@ class _Faces(ApiExtension):
     def wrap(self, application: Answering, find_operation: FindOperation) -> Answering:
         return note_exchanges(self._settings, application, self._clock)
 
-    def take_sockets(
-        self, application: Answering, sockets: Sequence[socket.socket]
-    ) -> tuple[list[socket.socket], list[Tls]]:
+    def take_sockets(self, application: Answering, sockets: Sequence[socket.socket]) -> tuple[list[socket.socket], list[Tls]]:
         return open_doors(self._settings, application, sockets)
 
 
@@ -315,9 +311,7 @@ def _all_faces() -> Mapping[str, Face]:
 
 
 def list_face_routes() -> tuple[AnyOperation, ...]:
-    return tuple(
-        route for face in _all_faces().values() for route in list_routes_of(face, TABLES[face.profile.name](face))
-    )
+    return tuple(route for face in _all_faces().values() for route in list_routes_of(face, TABLES[face.profile.name](face)))
 
 
 def find_face_form(raw_path: bytes) -> RefusalForm | None:

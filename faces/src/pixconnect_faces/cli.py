@@ -55,9 +55,7 @@ def show(name: FaceName, *, json: Json = False) -> None:
     profile = read_profile(_check_name(name))
     known = read_sandbox_file(settings.home_path)
     # Before the first start there is no demonstration.
-    client_id, client_secret = (
-        ("CLIENT_ID", "CLIENT_SECRET") if known is None else (known.client_id, known.client_secret)
-    )
+    client_id, client_secret = ("CLIENT_ID", "CLIENT_SECRET") if known is None else (known.client_id, known.client_secret)
     shown = _describe(settings, name, client_id, client_secret)
     shown["pix_keys"] = [] if known is None else known.pix_keys
     chosen = parse_answers(settings.face_answers, settings.sandbox_seed)

@@ -326,9 +326,7 @@ async def _answer_token(
     return await fault.answer_token(services, path, partial(_give_token, face, services, request))
 
 
-async def _give_token(
-    face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
-) -> Bare[oauth.OAuthToken]:
+async def _give_token(face: Face, services: Services, request: Request[None, Anything, oauth.Grant]) -> Bare[oauth.OAuthToken]:
     """Request the client's scopes under our names, and answer under the institution's.
 
     A scope without a name in the institution's interface is not granted here.

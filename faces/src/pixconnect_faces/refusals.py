@@ -41,9 +41,7 @@ def make_face_form(profile: InstitutionProfile, group: str) -> RefusalForm:
     )
 
 
-def _refuse(
-    profile: InstitutionProfile, group: str, error: errors.PixConnectError, request_id: str, now: datetime
-) -> Refused:
+def _refuse(profile: InstitutionProfile, group: str, error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
     rows = error.rows if isinstance(error, Violated | NamedRefusal) else ()
     traits = _find_traits(profile, group, error, rows)
     form = profile.forms[traits.form or profile.errors[group].form]
@@ -103,7 +101,6 @@ def _fill(
         "{null}": msgspec.Raw(b"null"),
     }
     filled = {
-        member: values[template] if template in values else template.format_map(words)
-        for member, template in form.body.items()
+        member: values[template] if template in values else template.format_map(words) for member, template in form.body.items()
     }
     return {member: value for member, value in filled.items() if value is not None}

@@ -74,9 +74,7 @@ async def test_a_code_of_another_institution_is_told_and_costs_a_look_up(bank: B
         (OUTSIDE, {"has_due_date": True}, (400, "vencimento")),
     ],
 )
-async def test_what_cannot_be_told_says_why(
-    bank: Bank, code: str, changes: dict[str, Any], expected: tuple[int, str]
-) -> None:
+async def test_what_cannot_be_told_says_why(bank: Bank, code: str, changes: dict[str, Any], expected: tuple[int, str]) -> None:
     face = await open_face(bank)
     ask(bank, **changes)
     answer = await detail(face, code)

@@ -53,9 +53,7 @@ async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) ->
     rules, control = open_faces("efi")[0].profile.homologation, Control()
     bank.service.rail.entries[rules.settled_key] = bank.service.rail.entries[PAYEE]
     context = bank.service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
-    face = await open_face(
-        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
-    )
+    face = await open_face(structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation")
     await face.set_webhook(bank)
 
     async def send(name: str, valor: str) -> None:
@@ -91,9 +89,7 @@ class Away:
 async def test_a_charge_that_was_made_is_never_answered_as_if_it_were_not(bank: Bank) -> None:
     control = Away()
     context = bank.service.context.with_port(SANDBOX_CONTROL, cast("SandboxControl", control))
-    face = await open_face(
-        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
-    )
+    face = await open_face(structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation")
     answer = await face.call("PUT", f"/v2/cob/{TXID}", {**COB, "valor": {"original": "5.00"}})
     assert answer.status == 201, answer
     assert answer.body["status"] == "ATIVA"

@@ -62,9 +62,7 @@ async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
         verifier = TokenVerifier(base.context, base.keyring, access_pool)
         base.context.server.on_start(verifier.forget_all)
         feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
-        async with running_beside(
-            verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)
-        ):
+        async with running_beside(verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)):
             yield ApiParts(access_pool=access_pool, verifier=verifier, feed_waits=feed_waits)
 
 

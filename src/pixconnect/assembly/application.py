@@ -80,9 +80,7 @@ class _Progress:
 
 
 class Application:
-    def __init__(
-        self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
-    ) -> None:
+    def __init__(self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines) -> None:
         self._services = services
         self._is_sandbox = services.context.policy.is_sandbox
         self._now = services.context.clock.now
@@ -114,9 +112,7 @@ class Application:
         said: object = None
         try:
             said = await self._pass(progress, receive)
-            status, content, own_headers = write_answer(
-                said, scope, request_id, self._now(), base_url=self._services.base_url
-            )
+            status, content, own_headers = write_answer(said, scope, request_id, self._now(), base_url=self._services.base_url)
         except Exception as error:  # noqa: BLE001  in any case, an answer
             said = refusal = _refusal(error, progress)
             form = choose_refusal_form(progress.operation, scope["raw_path"], is_sandbox=self._is_sandbox)

@@ -173,9 +173,7 @@ def listen_for_metrics(settings: Settings) -> socket.socket | None:
     """Listen on loopback, where the operator has set a port."""
     if not settings.metrics_port:
         return None
-    (listener,) = listening.open_listening(
-        "127.0.0.1", settings.metrics_port, 1, port_setting="PIXCONNECT_METRICS_PORT"
-    )
+    (listener,) = listening.open_listening("127.0.0.1", settings.metrics_port, 1, port_setting="PIXCONNECT_METRICS_PORT")
     return listener
 
 

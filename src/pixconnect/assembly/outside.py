@@ -45,9 +45,7 @@ class SharedParts(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_shared_parts(
-    settings: Settings, secret_box: AesSecretBox, clock: SystemClock
-) -> AsyncGenerator[SharedParts]:
+async def open_shared_parts(settings: Settings, secret_box: AesSecretBox, clock: SystemClock) -> AsyncGenerator[SharedParts]:
     """Open it; raises ``SettingsError`` and ``ClientCertificateError``."""
     async with (
         open_rail(settings, secret_box) as (rail, control),
@@ -57,9 +55,7 @@ async def open_shared_parts(
 
 
 @asynccontextmanager
-async def open_rail(
-    settings: Settings, secret_box: AesSecretBox
-) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
+async def open_rail(settings: Settings, secret_box: AesSecretBox) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
     """The network of this mode, and in the sandbox the control over it."""
     if not has_rail(settings):
         yield NoRail(), None

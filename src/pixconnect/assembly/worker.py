@@ -220,9 +220,7 @@ async def _sweep(context: Context) -> float | None:
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 
 
-async def _repeat(
-    name: str, chore: Callable[[], Awaitable[float | None]], every_s: float, first_after_s: float
-) -> None:
+async def _repeat(name: str, chore: Callable[[], Awaitable[float | None]], every_s: float, first_after_s: float) -> None:
     await asyncio.sleep(first_after_s)
     again_s = AGAIN_AFTER_S
     while True:

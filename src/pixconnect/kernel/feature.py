@@ -188,9 +188,7 @@ def find_others() -> Mapping[str, str]:
             name, _, place = row.partition("=")
             found[name.strip()] = place.strip()
     if wrong := [place for place in found.values() if not place.startswith("pixconnect_")]:
-        raise FeatureError(
-            f"{wrong[0]} is no place of a distribution pixconnect-...: correct its entry point, or uninstall it"
-        )
+        raise FeatureError(f"{wrong[0]} is no place of a distribution pixconnect-...: correct its entry point, or uninstall it")
     return dict(sorted(found.items()))
 
 

@@ -59,9 +59,7 @@ def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, no
     return _issue(key, host, authority_key, authority, now, [names])
 
 
-def issue_server(
-    key: ECKey, hosts: Sequence[str], authority_key: ECKey, authority: bytes, now: datetime
-) -> Certificate:
+def issue_server(key: ECKey, hosts: Sequence[str], authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
     """Certify a server of TLS, which is found under these names and addresses."""
     extensions = (
         x509.SubjectAlternativeName([_general_name(host) for host in hosts]),
@@ -132,9 +130,7 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host.encode("idna").decode())
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ECKey, now: datetime, expires_at: datetime
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: ECKey, now: datetime, expires_at: datetime) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -24,9 +24,7 @@ _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     # The longer name comes first and counts.
-    set_by = {
-        name: next((variable for variable in _variables(name) if environment.get(variable)), "") for name in NAMES
-    }
+    set_by = {name: next((variable for variable in _variables(name) if environment.get(variable)), "") for name in NAMES}
     found = {name: environment[variable] for name, variable in set_by.items() if variable}
     for name, (variable, path) in _find_secret_files(environment).items():
         # The two are ambiguous, so neither is taken.
@@ -76,12 +74,8 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
         import difflib  # noqa: PLC0415  few starts need it
 
         # Compared without the prefix, which would make all of them look alike.
-        near = difflib.get_close_matches(
-            variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1
-        )
-        meant = (
-            f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in the documentation, reference/settings"
-        )
+        near = difflib.get_close_matches(variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1)
+        meant = f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in the documentation, reference/settings"
         lines.append(f"{variable}: there is no such setting; {meant}")
     return lines
 

@@ -138,9 +138,7 @@ def read_public_jwk(text: bytes) -> ECKey:
 
 def published_jwk(kid: str, public_jwk: bytes) -> dict[str, str]:
     members = msgspec.json.decode(public_jwk, type=dict[str, str])
-    return dict(
-        kid=kid, kty=members["kty"], crv=members["crv"], x=members["x"], y=members["y"], alg=ALGORITHM, use="sig"
-    )
+    return dict(kid=kid, kty=members["kty"], crv=members["crv"], x=members["x"], y=members["y"], alg=ALGORITHM, use="sig")
 
 
 def write_public_pem(key: ECKey) -> str:

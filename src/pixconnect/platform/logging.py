@@ -130,9 +130,7 @@ EventDict = MutableMapping[str, Any]
 Noted = TypeVar("Noted")
 
 
-def set_up_logging(
-    log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr, *, is_watched: bool = False
-) -> None:
+def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr, *, is_watched: bool = False) -> None:
     """Configure structlog and the standard library's logging for this process.
 
     Args:
@@ -158,9 +156,7 @@ def set_up_logging(
     # In place: a logger that has written keeps its first list, and must follow a new configuration.
     steps: list[structlog.types.Processor] = structlog.get_config()["processors"]
     steps[:] = [structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
-    structlog.configure(
-        processors=steps, logger_factory=structlog.stdlib.LoggerFactory(), cache_logger_on_first_use=True
-    )
+    structlog.configure(processors=steps, logger_factory=structlog.stdlib.LoggerFactory(), cache_logger_on_first_use=True)
     output = logging.StreamHandler(stream)
     output.setFormatter(
         structlog.stdlib.ProcessorFormatter(

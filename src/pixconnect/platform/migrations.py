@@ -117,8 +117,7 @@ def read_steps(package: str, others: Sequence[str] = ()) -> Steps:
     texts = [text for _, text in _read_folder(folder / "schema")]
     baseline = "\n".join([*texts, *(part.read_text(encoding="utf-8") for part in parts if part.is_file())])
     migrations = [
-        Migration(version=int(name[:4]), name=name[5:-4], sql=text)
-        for name, text in _read_folder(folder / "migrations")
+        Migration(version=int(name[:4]), name=name[5:-4], sql=text) for name, text in _read_folder(folder / "migrations")
     ]
     newest = len(migrations) + 1
     is_numbered = [step.version for step in migrations] == [*range(2, newest + 1)]
@@ -148,9 +147,7 @@ async def apply(connection: asyncpg.Connection, schema: str, migration: Migratio
 _Run = Callable[[asyncpg.Connection, str, Migration], Awaitable[bool]]
 
 
-async def _run_within_lock_timeout(
-    connection: asyncpg.Connection, schema: str, migration: Migration, run: _Run
-) -> bool:
+async def _run_within_lock_timeout(connection: asyncpg.Connection, schema: str, migration: Migration, run: _Run) -> bool:
     # A statement that waits for a table's lock blocks all later ones. So it gives up soon, yields to them and retries.
     for _ in range(_TABLE_LOCK_TRIES_MAX):
         try:

@@ -108,9 +108,7 @@ class EventNotifier:
     Without another channel it wakes the sequencer of the feed.
     """
 
-    def __init__(
-        self, pool: Pool, quiet_s: float = EVENT_QUIET_S, channel: str = EVENT_CHANNEL, payload: str = ""
-    ) -> None:
+    def __init__(self, pool: Pool, quiet_s: float = EVENT_QUIET_S, channel: str = EVENT_CHANNEL, payload: str = "") -> None:
         self._pool = pool
         self._quiet_s = quiet_s
         self._channel, self._payload = channel, payload

@@ -153,8 +153,7 @@ async def open_standby_pool(
         setup=check,
         reset=_bring_to_rest,
         # It may be promoted while we are connected, and then would take a write.
-        server_settings=_session_settings(role, schema, name, plans_once=False)
-        | dict(default_transaction_read_only="on"),
+        server_settings=_session_settings(role, schema, name, plans_once=False) | dict(default_transaction_read_only="on"),
     )
     pool.primary = primary
     return await pool
@@ -264,9 +263,7 @@ async def connect(
 
 
 # A slice of a million rows is joined by hashing in memory, or beside it.
-_READING_TABLES = dict(
-    enable_seqscan="on", enable_hashjoin="on", enable_mergejoin="on", work_mem="64MB", statement_timeout="0"
-)
+_READING_TABLES = dict(enable_seqscan="on", enable_hashjoin="on", enable_mergejoin="on", work_mem="64MB", statement_timeout="0")
 
 
 def _session_settings(role: str | None, schema: str, name: str, *, plans_once: bool) -> dict[str, str]:
@@ -309,9 +306,7 @@ async def _connect(
             raise
     connection = await asyncpg.connect(*address, **options)
     try:
-        wanted = ", ".join(
-            f"set_config({_quote(name)}, {_quote(value)}, false)" for name, value in server_settings.items()
-        )
+        wanted = ", ".join(f"set_config({_quote(name)}, {_quote(value)}, false)" for name, value in server_settings.items())
         await connection.execute(f"select {wanted}")
     except BaseException:
         connection.terminate()

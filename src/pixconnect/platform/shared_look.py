@@ -121,9 +121,7 @@ class _Wait:
         self._is_over = True
         self._task.cancel()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._timeout.remove(self)
         # If another caller has cancelled the task meanwhile, it must stay cancelled.
         if self._is_over and self._task.uncancel() <= self._cancelling_count and kind is asyncio.CancelledError:

@@ -180,13 +180,9 @@ def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Sympto
     health = client.health()
     for name, check in health.checks.items():
         if check.status != "healthy":
-            yield live_mode.wrong(
-                name, check.error or check.status, "see docs/guides/production.md and the service's log"
-            )
+            yield live_mode.wrong(name, check.error or check.status, "see docs/guides/production.md and the service's log")
     if health.status == "healthy":
-        yield live_mode.ok(
-            "service", f"{credentials.api_url} is healthy, pixconnect {health.system.version or __version__}"
-        )
+        yield live_mode.ok("service", f"{credentials.api_url} is healthy, pixconnect {health.system.version or __version__}")
     if health.system.version not in {"", __version__}:
         yield live_mode.note(
             "version", f"the service is pixconnect {health.system.version}, this is {__version__}", "use the same"
@@ -216,9 +212,7 @@ def _look_at_sandbox(client: Client) -> Iterator[Symptom]:
     else:
         yield live_mode.ok("clock", "the sandbox's clock is this machine's")
     if rules := client.sandbox.faults().rules:
-        yield live_mode.note(
-            "faults", f"{len(rules)} rules let the network misbehave", "`pixconnect faults list | clear`"
-        )
+        yield live_mode.note("faults", f"{len(rules)} rules let the network misbehave", "`pixconnect faults list | clear`")
 
 
 def _look_at_endpoints(client: Client) -> Iterator[Symptom]:
@@ -231,9 +225,7 @@ def _look_at_endpoints(client: Client) -> Iterator[Symptom]:
                 f"mend the receiver, then `pixconnect operator endpoint resume {endpoint.id}`",
             )
             continue
-        tried = [
-            one for one in islice(client.deliveries.list(endpoint.id, page_size=_LOOKED_AT), _LOOKED_AT) if one.attempts
-        ]
+        tried = [one for one in islice(client.deliveries.list(endpoint.id, page_size=_LOOKED_AT), _LOOKED_AT) if one.attempts]
         if tried and tried[0].status != "delivered":
             last = tried[0].attempts[-1]
             yield live_mode.wrong(

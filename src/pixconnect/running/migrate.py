@@ -113,9 +113,7 @@ async def _make_tables(connection: asyncpg.Connection, settings: Settings, login
     for schema, read, role in schemas_of(settings):
         applied += await schema_history.migrate(connection, schema, read())
         user = (
-            await _login_of(connection, settings.verify_database_url or settings.operators_url)
-            if schema == "verify"
-            else login
+            await _login_of(connection, settings.verify_database_url or settings.operators_url) if schema == "verify" else login
         )
         await privileges.grant_role(connection, user, role)
     return applied
@@ -158,9 +156,7 @@ async def _login_of(connection: asyncpg.Connection, url: str) -> str:
 
 
 _UPGRADE: Final = "upgrade"
-_FORMS: Final = {
-    form.removeprefix("--").strip() for form in (schema_history.OUTSIDE_A_TRANSACTION, schema_history.IN_BATCHES)
-}
+_FORMS: Final = {form.removeprefix("--").strip() for form in (schema_history.OUTSIDE_A_TRANSACTION, schema_history.IN_BATCHES)}
 """How a step may run, as one of its first lines declares."""
 _BEGINS_FROM: Final = re.compile(r"from [0-9a-f]{64}$")
 

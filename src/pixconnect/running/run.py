@@ -148,9 +148,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     terminal.print_line(f"Ready in {seconds:.1f} s.\n")
     terminal.print_line(f"  API            {settings.public_base_url}")
     if settings.tls_port:
-        terminal.print_line(
-            f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}"
-        )
+        terminal.print_line(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
     for listener in read_listeners(settings):
         terminal.print_line(
             f"  face {listener.face:<10} https://localhost:{listener.port} (pixconnect face show {listener.face})"
@@ -158,34 +156,24 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     if settings.documentation == "on":
         terminal.print_line(f"  documentation  {settings.public_base_url}/docs")
     if prepared.console_link_token:
-        terminal.print_line(
-            f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)"
-        )
+        terminal.print_line(f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)")
     elif settings.console_base_url:
         terminal.print_line(f"  console        {settings.public_console_url}")
     if settings.metrics_port:
         port = settings.metrics_port
-        terminal.print_line(
-            f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)"
-        )
+        terminal.print_line(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")
     if file is not None:
         terminal.print_line(f"  client_id      {file.client_id}")
         terminal.print_line(f"  client_secret  {file.client_secret}")
         terminal.print_line(f"  holder_id      {file.holder_id}")
         terminal.print_line(f"  Pix keys       {', '.join(file.pix_keys)}")
         terminal.print_line(f"  all of this    {settings.home_path / SANDBOX_FILE}")
-    terminal.print_line(
-        "\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n"
-    )
+    terminal.print_line("\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n")
     terminal.print_line(_alias(settings.home_path))
     if settings.mode == "live":
-        terminal.print_line(
-            "\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`."
-        )
+        terminal.print_line("\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`.")
     if file is not None:
-        terminal.print_line(
-            "\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it."
-        )
+        terminal.print_line("\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it.")
         terminal.print_line("The same by HTTP, to paste into another terminal:\n")
         terminal.print_line(_first_charge(file))
     terminal.print_line("\nCtrl-C stops.")

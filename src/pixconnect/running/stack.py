@@ -128,9 +128,7 @@ class Stack:
         if not self.settings.console_database_url:
             served = dataclasses.replace(served, operator_database_url=self.settings.operators_url)
         launch = fork_server.launch
-        self._preparation = ChildProcess(
-            "preparation", part.command("prepare"), _environment(self.settings), launch=launch
-        )
+        self._preparation = ChildProcess("preparation", part.command("prepare"), _environment(self.settings), launch=launch)
         self._sandbox = (
             [ChildProcess("sandbox", part.command("sandbox"), own, launch=launch)] if self._sandbox_reservation else []
         )

@@ -78,9 +78,7 @@ def refuse_wrong(folder: Path) -> None:
     for_all = read_file(folder / FOR_ALL)
     for name in _NAMED_BY_UNITS:
         if name in for_all:
-            raise CommandError(
-                f"{folder / FOR_ALL}: {name} is for each part alone, and its unit sets it: remove the line"
-            )
+            raise CommandError(f"{folder / FOR_ALL}: {name} is for each part alone, and its unit sets it: remove the line")
     for name, own in [(FOR_ALL, {}), *((name, read_file(folder / name)) for name in OF_PARTS)]:
         # The part's own file wins, as with systemd, to which the units name it last.
         given = for_all | own
@@ -277,9 +275,7 @@ def _reload_systemd(root: Path) -> None:
 def _run(*words: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  our own words
     if done.returncode:
-        raise CommandError(
-            f"{' '.join(words)} failed: {done.stderr.strip() or done.returncode}; mend it and run this again"
-        )
+        raise CommandError(f"{' '.join(words)} failed: {done.stderr.strip() or done.returncode}; mend it and run this again")
 
 
 def _next_steps(folder: Path, *, is_here: bool) -> Iterator[str]:

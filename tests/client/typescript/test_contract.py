@@ -28,9 +28,7 @@ def test_each_operation_has_a_method_and_each_method_an_operation() -> None:
 def test_both_clients_have_the_same_methods() -> None:
     """By name, in the conventions of each language."""
     in_python = {name for name, _, _ in clients.list_python_methods()}
-    in_typescript = {
-        re.sub("[A-Z]", lambda big: f"_{big[0].lower()}", name) for name, _ in clients.list_typescript_methods()
-    }
+    in_typescript = {re.sub("[A-Z]", lambda big: f"_{big[0].lower()}", name) for name, _ in clients.list_typescript_methods()}
     assert in_python == in_typescript
 
 

@@ -83,9 +83,7 @@ async def test_who_owes_a_wait_is_refused_later_and_without_a_task(services: Ser
     told = await Api(application).post("/v1/connect/charge", {"no": "charge"})
     assert (told.status, application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance"))) == (400, None)
     application._refusal_pace.owing_until_s = {7: 60.0}
-    refused = [
-        application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance")) for _ in range(AT_ONCE_COUNT + 5)
-    ]
+    refused = [application.answer_at_once(_scope("GET", "/v1/connect/ledger/balance")) for _ in range(AT_ONCE_COUNT + 5)]
     assert {answer.status for answer in refused if answer is not None} == {429}
     delays = [answer.delay_s for answer in refused if answer is not None]
     assert len(delays) == len(refused)

@@ -48,9 +48,7 @@ async def _search(page: Page, words: str) -> None:
     await page.locator(".md-search__input").fill(words)
 
 
-async def test_a_page_loads_and_searches_within_its_policy_and_asks_no_other_host(
-    address: str, browser: Browser
-) -> None:
+async def test_a_page_loads_and_searches_within_its_policy_and_asks_no_other_host(address: str, browser: Browser) -> None:
     page = await browser.new_page()
     asked: list[str] = []
     complaints: list[str] = []
@@ -78,9 +76,7 @@ async def test_a_page_loads_and_searches_within_its_policy_and_asks_no_other_hos
         ("extrato", "statement"), ("instituicao", "institution"), ("INSUFFICIENT_FUNDS", "errors"),
     ],
 )  # fmt: skip
-async def test_the_search_knows_the_words_of_readers_in_brazil(
-    address: str, browser: Browser, words: str, found: str
-) -> None:
+async def test_the_search_knows_the_words_of_readers_in_brazil(address: str, browser: Browser, words: str, found: str) -> None:
     page = await browser.new_page()
     await page.goto(f"{address}/docs/", timeout=TIMEOUT_MS)
     await _search(page, words)
@@ -91,9 +87,7 @@ async def test_the_search_knows_the_words_of_readers_in_brazil(
 async def test_pictures_are_there(address: str, browser: Browser, name: str) -> None:
     page = await browser.new_page()
     await page.goto(f"{address}/docs/{name}", timeout=TIMEOUT_MS)
-    widths = await page.evaluate(
-        "Promise.all([...document.images].map((each) => each.decode().then(() => each.naturalWidth)))"
-    )
+    widths = await page.evaluate("Promise.all([...document.images].map((each) => each.decode().then(() => each.naturalWidth)))")
     assert len(widths) >= 4
     assert min(widths) > 100
 

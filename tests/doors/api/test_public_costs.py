@@ -179,9 +179,7 @@ async def test_no_public_request_costs_more_than_twice_what_liveness_costs(open_
 async def test_a_parameter_is_decoded_only_for_a_caller_that_is_let_in(open_application: Opening) -> None:
     """Encoded, a path of the router's maximum length would cost a refusal several times the rest."""
     path = "/v1/connect/charge/external-id/"
-    plain, encoded = [
-        await _count_calls(open_application(), ("GET", path + text * 1000, "plain")) for text in ("a", "%41")
-    ]
+    plain, encoded = [await _count_calls(open_application(), ("GET", path + text * 1000, "plain")) for text in ("a", "%41")]
     assert abs(encoded - plain) <= SLACK
     assert (await _ask(open_application(), "GET", path + "%41" * 1000, "plain")).status == 401
 

@@ -31,9 +31,7 @@ def clock() -> Stopped:
 
 def limited(services: Services, clock: Stopped, client_max: int, holder_max: int) -> Api:
     rates = make_request_rates(clock, client_max, holder_max)  # type: ignore[arg-type]
-    return Api(
-        make_application(structs.replace(services, rates=rates), AccessLog(services.context.clock, wanted="off"))
-    )
+    return Api(make_application(structs.replace(services, rates=rates), AccessLog(services.context.clock, wanted="off")))
 
 
 async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> None:

@@ -6,9 +6,7 @@ from pixconnect.assembly.operations import list_operations
 from pixconnect.doors.api.routing import Router
 from pixconnect.platform.base import errors
 
-ROUTER = Router(
-    [("GET", "/a/{id}", "read"), ("GET", "/a/list", "list"), ("POST", "/a", "create"), ("GET", "/a/{id}/b", "b")]
-)
+ROUTER = Router([("GET", "/a/{id}", "read"), ("GET", "/a/list", "list"), ("POST", "/a", "create"), ("GET", "/a/{id}/b", "b")])
 
 
 @pytest.mark.parametrize(

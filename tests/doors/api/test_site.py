@@ -33,9 +33,7 @@ def built(services: Services, tmp_path: Path) -> Api:
         ("assets/page.css", "text/css"), ("guides/a-picture.png", "image/png"), ("llms.txt", "text/plain"),
     ],
 )  # fmt: skip
-async def test_a_file_is_served_by_its_address_and_a_page_also_without_its_suffix(
-    built: Api, path: str, kind: str
-) -> None:
+async def test_a_file_is_served_by_its_address_and_a_page_also_without_its_suffix(built: Api, path: str, kind: str) -> None:
     answer = await built.get(f"/docs/{path}", token=None)
     assert (answer.status, answer.headers["content-type"].partition(";")[0]) == (200, kind)
 

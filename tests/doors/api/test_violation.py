@@ -113,14 +113,9 @@ def test_a_record_that_ignores_what_it_does_not_know_is_judged_by_the_rest() -> 
 
 
 _JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 12)
-    | st.floats(-1, 2)
-    | st.sampled_from(["", "a", "ab", "red", "ABCD"]),
+    st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-1, 2) | st.sampled_from(["", "a", "ab", "red", "ABCD"]),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*Whole.__struct_fields__, "x"]), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Whole.__struct_fields__, "x"]), inner, max_size=3)
     ),
     max_leaves=6,
 )

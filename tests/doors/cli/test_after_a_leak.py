@@ -23,16 +23,12 @@ def commands_of(chapter: str) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if " activity " in line or " audit " in line]
 
 
-async def test_what_the_guide_says_to_do_after_a_leak_finds_what_was_done(
-    database: Addresses, pixconnect: CommandLine
-) -> None:
+async def test_what_the_guide_says_to_do_after_a_leak_finds_what_was_done(database: Addresses, pixconnect: CommandLine) -> None:
     async with open_service(database) as service:
         holder = await open_holder(service, funds_cents=1_000)
         made: dict[str, list[tuple[str, int]]] = {}
         for client_id in ("till", "leaked"):
-            known = Caller(
-                client_id=client_id, holder_id=holder.holder_id, scopes=holder.scopes, token_id=f"t-{client_id}"
-            )
+            known = Caller(client_id=client_id, holder_id=holder.holder_id, scopes=holder.scopes, token_id=f"t-{client_id}")
             caller = known.asking("192.0.2.1" if client_id == "till" else "198.51.100.9", f"r-{client_id}")
             charge = await make_charge(service, caller, amount_cents=5)
             request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
@@ -52,9 +48,7 @@ async def test_what_the_guide_says_to_do_after_a_leak_finds_what_was_done(
             continue
         # No verb made the client here; once deleted, it is found by its holder.
         found = pixconnect.json(*words, "--holder-id", str(holder.holder_id))["activity"]
-        assert {(row["client_id"], row["token_id"], row["peer"]) for row in found} == {
-            ("leaked", "t-leaked", "198.51.100.9")
-        }
+        assert {(row["client_id"], row["token_id"], row["peer"]) for row in found} == {("leaked", "t-leaked", "198.51.100.9")}
         answers.append(sorted((row["kind"], row["id"]) for row in found))
     everything = sorted(made["leaked"])
     assert answers == [everything, everything, [made["leaked"][1]], [made["leaked"][2]]]

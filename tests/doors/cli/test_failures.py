@@ -47,9 +47,7 @@ def test_what_the_operator_can_mend_is_one_line(error: Exception, line: str) -> 
     assert line in (failures.explain(error) or "")
 
 
-@pytest.mark.parametrize(
-    "kind", [asyncpg.DataError, asyncpg.CharacterNotInRepertoireError, asyncpg.CheckViolationError]
-)
+@pytest.mark.parametrize("kind", [asyncpg.DataError, asyncpg.CharacterNotInRepertoireError, asyncpg.CheckViolationError])
 def test_a_value_that_only_the_database_rejects_is_one_line_of_a_verb(kind: type[Exception]) -> None:
     error = kind("out of range\nDETAIL: a row")
     line = "the database rejects a value (out of range): nothing was done; correct the value"

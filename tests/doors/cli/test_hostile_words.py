@@ -55,9 +55,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
         if name.startswith("PIXCONNECT_"):
             monkeypatch.delenv(name)
-    settings = dict(
-        PIXCONNECT_HOME=str(tmp_path / "home"), DATABASE_URL="postgresql://u:p@127.0.0.1:1/x", COLUMNS="240"
-    )
+    settings = dict(PIXCONNECT_HOME=str(tmp_path / "home"), DATABASE_URL="postgresql://u:p@127.0.0.1:1/x", COLUMNS="240")
     settings |= dict(XDG_CONFIG_HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path), PIXCONNECT_SECRET_KEY="A" * 43)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

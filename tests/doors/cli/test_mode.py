@@ -17,9 +17,7 @@ HTTPS = {
 }
 
 
-@pytest.mark.parametrize(
-    "words", [("serve",), ("work",), ("migrate",), ("holder", "show", "--holder-id", "1")], ids=" ".join
-)
+@pytest.mark.parametrize("words", [("serve",), ("work",), ("migrate",), ("holder", "show", "--holder-id", "1")], ids=" ".join)
 def test_sandbox_is_refused_in_live_mode(pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]) -> None:
     postgres.execute(database.owner_url, "insert into pixconnect.installation (mode) values ('sandbox')")
     owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url, "PORT": "0"}

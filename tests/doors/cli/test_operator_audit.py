@@ -137,9 +137,7 @@ def test_each_change_leaves_one_row_and_a_look_leaves_none(
     postgres.execute(database.owner_url, DISABLED_ENDPOINT)
     postgres.execute(database.owner_url, OPEN_CHARGE)
     assert holder_id == "1"
-    client_id = str(
-        pixconnect.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")["client_id"]
-    )
+    client_id = str(pixconnect.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")["client_id"])
     kid = str(pixconnect.json("signing-key", "rotate")["kid"])
     owner, entry = asyncio.run(chain_deposit(database, "1002"))
     looked_at = dict(client=client_id, report=1, case=1, owner=owner, entry=entry, file=tmp_path / "heads")
@@ -160,9 +158,7 @@ def test_each_change_leaves_one_row_and_a_look_leaves_none(
 def test_a_row_tells_who_did_what_to_what_and_how_it_was_before(pixconnect: CommandLine) -> None:
     pixconnect.create_holder()
     assert (
-        pixconnect.run(
-            *("holder", "set", "--holder-id", "1", "--transfer-limit", "5000", "--operator", "maria")
-        ).returncode
+        pixconnect.run(*("holder", "set", "--holder-id", "1", "--transfer-limit", "5000", "--operator", "maria")).returncode
         == 0
     )
     pixconnect.run("holder", "disable", "--holder-id", "1", PIXCONNECT_OPERATOR="joana")

@@ -73,16 +73,12 @@ def test_a_script_gets_one_member_as_plain_text(capsys: pytest.CaptureFixture[st
         terminal.field.reset(chosen)
         assert capsys.readouterr().out == printed
     chosen = terminal.field.set("charges.0.payr")
-    with pytest.raises(
-        CommandError, match=r"^--field: the result has no charges\.0\.payr; it has id, status, amount, payer$"
-    ):
+    with pytest.raises(CommandError, match=r"^--field: the result has no charges\.0\.payr; it has id, status, amount, payer$"):
         _show(as_json=True)
     terminal.field.reset(chosen)
 
 
-def test_long_ids_are_cut_in_the_middle_to_fit(
-    screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_ids_are_cut_in_the_middle_to_fit(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "30")
     items: list[output.Shown] = [{"id": 7, "end_to_end_id": "E99999004202611271200AbCdEfGhIjK"}]

@@ -40,9 +40,7 @@ def test_faces_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = environment.read_settings({"PIXCONNECT_FACES": "efi:0"})
     assert [str(listener) for listener in settings.read_listeners(wanted)] == ["efi:0"]
     monkeypatch.setattr("pixconnect.kernel.feature.find_others", dict)
-    with pytest.raises(
-        config.SettingsError, match=r"^PIXCONNECT_FACES: needs the package pixconnect-faces: install it"
-    ):
+    with pytest.raises(config.SettingsError, match=r"^PIXCONNECT_FACES: needs the package pixconnect-faces: install it"):
         settings.read_listeners(wanted)
 
 

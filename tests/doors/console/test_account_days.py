@@ -40,9 +40,7 @@ async def read_july(live: Service) -> None:
     await statement_usecases.settle_items(live.context, account)
 
 
-def visit(
-    live: Service, path: str, *, kind: str = "operator", language: str = "en", q: str = "", **parameters: str
-) -> Visit:
+def visit(live: Service, path: str, *, kind: str = "operator", language: str = "en", q: str = "", **parameters: str) -> Visit:
     parts: Any = SimpleNamespace(
         assets=Assets(),
         menu=(),

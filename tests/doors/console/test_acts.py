@@ -122,9 +122,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
     assert ("The payer contests this Pix" in page, 'id="refund"' in page) == (True, False)
     refundable = credit_report(console.service, amount_cents=1_000)
     await receive_credit(console.service.context, refundable)
-    [received] = await console.service.fetch(
-        "select id from transfer where end_to_end_id = $1", refundable.end_to_end_id
-    )
+    [received] = await console.service.fetch("select id from transfer where end_to_end_id = $1", refundable.end_to_end_id)
     approved, refused = await _wait_for_operators(console)
     approvals = "/audit/approvals"
     own, whose = f"/endpoints/{endpoint['id']}", f"endpoint {endpoint['id']}"
@@ -285,9 +283,7 @@ async def test_an_unknown_outcome_is_kept_as_that(console: InProcess, caller: Ca
     assert '"outcome": "unknown"' in str(newest.after)
 
 
-async def test_what_is_not_recorded_is_not_done(
-    console: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_not_recorded_is_not_done(console: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is in the same transaction: if the audit cannot be written, nothing changes."""
     holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
     assert (await holder.post("/endpoints", {"url": "https://shop.example/a"})).status == 200

@@ -92,9 +92,7 @@ async def test_the_parts_of_a_payment_stand_with_charge_and_payment(service: Ser
         await read(payments.show_payment(at(service, charge_id), "charge")),
         await read(payments.show_payment(at(service, transfer_id), "transfer")),
     ):
-        assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, (
-            page
-        )
+        assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, page
         assert "Amount today" not in page
 
 

@@ -21,9 +21,7 @@ def test_states_stand_on_each_other_and_whatever_is_there_is_seen() -> None:
         Series(kind="charge", status="PENDING", points=((hour, 1),)),
         Series(kind="charge", status="APPROVED", points=((hour, 4000), (hour + timedelta(hours=1), 2000))),
     ]
-    chart = charts.stack(
-        series, ("APPROVED", "PENDING", "EXPIRED"), [hour, hour + timedelta(hours=1)], lambda at: f"{at:%H}"
-    )
+    chart = charts.stack(series, ("APPROVED", "PENDING", "EXPIRED"), [hour, hour + timedelta(hours=1)], lambda at: f"{at:%H}")
     assert chart.statuses == ("APPROVED", "PENDING")
     assert chart.totals == {"APPROVED": 6000, "PENDING": 1}
     (approved, pending), (later,) = (bar.parts for bar in chart.bars)

@@ -121,9 +121,7 @@ async def test_what_a_reader_has_opened_stays_open_when_the_page_changes(played:
 async def test_a_page_beyond_the_end_and_a_link_whose_time_is_over_are_clear_pages(played: Any, door: Any) -> None:
     own = played.open_holder()
     # A place in the list before everything that there is.
-    before_all = write_cursor(
-        Cursor(created_at=datetime(1970, 1, 1, tzinfo=UTC), id=1, position=1, total_count=0), LISTED
-    )
+    before_all = write_cursor(Cursor(created_at=datetime(1970, 1, 1, tzinfo=UTC), id=1, position=1, total_count=0), LISTED)
     async with door.operator() as page:
         for path in ("/charges", "/transfers", "/refunds", "/events", "/deliveries"):
             for whose in ("", f"&holder={own.holder_id}"):
@@ -162,9 +160,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
         await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.locator("main")).to_be_focused()
-        newest, oldest = (
-            page.get_by_role("link", name=f"Charge {each['id']}", exact=True) for each in reversed(charges)
-        )
+        newest, oldest = (page.get_by_role("link", name=f"Charge {each['id']}", exact=True) for each in reversed(charges))
         for key, focused in (("ArrowDown", newest), ("ArrowDown", oldest), ("ArrowDown", oldest), ("ArrowUp", newest)):
             await page.keyboard.press(key)
             await expect(focused).to_be_focused()

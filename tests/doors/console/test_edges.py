@@ -68,9 +68,7 @@ async def _list_targets(console: InProcess, monkeypatch: pytest.MonkeyPatch, ses
         found += [row.path.replace("{id}", _hostile(text)) for text in HOSTILE if "{id}" in row.path]
         read.clear()
         await console.nobody.of(session).get(row.path.replace("{id}", "1"))
-        found += [
-            f"{row.path.replace('{id}', '1')}?{name}={_hostile(text)}" for name in sorted(read) for text in HOSTILE
-        ]
+        found += [f"{row.path.replace('{id}', '1')}?{name}={_hostile(text)}" for name in sorted(read) for text in HOSTILE]
     monkeypatch.undo()
     return found
 
@@ -181,9 +179,7 @@ async def test_an_eager_stranger_waits(console: InProcess, operator: Browser, mo
     async def note(delay_s: float) -> None:
         waited_s.append(delay_s)
 
-    monkeypatch.setattr(
-        "pixconnect.doors.console.application.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": note})
-    )
+    monkeypatch.setattr("pixconnect.doors.console.application.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": note}))
     for _ in range(STRANGERS.tokens_max):
         await console.nobody.get("/nowhere")
     assert waited_s == []

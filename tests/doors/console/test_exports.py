@@ -21,9 +21,7 @@ from pixconnect.kernel.rules.access import ALL_SCOPES, Visitor
 from pixconnect.platform.base import errors
 
 
-async def _parts(
-    gate: asyncio.Event, error: Exception | None = None, end: bytes = b"c"
-) -> AsyncIterator[tuple[int, bytes]]:
+async def _parts(gate: asyncio.Event, error: Exception | None = None, end: bytes = b"c") -> AsyncIterator[tuple[int, bytes]]:
     yield 2, b"ab"
     await gate.wait()
     if error is not None:

@@ -36,9 +36,7 @@ async def _fill(shop: Shop) -> None:
     await statement_usecases.settle_items(live.context, shop.account)
     await shop.receive(5_000)
     terms = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=70_000, held_cents=0)
-    blocks = BlockReport(
-        report_id="B1", party=credit_report(live).credit_party, blocks=(terms,), reported_at=live.clock.now()
-    )
+    blocks = BlockReport(report_id="B1", party=credit_report(live).credit_party, blocks=(terms,), reported_at=live.clock.now())
     assert await take_reports(live.context, [blocks]) == 1
     await set_holder(operator, shop.house.holder_id, HolderChanges(approve_above_cents=0))
     await shop.send(100)

@@ -169,9 +169,7 @@ async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service
             assert sent.headers["location"] == f"/deliveries/{row['id']}?said={said}"
 
 
-async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_reason(
-    service: Service, caller: Caller
-) -> None:
+async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_reason(service: Service, caller: Caller) -> None:
     for port in (7, 8, 9):
         request = EndpointRequest(url=f"http://127.0.0.1:{port}/hook", secret=SECRET, event_types=("qrcode.pending",))
         await endpoint_usecases.create_endpoint(service.context, caller, request)
@@ -225,9 +223,7 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
 
 
 async def test_the_menu_counts_what_waits_for_operators_alone(service: Service, caller: Caller) -> None:
-    await service.fetch(
-        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id"
-    )
+    await service.fetch("insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id")
     async with open_console(service) as shown:
         operator = shown.nobody.of(await sign_in(shown, "operator"))
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))

@@ -146,9 +146,7 @@ async def _by_any_id(cell: Cell) -> None:
         # shown.
         if not page.url.endswith(path):
             lead = page.locator(f"a.row-link[href='{path}']")
-            await expect(lead if text != shop.holder.key else page.locator("td", has_text=str(text))).not_to_have_count(
-                0
-            )
+            await expect(lead if text != shop.holder.key else page.locator("td", has_text=str(text))).not_to_have_count(0)
 
 
 async def _failed_only(cell: Cell) -> None:
@@ -232,9 +230,7 @@ async def _endpoints(cell: Cell) -> None:
     assert await page.locator("pre").inner_text() != first
     await page.locator("main a.button").click()
     await cell.button("Send a test event").click()
-    await expect(page.get_by_role("status")).to_contain_text(
-        cell.say("A test charge was made: its event is on the way.")
-    )
+    await expect(page.get_by_role("status")).to_contain_text(cell.say("A test charge was made: its event is on the way."))
     await cell.button("Switch it off").click()
     await expect(page.locator("#live")).to_contain_text(cell.say("switched off by its owner"))
     await page.get_by_text(cell.say("Remove it"), exact=True).click()
@@ -326,9 +322,7 @@ async def _copying(cell: Cell) -> None:
     await expect(button).to_have_count(1 if cell.has_script else 0)
     if cell.has_script:
         await button.click()
-        assert await cell.page.evaluate("navigator.clipboard.readText()") == (
-            f"pixconnect charge show {cell.shop.paid['id']}"
-        )
+        assert await cell.page.evaluate("navigator.clipboard.readText()") == (f"pixconnect charge show {cell.shop.paid['id']}")
 
 
 async def _the_ledger(cell: Cell) -> None:

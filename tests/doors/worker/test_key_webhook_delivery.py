@@ -65,9 +65,7 @@ class Shop(Struct, frozen=True, kw_only=True):
 
     async def be_paid_by_book(self) -> str:
         request = KeyTransferRequest(amount_cents=1000, key=KEY, key_type="EMAIL")
-        return (
-            await transfer_usecases.start_transfer(self.service.context, self.payer, request)
-        ).transfer.end_to_end_id
+        return (await transfer_usecases.start_transfer(self.service.context, self.payer, request)).transfer.end_to_end_id
 
     async def refund(self, name: str, amount_cents: int = 1000) -> None:
         request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
@@ -126,9 +124,7 @@ async def test_what_is_told_and_what_is_not(shop: Shop) -> None:
     changes = holder_usecases.HolderChanges(may_deposit=False)
     await holder_usecases.set_holder(as_operator(shop.service.context), holder, changes)
     await shop.be_paid()  # refused
-    rows = await shop.service.fetch(
-        "select resource, end_to_end_id from delivery join transfer on resource_id = transfer.id"
-    )
+    rows = await shop.service.fetch("select resource, end_to_end_id from delivery join transfer on resource_id = transfer.id")
     assert {(row["resource"], row["end_to_end_id"]) for row in rows} == {("pix", by_book), ("pix", with_txid)}
 
 
@@ -195,9 +191,7 @@ async def test_two_workers_tell_each_pix_once_though_one_is_killed(shop: Shop) -
             await first.kill()
     await shop.are(delivered=len(names))
     await second.stop()
-    seen = {
-        name: {request.body for request in shop.receiver.received if name in names_in(request.body)} for name in names
-    }
+    seen = {name: {request.body for request in shop.receiver.received if name in names_in(request.body)} for name in names}
     # Posts of the killed one without a record come again, in the same bytes.
     assert all(len(bodies) == 1 for bodies in seen.values())
 

@@ -23,8 +23,7 @@ Connection = asyncpg.Connection
 @pytest.fixture
 async def connections(database: postgres.Addresses) -> AsyncIterator[list[Connection]]:
     opened = [
-        await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
-        for _ in range(4)
+        await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="worker") for _ in range(4)
     ]
     yield opened
     for connection in opened:
@@ -129,9 +128,7 @@ async def test_workers_that_come_and_go_at_once_never_share_a_slot(database: pos
 
     async def live(number: int) -> None:
         for _ in range(3):
-            connection = await connect(
-                database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
-            )
+            connection = await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
             worker_id = await lease_store.join(connection)
             for _ in range(6):
                 share = await leases.renew(connection, worker_id, [], None)
@@ -165,9 +162,7 @@ async def test_a_worker_whose_connection_goes_without_a_word_joins_again(databas
         opened: list[Connection] = []
 
         async def open_connection() -> Connection:
-            opened.append(
-                await connect(near.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
-            )
+            opened.append(await connect(near.service_url, role="pixconnect_service", schema="pixconnect", name="worker"))
             return opened[-1]
 
         slots = leases.SlotLeases(open_connection, SystemClock(), silent_max_s=0.5)
@@ -217,9 +212,7 @@ class Listener(leases.Member):
 
 async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(service: Service) -> None:
     async def join() -> Connection:
-        return await connect(
-            service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
-        )
+        return await connect(service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
 
     held = leases.SlotLeases(join, service.clock)
     listener = Listener()

@@ -63,9 +63,7 @@ async def test_a_mark_waits_for_a_takeover_under_way_and_is_not_made(service: Se
     sent, pool, now = await send(service, caller), service.context.pool, service.clock.now()
     name, slot = sent.end_to_end_id, sent.slot
     # Not by the view of activity, which stays as it is until the transaction ends.
-    blocked = (
-        "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
-    )
+    blocked = "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
     async with asyncio.timeout(60), pool.acquire() as connection:
         async with connection.transaction():
             # As a takeover does it: the row is locked, and has another epoch once others see it.
@@ -102,9 +100,7 @@ async def test_what_was_committed_late_is_found(service: Service, caller: Caller
 
 async def test_reports_go_on_after_outages(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     transfers = [await send(service, caller) for _ in range(2)]
-    reports = [
-        SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers
-    ]
+    reports = [SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers]
     asked = 0
     all_said = asyncio.Event()
 

@@ -36,9 +36,7 @@ async def want(service: Service, caller: Caller, **changes: Any) -> None:
     await service.set_holder(caller, **changes)
 
 
-async def send(
-    service: Service, caller: Caller, amount_cents: int = 400, payee: Party = JOANA, **named: Any
-) -> Transfer:
+async def send(service: Service, caller: Caller, amount_cents: int = 400, payee: Party = JOANA, **named: Any) -> Transfer:
     request = AccountTransferRequest(amount_cents=amount_cents, credit_party=payee, **named)
     return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
 
@@ -136,9 +134,7 @@ async def test_a_no_gives_the_money_back_once(service: Service, payer: Caller) -
     assert service.rail.orders == []
     with pytest.raises(errors.BadRequest, match="maria has refused it already"):
         await decide(service, sent, is_approved=True, operator="paulo")
-    rows = await as_operator(service.context).pool.fetch(
-        "select operator, verb from audit where subject like 'transfer %'"
-    )
+    rows = await as_operator(service.context).pool.fetch("select operator, verb from audit where subject like 'transfer %'")
     assert [tuple(row) for row in rows] == [("maria", "operator transfer refuse")]
 
 

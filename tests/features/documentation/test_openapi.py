@@ -42,9 +42,7 @@ def parts(document: Any) -> Iterator[dict[str, Any]]:
     """Every object in it, except examples."""
     if isinstance(document, dict):
         yield document
-    inner = (
-        document.items() if isinstance(document, dict) else enumerate(document if isinstance(document, list) else [])
-    )
+    inner = document.items() if isinstance(document, dict) else enumerate(document if isinstance(document, list) else [])
     for name, part in inner:
         if name not in {"example", "examples"}:
             yield from parts(part)
@@ -158,9 +156,7 @@ def test_only_health_declares_success_alone(document: dict[str, Any]) -> None:
         if row.id == "health_check":
             assert statuses == {"200"}
         elif row.is_bare:
-            assert statuses in ({"200"}, {"200", "429", "503"}, {"200", "400", "401", "413", "429", "500", "503"}), (
-                row.id
-            )
+            assert statuses in ({"200"}, {"200", "429", "503"}, {"200", "400", "401", "413", "429", "500", "503"}), row.id
         elif row.answer is not Document:
             assert {"200", "400", "422", "503"} <= statuses, row.id
             assert ({"401", "403"} <= statuses) or row.scope in {None, "any"}
@@ -241,9 +237,7 @@ def test_everything_that_has_a_name_is_referred_to(is_sandbox: bool) -> None:
     sections = list_sections(is_sandbox=is_sandbox)
     document = describe_interface(sections, base_url="http://a", auth_url="http://b", version="1")
     used = {part["$ref"] for part in parts(document) if "$ref" in part}
-    named = {
-        f"#/components/{kind}/{name}" for kind in ("schemas", "parameters") for name in document["components"][kind]
-    }
+    named = {f"#/components/{kind}/{name}" for kind in ("schemas", "parameters") for name in document["components"][kind]}
     assert named == {reference for reference in used if "/responses/" not in reference}
 
 
@@ -258,9 +252,7 @@ def test_operations_need_their_scope_by_oauth2(document: dict[str, Any]) -> None
 
 
 def test_the_page_on_access_says_the_same_of_scopes() -> None:
-    rows = re.findall(
-        r"^\| `([a-z.]+)` \| (.+) \|$", (REFERENCE / "access.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    rows = re.findall(r"^\| `([a-z.]+)` \| (.+) \|$", (REFERENCE / "access.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert dict(row for row in rows if row[0] in SCOPES) == SCOPE_TEXTS
 
 

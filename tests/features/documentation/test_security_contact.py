@@ -16,9 +16,7 @@ TARGET = "/.well-known/security.txt"
 
 
 async def test_the_file_has_each_contact_in_order_and_an_end_within_a_year(services: Services) -> None:
-    named = structs.replace(
-        services, security_contacts=["mailto:seguranca@pix.example", "https://pix.example/seguranca"]
-    )
+    named = structs.replace(services, security_contacts=["mailto:seguranca@pix.example", "https://pix.example/seguranca"])
     api = Api(make_application(named, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get(TARGET, token=None)
     assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")

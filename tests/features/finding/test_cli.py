@@ -78,9 +78,7 @@ def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     assert "an amount is written as 'R$ 1.234.567,89'" in pixconnect.refusal("find", "123456789")
 
 
-async def test_yesterday_is_that_of_the_moved_clock(
-    charge: Charge, pixconnect: CommandLine, database: Addresses
-) -> None:
+async def test_yesterday_is_that_of_the_moved_clock(charge: Charge, pixconnect: CommandLine, database: Addresses) -> None:
     owner = await asyncpg.connect(database.owner_url)
     await owner.execute("set search_path to pixconnect")
     moved = "extract(epoch from $1::timestamptz + '1 day'::interval - now()) * 1000000"

@@ -33,13 +33,9 @@ def login(use_cases: UseCases) -> None:
     use_cases.answers["login"] = lambda *_: TOKEN
 
 
-async def ask(
-    api: Api, body: dict[str, str], *, headers: dict[str, str] | None = None, content_type: str = FORM
-) -> Any:
+async def ask(api: Api, body: dict[str, str], *, headers: dict[str, str] | None = None, content_type: str = FORM) -> Any:
     content = json.dumps(body) if content_type.startswith("application/json") else urlencode(body)
-    return await api.call(
-        "POST", oauth.TOKEN_PATH, content.encode(), token=None, headers=headers, content_type=content_type
-    )
+    return await api.call("POST", oauth.TOKEN_PATH, content.encode(), token=None, headers=headers, content_type=content_type)
 
 
 @pytest.mark.parametrize("content_type", [FORM, "application/json", "application/json; charset=utf-8"])
@@ -153,9 +149,7 @@ async def test_descriptions_have_only_characters_that_the_standard_allows(api: A
 async def test_the_wrong_type_of_body_is_named(api: Api) -> None:
     answer = await ask(api, GRANT | CREDENTIALS, content_type="text/plain")
     assert answer.body["error"] == "invalid_request"
-    assert answer.body["error_description"] == (
-        "Content-Type: must be application/x-www-form-urlencoded or application/json"
-    )
+    assert answer.body["error_description"] == ("Content-Type: must be application/x-www-form-urlencoded or application/json")
 
 
 async def test_another_method_is_refused_without_the_envelope(api: Api) -> None:

@@ -38,9 +38,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
 
 async def read(shop: Shop, *lines: tuple[str, str, str], **told: Any) -> None:
     written = [make_ofx_line(item_id=name, amount=amount, memo=text, at=told["last"]) for name, amount, text in lines]
-    await statement_usecases.record_file(
-        as_operator(shop.live.context), "loja", make_ofx(*written, opening="100.00", **told)
-    )
+    await statement_usecases.record_file(as_operator(shop.live.context), "loja", make_ofx(*written, opening="100.00", **told))
 
 
 async def moved_by_the_worker(shop: Shop) -> Sequence[int]:
@@ -69,9 +67,7 @@ async def test_what_came_in_is_posted_once_its_day_is_over_without_another_file(
     assert await moved_by_the_worker(shop) == [300]
 
 
-async def test_an_answer_about_an_old_line_is_settled_after_a_death(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_about_an_old_line_is_settled_after_a_death(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     await read(shop, ("S1", "50.00", "SALDO A"), first="20260701", last="20260701", closing=None)
     shop.live.clock.advance(days=50)
     await case_usecases.look_for_cases(shop.live.context)

@@ -182,9 +182,7 @@ async def test_lots_are_listed_newest_first(door: Api, service: Service) -> None
 @pytest.mark.parametrize("bounds", [PageBounds(charges_max=11), PageBounds(refused_octets_max=500)])
 async def test_a_page_of_lots_is_bounded(door: Api, service: Service, caller: Caller, bounds: PageBounds) -> None:
     for number in range(3):
-        await door.put(
-            f"/v2/lotecobv/{number + 1}", a_lot(*(an_item(10 * number + place, loc=1) for place in range(4)))
-        )
+        await door.put(f"/v2/lotecobv/{number + 1}", a_lot(*(an_item(10 * number + place, loc=1) for place in range(4))))
     await work(service)
     full = await door.get(f"/v2/lotecobv?{SPAN}")
     assert [[item["status"] for item in lot["cobsv"]] for lot in full.body["lotes"]] == [[REFUSED] * 4] * 3
@@ -261,9 +259,7 @@ async def test_a_body_of_far_more_elements_than_a_lot_has_is_refused_unread(door
         ("PUT", '"cobsv": [', r'"c\u006fbsv": [], "cobsv": ['),
     ],
 )
-async def test_a_member_of_a_large_lot_that_stands_twice_is_refused(
-    door: Api, method: str, once: str, twice: str
-) -> None:
+async def test_a_member_of_a_large_lot_that_stands_twice_is_refused(door: Api, method: str, once: str, twice: str) -> None:
     body = json.dumps(a_lot(an_item(1)))
     await door.call("PUT", PATH, body.encode())
     answer = await door.call(method, PATH, body.replace(once, twice, 1).ljust(70_000).encode())
@@ -280,9 +276,7 @@ async def test_two_workers_at_the_same_charges_make_each_once(door: Api, service
     await door.put(PATH, a_lot(*map(an_item, range(50))))
     changed = [{"txid": a_txid(number), "valor": {"original": "2.00"}} for number in range(50)]
     await door.patch(PATH, {"cobsv": changed})
-    while sum(
-        [done for done, _ in await asyncio.gather(*(do_due_items(service.context, SLOTS, 40) for _ in range(3)))]
-    ):
+    while sum([done for done, _ in await asyncio.gather(*(do_due_items(service.context, SLOTS, 40) for _ in range(3)))]):
         pass
     assert set(await statuses(door)) == {CREATED}
     page = (await door.get(f"/v2/cobv?{SPAN}&loteCobVId=7")).body

@@ -26,9 +26,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
             "database": CheckResult(status="healthy", duration_s=0.1),
             "disk": CheckResult(status="degraded", duration_s=0.1),
         }
-        return Health(
-            status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1
-        )
+        return Health(status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1)
 
     calls = {("loja", "throttled"): 2}
     measured = await metrics.make_api_read(

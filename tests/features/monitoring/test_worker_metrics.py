@@ -164,9 +164,7 @@ async def test_orders_are_counted_by_what_the_rail_has_said_of_them(database: po
 def _figures_of(service: WebhookService, worker: RunningWorker) -> WorkerFigures:
     readers = AccountReaders(service.context, worker.leases, lambda opened, memory: service.rail)
     sequencer = Sequencer(service.context, worker.leases)
-    return WorkerFigures(
-        leases=worker.leases, deliveries=worker.delivery, sequencer=sequencer, members={"accounts": readers}
-    )
+    return WorkerFigures(leases=worker.leases, deliveries=worker.delivery, sequencer=sequencer, members={"accounts": readers})
 
 
 def _read_without_worker(service: WebhookService) -> Any:

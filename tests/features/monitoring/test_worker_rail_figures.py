@@ -58,9 +58,7 @@ async def test_every_answer_is_counted_and_passed_on() -> None:
     }  # fmt: skip
     assert await rail.query(["E1", "E2"]) == [rails.Unknown(), rails.Unknown()]
     assert len(await rail.reports(0)) == 3
-    await rail.acknowledge(
-        [rails.Acknowledgement(report_id="1"), rails.Acknowledgement(report_id="2", refusal_code="AC06")]
-    )
+    await rail.acknowledge([rails.Acknowledgement(report_id="1"), rails.Acknowledgement(report_id="2", refusal_code="AC06")])
     assert [said.report_id for said in inner.acknowledged] == ["1", "2"]
     assert figures.questions == {"unknown": 2}
     assert figures.reports == {"settled": 2, "rejected": 1}

@@ -56,9 +56,7 @@ async def test_a_fee_is_a_numbered_line_with_the_networks_instant(service: Servi
     await check_books(service)
 
 
-async def test_an_item_is_posted_once_however_often_and_by_how_many_it_is_reported(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_item_is_posted_once_however_often_and_by_how_many_it_is_reported(service: Service, caller: Caller) -> None:
     wire = movement_report(service, kind="wire", direction="IN", amount_cents=500)
     await asyncio.gather(*(take_reports(service.context, [wire, wire]) for _ in range(4)))
     assert await available(service, caller) == FUNDS_CENTS + 500

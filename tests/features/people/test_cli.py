@@ -80,6 +80,4 @@ def test_a_refusal_says_what_to_name(paid_long_ago: None, pixconnect: CommandLin
     assert "nothing was erased" in pixconnect.refusal("person", "erase", "--tax-id", PERSON, "--note", nowhere, "--yes")
     assert "--again: /dev/zero: it is no regular file" in pixconnect.refusal("person", "erase", "--again", "/dev/zero")
     (tmp_path / "broken").write_text('{"kind":"holder","id":1,"holder_id":1}\n')
-    assert "line 1: Invalid enum value 'holder'" in pixconnect.refusal(
-        "person", "erase", "--again", str(tmp_path / "broken")
-    )
+    assert "line 1: Invalid enum value 'holder'" in pixconnect.refusal("person", "erase", "--again", str(tmp_path / "broken"))

@@ -79,9 +79,7 @@ async def newest_id(service: Service, table: str = "transfer") -> int:
     return await service.context.pool.fetchval(f"select max(id) from {table}")
 
 
-async def be_paid(
-    service: Service, message: str | None = "pelo bolo", account_number: str = "1", **changes: object
-) -> None:
+async def be_paid(service: Service, message: str | None = "pelo bolo", account_number: str = "1", **changes: object) -> None:
     report = credit_report(service, account_number=account_number)
     await receive_credit(service.context, structs.replace(report, payer_message=message, **changes))
 
@@ -99,9 +97,7 @@ async def test_a_payer_of_long_ago_is_erased_and_heads_of_before_still_verify(ol
     assert await find_by_heads(old, heads) == []
     await check_books(old)
     async with open_book_reader(old, old.database) as reader:
-        (entry,) = await reader.connection.fetch(
-            "select id from ledger_entry where cause_kind in ('transfer', 'refund')"
-        )
+        (entry,) = await reader.connection.fetch("select id from ledger_entry where cause_kind in ('transfer', 'refund')")
         shown = await show_entry(reader.connection, entry["id"], holder.holder_id)
     assert (shown.is_erased, shown.is_as_chained, shown.salt) == (True, True, None)
     view = await transfer_usecases.read_transfer_by_id(old.context, holder, await newest_id(old))
@@ -186,9 +182,7 @@ async def test_what_a_restore_brings_back_is_erased_again_by_its_note(old: Servi
     await chain_all(old.context)
     heads = await read_heads(old)
     # As a backup has it: the texts and their salts, and nothing of their erasing.
-    await old.execute_as_owner(
-        "create table pixconnect.backup as select counterparty, payer_message from pixconnect.transfer"
-    )
+    await old.execute_as_owner("create table pixconnect.backup as select counterparty, payer_message from pixconnect.transfer")
     await old.execute_as_owner("create table pixconnect.backup_of_salts as select * from pixconnect.person_salt")
     notes: list[ErasedRow] = []
     await erase(old, notes=notes)
@@ -228,9 +222,7 @@ async def test_a_case_or_a_report_that_is_open_keeps_everything(old: Service) ->
 
 async def test_what_is_contested_stays_whole_until_it_is_decided_and_then_goes_with_its_words(old: Service) -> None:
     holder = await open_holder(old)
-    request = ChargeRequest(
-        amount_cents=1_000, key="holder-1@test.example", payer=Payer(name="Joana Prado", tax_id=JOANA)
-    )
+    request = ChargeRequest(amount_cents=1_000, key="holder-1@test.example", payer=Payer(name="Joana Prado", tax_id=JOANA))
     charge = await charge_usecases.create_charge(old.context, holder, request)
     await be_paid(old, txid=charge.txid)
     (paid,) = await old.fetch("select end_to_end_id from transfer")
@@ -440,9 +432,7 @@ async def test_a_transfer_of_the_person_meanwhile_is_whole_or_not_there_yet(old:
 
     erasing, _, _ = await asyncio.gather(erase(old), send(), chain_all(old.context))
     assert erasing.erased["transfer"] == 10
-    rows = await old.fetch(
-        "select direction, counterparty ->> 'name' as name, count(*) from transfer group by 1, 2 order by 1"
-    )
+    rows = await old.fetch("select direction, counterparty ->> 'name' as name, count(*) from transfer group by 1, 2 order by 1")
     assert [tuple(row) for row in rows] == [("IN", "-", 10), ("OUT", "Joana Prado", 10)]
     await check_books(old)
 
@@ -468,9 +458,7 @@ async def test_books_with_a_bit_of_everything_stay_valid_once_everybody_is_erase
                 assert "contested or blocked" in refusal.message  # noqa: PT017  most are not refused
         while await partition_usecases.sweep_texts(live.context):
             pass
-        left = await live.fetch(
-            "select * from transfer where payer_message is not null or counterparty ->> 'name' <> '-'"
-        )
+        left = await live.fetch("select * from transfer where payer_message is not null or counterparty ->> 'name' <> '-'")
         assert left
         assert all(row["status"] == "PROCESSING" or row["returning_cents"] for row in left)
         assert await find_by_heads(live, heads) == []

@@ -134,9 +134,7 @@ async def test_at_an_institution_it_names_the_institution_and_only_what_the_netw
     assert returned.payee.name == "Ana"
 
 
-HOSTILE = st.text(max_size=255) | st.sampled_from(
-    ["José da Conceição", "Łódź 日本", "\x1b[2J(\\)", "\u202egnp.exe", "W" * 255]
-)
+HOSTILE = st.text(max_size=255) | st.sampled_from(["José da Conceição", "Łódź 日本", "\x1b[2J(\\)", "\u202egnp.exe", "W" * 255])
 
 
 def words_of(lines: Sequence[str]) -> str:

@@ -20,9 +20,7 @@ from support.postgres import Addresses
 from support.sandbox import Sandbox, next_reports, order, outside_transfer, refund_order, reports_of
 
 
-def rule(
-    effect: str, *, times: int | None = None, probability: float | None = None, **match: object
-) -> commands.FaultRule:
+def rule(effect: str, *, times: int | None = None, probability: float | None = None, **match: object) -> commands.FaultRule:
     return commands.FaultRule(match=commands.FaultMatch(**match), effect=effect, times=times, probability=probability)
 
 
@@ -136,9 +134,7 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
 
 
 async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -> None:
-    paying = [
-        asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer(amount_cents=1 + i))) for i in range(50)
-    ]
+    paying = [asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer(amount_cents=1 + i))) for i in range(50)]
     await reports_of(sandbox.rail, 50)
     arrivals = await asyncio.gather(*paying)
     assert len({arrival.id for arrival in arrivals}) == 50
@@ -333,17 +329,13 @@ async def test_a_static_code_names_its_key(sandbox: Sandbox) -> None:
     from pixconnect.kernel.rules import br_code  # noqa: PLC0415
 
     code = br_code.parse_br_code(
-        await sandbox.control.call(
-            commands.MAKE_QR_CODE, commands.NewQrCode(kind="static", amount_cents=150, txid="ABC")
-        )
+        await sandbox.control.call(commands.MAKE_QR_CODE, commands.NewQrCode(kind="static", amount_cents=150, txid="ABC"))
     )
     assert (code.kind, code.key, code.amount_cents, code.txid) == ("static", "settle@sandbox.pix.example", 150, "ABC")
 
 
 async def test_a_dynamic_code_is_paid_once_and_exactly(sandbox: Sandbox) -> None:
-    await sandbox.control.call(
-        commands.MAKE_QR_CODE, commands.NewQrCode(kind="dynamic", amount_cents=150, txid="a" * 32)
-    )
+    await sandbox.control.call(commands.MAKE_QR_CODE, commands.NewQrCode(kind="dynamic", amount_cents=150, txid="a" * 32))
     wrong, first, second = (order(txid="a" * 32, amount_cents=cents) for cents in (149, 150, 150))
     assert await sandbox.rail.submit([wrong, first, second]) == [rails.Taken(), rails.Taken(), rails.Taken()]
     reports = await reports_of(sandbox.rail, 3)

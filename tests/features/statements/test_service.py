@@ -24,9 +24,7 @@ from support.statement import EVER, make_history, read_all, signed_cents
 def adds_up(opening_cents: int, lines: Sequence[StatementLine], closing_cents: int) -> bool:
     """Each line's running balance, and the whole."""
     running = [opening_cents + signed_cents(lines[: count + 1]) for count in range(len(lines))]
-    return [line.running_balance_cents for line in lines] == running and (running or [opening_cents])[
-        -1
-    ] == closing_cents
+    return [line.running_balance_cents for line in lines] == running and (running or [opening_cents])[-1] == closing_cents
 
 
 async def test_every_kind_of_line_names_what_caused_it(service: Service, caller: Caller) -> None:

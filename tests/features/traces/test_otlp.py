@@ -68,9 +68,7 @@ async def test_without_a_trace_that_can_be_read_one_begins(parent: str, caplog: 
 
 @pytest.mark.parametrize("version", ["00", "cc"])
 @pytest.mark.parametrize(("flags", "passed_on"), [("00", "00"), ("01", "01"), ("02", "00"), ("03", "01")])
-async def test_what_is_well_formed_is_passed_on_as_the_first_version_has_it(
-    version: str, flags: str, passed_on: str
-) -> None:
+async def test_what_is_well_formed_is_passed_on_as_the_first_version_has_it(version: str, flags: str, passed_on: str) -> None:
     tracer = make_tracer("http://127.0.0.1:1/v1/traces")
     more = "" if version == "00" else "-what-will-be"
     found = tracer.begin("server", "given", f" \t{version}-{TRACE}-{SPAN}-{flags}{more} ").traceparent.split("-")

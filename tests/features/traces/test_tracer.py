@@ -53,9 +53,7 @@ asyncio.run(main())
     ],
 )
 async def test_live_mode_sends_nothing_in_the_clear(url: str, is_allowed: bool) -> None:
-    allowed = (
-        nullcontext() if is_allowed else pytest.raises(SettingsError, match="PIXCONNECT_TRACES_URL: must be an https")
-    )
+    allowed = nullcontext() if is_allowed else pytest.raises(SettingsError, match="PIXCONNECT_TRACES_URL: must be an https")
     with allowed:
         async with open_tracer(Settings(mode="live", traces_url=url), "pixconnect-api") as tracer:
             assert tracer is not None

@@ -98,9 +98,7 @@ async def test_charges_of_before_an_upgrade_are_found(service: Service, caller: 
 
 async def test_fifty_at_once_with_one_external_id_make_one_charge(service: Service, caller: Caller) -> None:
     requests = [a_request(external_id="a") for _ in range(50)]
-    charges = await asyncio.gather(
-        *(charge_usecases.create_charge(service.context, caller, request) for request in requests)
-    )
+    charges = await asyncio.gather(*(charge_usecases.create_charge(service.context, caller, request) for request in requests))
     assert len({charge.id for charge in charges}) == 1
     assert (await count(service, "charge"), await count(service, "event")) == (1, 1)
 
@@ -108,8 +106,7 @@ async def test_fifty_at_once_with_one_external_id_make_one_charge(service: Servi
 async def test_two_hundred_at_once_with_every_third_refused(service: Service, caller: Caller) -> None:
     taken = await charge_usecases.create_charge(service.context, caller, a_request(external_id="taken"))
     requests = [
-        a_request(external_id="taken", amount_cents=2) if n % 3 == 0 else a_request(external_id=f"n{n}")
-        for n in range(200)
+        a_request(external_id="taken", amount_cents=2) if n % 3 == 0 else a_request(external_id=f"n{n}") for n in range(200)
     ]
     outcomes = await asyncio.gather(
         *(charge_usecases.create_charge(service.context, caller, request) for request in requests),
@@ -190,9 +187,7 @@ async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(
     async with open_service(database, clock=service.clock) as other:
         ours, theirs = await asyncio.gather(
             asyncio.gather(*(charge_usecases.create_charge(service.context, caller, request) for request in requests)),
-            asyncio.gather(
-                *(charge_usecases.create_charge(other.context, caller, request) for request in reversed(requests))
-            ),
+            asyncio.gather(*(charge_usecases.create_charge(other.context, caller, request) for request in reversed(requests))),
         )
     assert ours == list(reversed(theirs))
     assert (await count(service, "charge"), await count(service, "event")) == (64, 64)

@@ -51,9 +51,7 @@ async def open_code(shop: Shop, *, is_static: bool) -> Charge:
     charge = await shop.charge("counter")
     assert (parse_br_code(charge.br_code).kind == "static") is is_static
     if not is_static:
-        asked = OutsideCharge(
-            txid=charge.txid, key=charge.key, amount_cents=1000, status="ATIVA", expires_at=charge.expires_at
-        )
+        asked = OutsideCharge(txid=charge.txid, key=charge.key, amount_cents=1000, status="ATIVA", expires_at=charge.expires_at)
         shop.live.locations.charges[f"pix.example/{charge.txid}"] = asked
     return charge
 
@@ -99,9 +97,7 @@ async def test_a_second_payment_of_a_static_code_diverges(shop: Shop, payer: Cal
     found = await find_anything(shop.context, Viewer(holder_id=None, scopes=READING_SCOPES), name_of(charge))
     assert [one.kind for one in found] == ["charge", "transfer", "transfer"]
     assert len({one.id for one in found}) == 3
-    told = await read_timeline(
-        shop.context, Viewer(holder_id=charge.holder_id, scopes=READING_SCOPES), "charge", charge.id
-    )
+    told = await read_timeline(shop.context, Viewer(holder_id=charge.holder_id, scopes=READING_SCOPES), "charge", charge.id)
     assert {str(each.id) for each in told.facts.transfers} == {one.id for one in found if one.kind == "transfer"}
     await check_books(shop.live)
 

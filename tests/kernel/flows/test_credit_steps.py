@@ -205,9 +205,7 @@ async def test_a_cancellation_for_nobody_here_is_acknowledged_and_leaves_nothing
     assert await event_names(service) == []
 
 
-async def test_what_settles_after_we_refused_to_accept_it_is_kept_for_a_person(
-    service: Service, caller: Caller
-) -> None:
+async def test_what_settles_after_we_refused_to_accept_it_is_kept_for_a_person(service: Service, caller: Caller) -> None:
     await service.set_holder(caller, may_deposit=False)
     for report, code in ((credit_report(service), "AC06"), (credit_report(service, account_number="9"), "AC03")):
         assert await take(service, accepted(report), accepted(report)) == [code, code]

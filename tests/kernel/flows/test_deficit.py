@@ -193,9 +193,7 @@ async def test_who_owes_starts_no_order_at_either_door_until_it_is_repaid(servic
         await refund_usecases.start_refund(service.context, caller, refund)
     original = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
     with pytest.raises(Violated) as caught:
-        await standard_refund.request_refund(
-            service.context, caller, original.transfer, "r1", amount_cents=1, description=None
-        )
+        await standard_refund.request_refund(service.context, caller, original.transfer, "r1", amount_cents=1, description=None)
     assert [row.property for row in caught.value.rows] == ["devolucao.valor"]
     await deposit(service, 2)
     assert (await send(service, caller, 1)).status == "PROCESSING"

@@ -65,9 +65,7 @@ async def holding_statement(beside: "Connection", caller: Caller) -> AsyncIterat
 async def wait_for_lock(beside: "Connection") -> None:
     """Wait until another process waits for a lock of this connection."""
     # Not from pg_stat_activity, which is a snapshot for the whole transaction and lacks newer connections.
-    blocked = (
-        "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
-    )
+    blocked = "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
     async with asyncio.timeout(60):
         while not await beside.fetchval(blocked):  # noqa: ASYNC110  nothing else tells
             await asyncio.sleep(0.01)
@@ -87,9 +85,7 @@ async def test_a_request_that_comes_after_the_operators_answer_is_judged_by_it(
     async with holding_balance(beside, caller):
         send(service, caller)
         await wait_for_lock(beside)
-        operator = asyncio.create_task(
-            holder_usecases.set_holder(as_operator(service.context), caller.holder_id, change)
-        )
+        operator = asyncio.create_task(holder_usecases.set_holder(as_operator(service.context), caller.holder_id, change))
         await asyncio.wait([operator], timeout=0.3)
         if operator.done():
             late = send(service, caller)

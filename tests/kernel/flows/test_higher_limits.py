@@ -51,9 +51,7 @@ async def read_limits(context: Context, holder_id: int) -> Limits:
     return (await holder_usecases.read_holder(as_operator(context), holder_id)).limits
 
 
-async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(
-    live: Context, database: Addresses
-) -> None:
+async def test_what_is_lower_acts_at_once_and_what_is_higher_waits_for_a_day(live: Context, database: Addresses) -> None:
     holder_id = await make_limited(live)
     limits = await change(live, holder_id, transfer_limit_cents=2000, day_limit_cents=4000, night_begins_h=22)
     assert limits == Limits(transfer_cents=1000, day_cents=4000, night_cents=2000) == await read_limits(live, holder_id)
@@ -222,9 +220,7 @@ async def test_in_the_sandbox_fewer_approvals_act_at_once(database: Addresses) -
         assert await set_approvals(context, holder_id, approve_above_cents=None) == (None, False)
 
 
-@pytest.mark.parametrize(
-    "change", ["approve_above_cents = null", "approve_above_cents = 501", "approve_new_payees = false"]
-)
+@pytest.mark.parametrize("change", ["approve_above_cents = null", "approve_above_cents = 501", "approve_new_payees = false"])
 async def test_one_operator_removes_no_approval_by_a_statement(live: Context, change: str) -> None:
     holder_id = await make_limited(live)
     await set_approvals(live, holder_id, approve_above_cents=500, approve_new_payees=True)

@@ -113,9 +113,7 @@ async def test_an_unknown_holder_is_not_found(context: Context) -> None:
 async def test_a_key_is_kept_normalised(context: Context) -> None:
     made = await make_holder(context)
     assert (await holder.add_pix_key(as_operator(context), made.id, "CPF", "529.982.247-25")).key == "52998224725"
-    assert (
-        await holder.add_pix_key(as_operator(context), made.id, "EMAIL", "Maria@Shop.Example")
-    ).key == "maria@shop.example"
+    assert (await holder.add_pix_key(as_operator(context), made.id, "EMAIL", "Maria@Shop.Example")).key == "maria@shop.example"
     assert [key.key for key in await holder.list_pix_keys(as_operator(context), made.id)] == [
         "52998224725",
         "maria@shop.example",

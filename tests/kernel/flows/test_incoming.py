@@ -111,9 +111,7 @@ async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, ca
     assert await read_funds(service, caller) == (1_000_000, 0)
 
 
-@pytest.mark.parametrize(
-    "party", [{"key": "nobody@test.example"}, {"key": None, "key_type": None, "account_number": "9"}]
-)
+@pytest.mark.parametrize("party", [{"key": "nobody@test.example"}, {"key": None, "key_type": None, "account_number": "9"}])
 async def test_an_unknown_account_is_refused(service: Service, caller: Caller, party: dict[str, str | None]) -> None:
     report = credit_report(service)
     credit_party = msgspec.structs.replace(report.credit_party, **party)
@@ -122,9 +120,7 @@ async def test_an_unknown_account_is_refused(service: Service, caller: Caller, p
     assert await event_names(service) == []
 
 
-async def test_what_was_refused_for_nobody_stays_refused_when_somebody_gets_the_key(
-    service: Service, caller: Caller
-) -> None:
+async def test_what_was_refused_for_nobody_stays_refused_when_somebody_gets_the_key(service: Service, caller: Caller) -> None:
     report = credit_report(service)
     party = msgspec.structs.replace(report.credit_party, key="nobody@test.example")
     report = msgspec.structs.replace(report, credit_party=party)
@@ -177,12 +173,7 @@ async def test_a_report_may_come_many_times_anywhere(service: Service, caller: C
     refused = credit_report(service, txid=(await make_charge(service, caller)).txid, amount_cents=5, report_id="r2")
     async with open_service(database, clock=service.clock) as other:
         answers = await asyncio.gather(
-            *(
-                receive_credit(one.context, said)
-                for _ in range(20)
-                for one in (service, other)
-                for said in (report, refused)
-            )
+            *(receive_credit(one.context, said) for _ in range(20) for one in (service, other) for said in (report, refused))
         )
         answers += [await receive_credit(other.context, report), await receive_credit(service.context, refused)]
     assert {(answer.report_id, answer.refusal_code) for answer in answers} == {("r1", None), ("r2", "AM09")}

@@ -93,9 +93,7 @@ class Model:
                 await ledger_usecases.deposit(context, caller.holder_id, amount_cents)
                 self.add(who, amount_cents)
             case "receive":
-                report = credit_report(
-                    self.service, amount_cents=amount_cents, account_number=self.account_numbers[who]
-                )
+                report = credit_report(self.service, amount_cents=amount_cents, account_number=self.account_numbers[who])
                 await receive_credit(context, report)
                 self.add(who, amount_cents)
                 self.received.append((report.end_to_end_id, who, None))
@@ -116,9 +114,7 @@ class Model:
                 settled = Settled(settled_at=datetime(2026, 1, 1, tzinfo=UTC))
                 endings: dict[str, Ending] = {"settle": settled, "reject": Rejected(code="AC03", reason="no")}
                 # Its time is over, in spite of moves of the clock.
-                await context.pool.execute(
-                    "update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name
-                )
+                await context.pool.execute("update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name)
                 await end_orders(context, [(name, endings.get(what, GivenUp()))] * 2)
                 self.reserved[who] -= amount_cents
                 self.add(who, 0 if what == "settle" else amount_cents)

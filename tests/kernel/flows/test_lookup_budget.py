@@ -129,9 +129,7 @@ async def test_a_payment_gives_back_once_whichever_process_counts_it(service: Se
 
 def is_told(*processes: Service) -> bool:
     return not any(
-        budget.unreported or budget.reporting
-        for process in processes
-        for budget in process.context.lookups._budgets.values()
+        budget.unreported or budget.reporting for process in processes for budget in process.context.lookups._budgets.values()
     )
 
 
@@ -245,9 +243,7 @@ async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> No
     context = structs.replace(service.context, locations=trap)
     for number in range(50):
         trap.is_asked.clear()
-        asking = asyncio.create_task(
-            transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}"))
-        )
+        asking = asyncio.create_task(transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}")))
         await trap.is_asked.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -276,9 +272,7 @@ async def test_a_parallel_scan_over_two_processes_gets_hardly_more(service: Serv
     scanner = await open_holder(service)
     directory = SlowDirectory(service.rail)
     first, second = (
-        structs.replace(
-            service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets())
-        )
+        structs.replace(service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets()))
         for _ in range(2)
     )
     asked = [to_key(f"nobody-{number}@outside.example") for number in range(200)]
@@ -294,9 +288,7 @@ async def test_a_parallel_scan_over_two_processes_gets_hardly_more(service: Serv
 async def test_who_pays_all_in_parallel_is_never_refused(service: Service) -> None:
     payer = await open_holder(service, funds_cents=10_000)
     directory = SlowDirectory(service.rail)
-    one = structs.replace(
-        service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets())
-    )
+    one = structs.replace(service, context=structs.replace(service.context, rail=cast(Any, directory), lookups=LookupBudgets()))
     codes = await asyncio.gather(*(refusals(one, payer, [to_key(KNOWN_KEY)]) for _ in range(200)))
     assert Counter(code for (code,) in codes) == {"": 200}
     policy, left = await one.context.lookups.read_left(one.context, payer.holder_id)

@@ -81,9 +81,7 @@ class Shop(Struct, frozen=True, kw_only=True):
     async def patch(self, txid: str, location_id: int | None = None, **changes: Any) -> StandardCharge:
         removes = changes.pop("removes", False)
         change = ContentsChange(**changes)
-        return await usecases.patch_charge(
-            self.context, self.caller, txid, change, location_id=location_id, removes=removes
-        )
+        return await usecases.patch_charge(self.context, self.caller, txid, change, location_id=location_id, removes=removes)
 
     async def locate(self) -> int:
         return (await location_usecases.create_location(self.context, self.caller, "cob")).id
@@ -436,9 +434,7 @@ async def test_a_lost_commit_has_one_effect_and_the_right_answer(shop: Shop, ope
         assert await lost() == expected, prepare
         assert not shop.wire.cuts, prepare
         after = await _count_rows(shop)
-        added = [
-            [now - then for now, then in zip(*pair, strict=True)] for pair in ((between, before), (after, between))
-        ]
+        added = [[now - then for now, then in zip(*pair, strict=True)] for pair in ((between, before), (after, between))]
         assert added[0] == added[1], prepare
     await check_books(shop.service)
 

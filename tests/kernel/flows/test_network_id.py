@@ -101,9 +101,7 @@ async def kept(service: Service) -> list[tuple[str, str, str]]:
 
 
 def settled(order: Order, network_id: str | None = None, *, name: str | None = None) -> rails.SettledReport:
-    return rails.SettledReport(
-        report_id=f"s{order.id}", id=name or order.name, settled_at=STARTED_AT, network_id=network_id
-    )
+    return rails.SettledReport(report_id=f"s{order.id}", id=name or order.name, settled_at=STARTED_AT, network_id=network_id)
 
 
 # -- told once, early or late

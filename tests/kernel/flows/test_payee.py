@@ -40,9 +40,7 @@ DYNAMIC = br_code.format_dynamic_br_code(LOCATION, "Loja", "Recife")
 
 
 def a_static(**changes: Any) -> str:
-    return br_code.format_static_br_code(
-        **({"key": OUTSIDE_KEY, "merchant_name": "Loja", "merchant_city": "R"} | changes)
-    )
+    return br_code.format_static_br_code(**({"key": OUTSIDE_KEY, "merchant_name": "Loja", "merchant_city": "R"} | changes))
 
 
 @pytest.fixture(autouse=True)

@@ -170,11 +170,7 @@ async def test_a_hundred_refunds_never_exceed_theirs(service: Service, caller: C
         assert Counter(map(type, outcomes)) == {Refund: 33, errors.RefundExceedsOriginal: 67}
         accepted = [outcome for outcome in outcomes if isinstance(outcome, Refund)]
         await asyncio.gather(
-            *(
-                end(one, refund, SETTLED if n % 2 else REJECTED)
-                for n, refund in enumerate(accepted)
-                for one in (service, other)
-            )
+            *(end(one, refund, SETTLED if n % 2 else REJECTED) for n, refund in enumerate(accepted) for one in (service, other))
         )
     assert await read_funds(service, caller) == (1_001_000 - 16 * 30, 0)
     await check_books(service)
@@ -238,9 +234,7 @@ async def test_book_refunds_and_transfers_cross_without_a_ring_of_locks(service:
         return 1 - payer, view.transfer.end_to_end_id
 
     async with open_service(database, clock=service.clock) as other:
-        sent = await asyncio.gather(
-            *(send(one, payer) for _ in range(20) for payer in (0, 1) for one in (service, other))
-        )
+        sent = await asyncio.gather(*(send(one, payer) for _ in range(20) for payer in (0, 1) for one in (service, other)))
         await asyncio.gather(
             *(start(one, holders[payee], name, 5) for payee, name in sent for one in (other, service)),
             *(send(one, payer) for _ in range(20) for payer in (0, 1) for one in (service, other)),

@@ -97,9 +97,7 @@ async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, m
     with monkeypatch.context() as patch:
         patch.setattr(report_usecases, "end_orders", fail_one)
         patch.setattr(report_usecases, "receive_credit", fail)
-        assert (
-            await take_reports(service.context, [settled(transfer), settled(other, "o"), credit_report(service)]) == 1
-        )
+        assert await take_reports(service.context, [settled(transfer), settled(other, "o"), credit_report(service)]) == 1
     assert [one.report_id for one in service.rail.acknowledged] == ["o"]
 
 
@@ -408,9 +406,7 @@ async def test_what_was_recorded_after_all_is_not_refused(
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_001_000
 
 
-async def test_whoever_refuses_and_whoever_credits_at_once_agree(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_whoever_refuses_and_whoever_credits_at_once_agree(service: Service, caller: Caller, database: Addresses) -> None:
     """Two workers of two versions: one cannot record it, the other can."""
     misfit = Misfit(reason="cannot_be_recorded", explanation="a defect")
     reports = [credit_report(service, report_id=f"c{n}") for n in range(20)]

@@ -44,9 +44,7 @@ def terms(held_cents: int, wanted_cents: int | None = None, reference: str = "J1
     return structs.replace(told, **changes)
 
 
-def block_report(
-    service: Service, *blocks: BlockTerms, reported_at: datetime | None = None, **changes: Any
-) -> BlockReport:
+def block_report(service: Service, *blocks: BlockTerms, reported_at: datetime | None = None, **changes: Any) -> BlockReport:
     report = BlockReport(
         report_id=service.context.entropy.token(12),
         party=credit_report(service).credit_party,

@@ -32,9 +32,7 @@ class Twin(Struct, frozen=True):
         return await charge_usecases.create_charge(self.service.context, self.caller, request)
 
     async def be_paid(self, charge: Charge) -> str:
-        report = credit_report(
-            self.service, amount_cents=charge.amount_cents, account_number=self.number, txid=charge.txid
-        )
+        report = credit_report(self.service, amount_cents=charge.amount_cents, account_number=self.number, txid=charge.txid)
         assert (await receive_credit(self.service.context, report)).refusal_code is None
         return report.end_to_end_id
 
@@ -117,8 +115,6 @@ async def test_payments_to_both_in_one_group_are_each_recorded(twins: tuple[Twin
     one, two = twins
     charge, other = await one.charge(), await two.charge()
     names = [await one.be_paid(charge), await two.be_paid(other)]
-    ids = await one.service.context.pool.fetch(
-        "select id, holder_id from transfer where end_to_end_id = any($1)", names
-    )
+    ids = await one.service.context.pool.fetch("select id, holder_id from transfer where end_to_end_id = any($1)", names)
     assert len({row["id"] for row in ids}) == 1
     assert len(ids) == 2

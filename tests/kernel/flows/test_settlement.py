@@ -367,9 +367,7 @@ async def test_the_schema_approves_nothing_for_a_blocked_holder(service: Service
     sent = await send_out(service, payer, 400)
     await want(service, payer, may_withdraw=False)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
-        await execute(
-            service.context, f"insert into approval_answer values ('{sent.end_to_end_id}', true, 'maria', now())"
-        )
+        await execute(service.context, f"insert into approval_answer values ('{sent.end_to_end_id}', true, 'maria', now())")
     assert caught.value.constraint_name == "only_what_may_leave_is_approved"
 
 

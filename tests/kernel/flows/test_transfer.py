@@ -300,9 +300,7 @@ async def test_a_failed_book_transfer_ends(service: Service, caller: Caller, mon
     await service.set_holder(other, may_deposit=False)
     views.append(await start(service, caller, by_key(key=own_key("2"))))
     for view in views:
-        theirs = await transfer_usecases.read_transfer_by_end_to_end_id(
-            service.context, other, view.transfer.end_to_end_id
-        )
+        theirs = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, other, view.transfer.end_to_end_id)
         assert (theirs.transfer.status, theirs.transfer.outcome_code) == (
             view.transfer.status,
             view.transfer.outcome_code,
@@ -386,9 +384,7 @@ async def test_each_filter_finds_what_it_says_and_all_of_them_must_hold(service:
         service.context, other, QrCodeTransferRequest(amount_cents=1000, br_code=charge.br_code)
     )
     await receive_credit(service.context, credit_report(service, txid=charge.txid))
-    in_error = await transfer_usecases.read_transfer_by_end_to_end_id(
-        service.context, caller, failed.transfer.end_to_end_id
-    )
+    in_error = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, failed.transfer.end_to_end_id)
     everything = await ids_of(service, caller)
     assert len(everything) == 4
     paid = (await charge_usecases.read_paying_transfer(service.context, caller, charge.id)).id

@@ -197,9 +197,7 @@ def test_a_location_that_is_not_host_and_path_is_refused(location: str) -> None:
         br_code.format_dynamic_br_code(location, "Loja", "Recife")
 
 
-@pytest.mark.parametrize(
-    "location", ["127.0.0.1:8080/qr/x", "[::1]:8080/qr/x", "PIX.EXAMPLE/QR/X=", "pix.example/a/b/"]
-)
+@pytest.mark.parametrize("location", ["127.0.0.1:8080/qr/x", "[::1]:8080/qr/x", "PIX.EXAMPLE/QR/X=", "pix.example/a/b/"])
 def test_a_location_may_have_a_port_an_address_or_capitals(location: str) -> None:
     assert br_code.parse_br_code(br_code.format_dynamic_br_code(location, "Loja", "Recife")).location == location
 
@@ -284,9 +282,7 @@ def test_of_a_dynamic_code_what_its_payload_says_is_not_judged(changes: dict[str
 def test_a_length_that_counts_bytes_is_named_by_its_field() -> None:
     counted = static_code(f60="Maceió")
     is_refused(counted, "field 60 must be 1 to 15 printable ASCII")
-    is_refused(
-        seal(counted.replace("6006Maceió", "6007Maceió")[:-8]), "field 60 has a letter with an accent, and a length"
-    )
+    is_refused(seal(counted.replace("6006Maceió", "6007Maceió")[:-8]), "field 60 has a letter with an accent, and a length")
 
 
 # -- what is tolerated -------------------------------------------------------------------------------------------------
@@ -362,9 +358,7 @@ def test_an_amount_of_another_form_is_refused(text: str) -> None:
     ],
 )
 def test_a_name_is_folded_to_what_a_code_can_carry(name: str, written: str) -> None:
-    assert (
-        br_code.parse_br_code(br_code.format_dynamic_br_code("pix.example/x", name, "Recife")).merchant_name == written
-    )
+    assert br_code.parse_br_code(br_code.format_dynamic_br_code("pix.example/x", name, "Recife")).merchant_name == written
 
 
 def test_a_static_code_carries_what_it_was_given() -> None:
@@ -375,9 +369,7 @@ def test_a_static_code_carries_what_it_was_given() -> None:
     assert (code.fixed_amount_cents, code.txid, code.description) == (1234, "Pedido1", "Pao de queijo")
 
 
-@pytest.mark.parametrize(
-    "key", ["PIX@bcb.gov.br", "529.982.247-25", "123E4567-E12B-12D1-A456-426655440000", "11111111111"]
-)
+@pytest.mark.parametrize("key", ["PIX@bcb.gov.br", "529.982.247-25", "123E4567-E12B-12D1-A456-426655440000", "11111111111"])
 def test_a_static_code_is_written_for_a_normalised_and_valid_key_only(key: str) -> None:
     with pytest.raises(errors.InvalidPixKey):
         br_code.format_static_br_code(key, "Loja", "Recife")

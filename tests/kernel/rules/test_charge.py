@@ -100,9 +100,7 @@ class Course:
                 contents = structs.replace(charges.read_contents(before), lifetime_s=seconds)
                 self.charge = charges.revise_charge(before, contents, self.now)
                 assert self.charge.revision == (before.revision or 0) + 1
-                assert (self.charge.status == "PENDING") == (
-                    before.status == "PENDING" or self.now < self.charge.expires_at
-                )
+                assert (self.charge.status == "PENDING") == (before.status == "PENDING" or self.now < self.charge.expires_at)
             case "remove" if is_open:
                 self.charge = charges.remove_charge(before, "REMOVED_BY_RECEIVER", self.now)
             case "return" if before.status == "APPROVED":

@@ -47,9 +47,7 @@ REMOVED = dict(institution_id=3, status="REMOVED_BY_RECEIVER")
 DUE_ON = dict(institution_id=3, due_on=date(2026, 7, 2))
 
 # Road, charge, changes of the payment; whether the charge is its own, the code of its refusal, the differences.
-DECISIONS: list[
-    tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], tuple[bool, str | None, tuple[str, ...]]]
-] = [
+DECISIONS: list[tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any], tuple[bool, str | None, tuple[str, ...]]]] = [
     (RAIL, {}, {}, (True, None, ())),
     (RAIL, None, {}, (False, None, ())),
     (RAIL, {}, dict(amount_cents=1), (True, "AM09", ())),

@@ -182,9 +182,7 @@ def test_a_key_of_another_form_is_refused(text: str, key_type: KeyType) -> None:
 @pytest.mark.parametrize(
     "around", ["{}\n", " {}", "\t{}\r\n", "\ufeff{}", "{}\u200b", "\xa0{} ", "\u202a{}\u202c", "\u2060 \u200e{}"]
 )
-@pytest.mark.parametrize(
-    "key", ["52998224725", "pix@bcb.gov.br", "+5511999999999", "123e4567-e12b-12d1-a456-426655440000"]
-)
+@pytest.mark.parametrize("key", ["52998224725", "pix@bcb.gov.br", "+5511999999999", "123e4567-e12b-12d1-a456-426655440000"])
 def test_what_people_copy_with_a_key_does_not_matter(key: str, around: str) -> None:
     assert holder.parse_pix_key(around.format(key)) == holder.parse_pix_key(key)
 

@@ -25,9 +25,7 @@ def a_balance(available_cents: int = 0, reserved_cents: int = 0, deficit_cents: 
     )  # fmt: skip
 
 
-def move(
-    balance: Balance, debit: Account, credit: Account, cents: int, now: datetime = NOW
-) -> tuple[Balance, LedgerEntry]:
+def move(balance: Balance, debit: Account, credit: Account, cents: int, now: datetime = NOW) -> tuple[Balance, LedgerEntry]:
     return post(balance, debit, credit, cents, Cause("deposit", "MADE"), entry_id=1, now=now)
 
 

@@ -210,9 +210,7 @@ def test_it_never_holds_more_nor_owes_more_than_it_may(steps: list[tuple[float, 
 
 def test_a_bucket_is_overdrawn_as_far_as_its_policy_says() -> None:
     for overdraft_max, expected in ((None, -10), (25, -25), (0, 0)):
-        bucket = TokenBucket(
-            RatePolicy(name="look-ups", tokens_max=10, refill_per_s=1, overdraft_max=overdraft_max), now_s=0.0
-        )
+        bucket = TokenBucket(RatePolicy(name="look-ups", tokens_max=10, refill_per_s=1, overdraft_max=overdraft_max), now_s=0.0)
         bucket.spend(100)
         assert bucket.read(0.0) == expected
 
@@ -285,9 +283,7 @@ def test_an_instant_that_makes_no_sense_is_refused(text: str) -> None:
         read_instants(text, NOW)
 
 
-@pytest.mark.parametrize(
-    ("day", "hours"), [("2018-12-21", 24), ("2018-11-04", 23), ("2018-02-17", 25), ("2026-12-21", 24)]
-)
+@pytest.mark.parametrize(("day", "hours"), [("2018-12-21", 24), ("2018-11-04", 23), ("2018-02-17", 25), ("2026-12-21", 24)])
 def test_a_day_is_as_long_as_it_was_in_sao_paulo(day: str, hours: int) -> None:
     low, high = read_instants(day, NOW)
     assert low is not None

@@ -61,9 +61,7 @@ async def test_a_block_its_steps_and_their_entries_are_made_together(attacker: C
         together(block(), step(kind="released")),
         together(block(), step(kind="held")),
         together(block(), step(kind="taken")),
-        together(
-            block(), step(kind="released"), then=entry("available", "blocked", 100, id=FIRST, cause_state="released")
-        ),
+        together(block(), step(kind="released"), then=entry("available", "blocked", 100, id=FIRST, cause_state="released")),
         together(block(), step(), then=entry("available", "blocked", 100, id=FIRST, cause_kind="repayment")),
         together(block(), step(), then=entry("available", "blocked", 100, id=FIRST, cause_id=SECOND)),
         together(block(), step(id=SECOND)),

@@ -71,9 +71,7 @@ class Rows:
         )
         rows = f"(values {made}) as given (id, at)"
         holder_id = self._service.caller.holder_id
-        await self._service.execute_as_owner(
-            self._statement.format(owner=self._owner_id, rows=rows, holder_id=holder_id)
-        )
+        await self._service.execute_as_owner(self._statement.format(owner=self._owner_id, rows=rows, holder_id=holder_id))
 
 
 async def check_walk(read: ReadPage, insert: InsertAt, page_sizes: list[int], meanwhile: list[list[int]]) -> None:

@@ -184,9 +184,7 @@ async def _queue_figures(service: Service, name: str, *, queue_length: int) -> Q
 
 
 @pytest.mark.parametrize("poison", ["x" * 9 + "\x00", "defect"], ids=["data that PostgreSQL refuses", "our own defect"])
-async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_written(
-    service: Service, poison: str
-) -> None:
+async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_written(service: Service, poison: str) -> None:
     await open_holder(service)
     async with open_words(service) as (words, queue):
         texts = [f"w{n:02}" for n in range(40)]
@@ -307,9 +305,7 @@ async def count(service: Service, table: str) -> int:
 
 
 @pytest.mark.parametrize("cut", ["before", "after", "late"])
-async def test_a_commit_that_was_cut_has_one_effect_and_the_right_answer(
-    database: postgres.Addresses, cut: Cut
-) -> None:
+async def test_a_commit_that_was_cut_has_one_effect_and_the_right_answer(database: postgres.Addresses, cut: Cut) -> None:
     async with open_cut_service(database) as (service, caller, wire):
         wire.cuts = [cut]
         charge = await charge_usecases.create_charge(service.context, caller, a_charge())

@@ -129,7 +129,5 @@ async def test_a_worker_whose_clock_is_wrong_holds_no_slots(database: Addresses)
 )
 def test_a_skew_is_an_unexplained_time(asked_s: float, database_s: float, answered_s: float, skew_s: float) -> None:
     asked_at, database_now, answered_at = (NOON + timedelta(seconds=s) for s in (asked_s, database_s, answered_s))
-    reading = Reading(
-        database_now=database_now, asked_at=asked_at, answered_at=answered_at, offset=timedelta(0), revision=0
-    )
+    reading = Reading(database_now=database_now, asked_at=asked_at, answered_at=answered_at, offset=timedelta(0), revision=0)
     assert reading.skew == timedelta(seconds=skew_s)

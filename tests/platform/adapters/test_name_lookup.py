@@ -122,9 +122,7 @@ async def test_a_holder_has_four_permits_and_each_of_the_others_has_its_own() ->
 async def test_all_holders_together_have_so_many_permits() -> None:
     doors = Doors()
     lookups = NameLookups(doors, lookup_s=600)
-    tasks = [
-        asyncio.create_task(find(lookups, holder_id, f"{holder_id}.example")) for holder_id in range(2 * LOOKUPS_MAX)
-    ]
+    tasks = [asyncio.create_task(find(lookups, holder_id, f"{holder_id}.example")) for holder_id in range(2 * LOOKUPS_MAX)]
     await until(lambda: doors.under_way_count >= LOOKUPS_MAX)
     await some_turns()
     assert doors.under_way_count == LOOKUPS_MAX
@@ -234,9 +232,7 @@ def test_a_look_up_that_is_given_up_leaves_no_socket_whenever_that_is() -> None:
 
 
 def count_sockets() -> int:
-    return sum(
-        path.readlink().name.startswith("socket:") for path in Path("/proc/self/fd").iterdir() if path.is_symlink()
-    )
+    return sum(path.readlink().name.startswith("socket:") for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
 
 
 async def test_what_is_written_on_this_machine_comes_first_and_is_followed(tmp_path: Path) -> None:

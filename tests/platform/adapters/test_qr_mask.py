@@ -20,9 +20,7 @@ def count_points(rows: Sequence[str]) -> int:
     runs = [len(list(run)) for line in lines for _, run in groupby(line)]
     finders = sum(line[at : at + 11] in FINDERS for line in lines for at in range(width - 10))
     blocks = sum(
-        len(set(above[at : at + 2] + below[at : at + 2])) == 1
-        for above, below in pairwise(rows)
-        for at in range(width - 1)
+        len(set(above[at : at + 2] + below[at : at + 2])) == 1 for above, below in pairwise(rows) for at in range(width - 1)
     )
     dark_percent = 100 * "".join(rows).count("1") / width**2
     points_of_runs = sum(run - 2 for run in runs if run >= 5)

@@ -13,9 +13,7 @@ NAME, PUBLIC = "shop.example", "93.184.216.34"
 
 @pytest.mark.parametrize("allows_loopback", [False, True])
 @pytest.mark.parametrize("later", [["127.0.0.1"], ["::1"], ["::ffff:127.0.0.1"], [PUBLIC, "127.0.0.1"], []])
-async def test_a_name_that_moves_is_resolved_once_per_attempt_and_refused(
-    later: list[str], allows_loopback: bool
-) -> None:
+async def test_a_name_that_moves_is_resolved_once_per_attempt_and_refused(later: list[str], allows_loopback: bool) -> None:
     async with (
         open_dns_server() as dns,
         open_receiver() as receiver,

@@ -252,9 +252,7 @@ async def test_few_chunks_of_an_octet_are_read(monkeypatch: pytest.MonkeyPatch) 
         on_body(connection, body)
 
     monkeypatch.setattr(HttpConnection, "on_body", note)
-    exchange = await post_to(
-        repeating(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n" * 10_000)
-    )
+    exchange = await post_to(repeating(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n" * 10_000))
     assert (exchange.status_code, exchange.error) == (200, None)
     assert 100 < len(read) < 1000
 
@@ -554,9 +552,7 @@ async def test_where_the_operator_lets_nothing_go_nothing_is_connected_to() -> N
     async with open_receiver() as receiver:
         http = OutgoingHttp(ExchangeLimits(), NameLookups(Names(["93.184.216.34"])), forbidden=forbidden)
         sender = WebhookSender(http, allows_loopback=True)
-        assert (
-            await post(sender, receiver.url)
-        ).error == "the URL leads to 127.0.0.1, which this service may not reach"
+        assert (await post(sender, receiver.url)).error == "the URL leads to 127.0.0.1, which this service may not reach"
         assert receiver.connections_count == 0
         with pytest.raises(errors.InvalidWebhookUrl, match="which this service may not reach"):
             await sender.check_url("https://shop.example/")

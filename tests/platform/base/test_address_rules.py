@@ -158,9 +158,7 @@ def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: 
     assert (target.authority, target.path) == (authority, path)
 
 
-@pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:80/", "https://127.9.9.9:22/", "http://localhost:9/", "http://[::1]:1/"]
-)
+@pytest.mark.parametrize("url", ["http://127.0.0.1:80/", "https://127.9.9.9:22/", "http://localhost:9/", "http://[::1]:1/"])
 def test_loopback_may_be_reached_in_the_sandbox_on_any_port(url: str) -> None:
     assert address_rules.parse_target(url, allows_loopback=True).is_loopback_allowed
     with pytest.raises(address_rules.TargetRefused):

@@ -108,9 +108,7 @@ async def test_a_body_in_pieces_and_chunks() -> None:
             await client.send(part)
             await asyncio.sleep(0.01)
         assert (await client.answer())[2] == b"POST /x? abcd"
-        await client.send(
-            b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
-        )
+        await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
         assert (await client.answer())[2] == b"POST /? abc"
 
 

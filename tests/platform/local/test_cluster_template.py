@@ -137,9 +137,7 @@ async def test_a_damaged_template_is_not_used(copies: Copies, template: Path, tm
     assert line.endswith("): making new ones")
 
 
-async def test_no_template_is_made_of_a_server_that_was_not_shut_down(
-    copies: Copies, template: Path, tmp_path: Path
-) -> None:
+async def test_no_template_is_made_of_a_server_that_was_not_shut_down(copies: Copies, template: Path, tmp_path: Path) -> None:
     postgres = await copies.start(lambda _: template)
     assert postgres.process is not None
     postgres.process.kill()

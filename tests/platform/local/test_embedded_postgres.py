@@ -27,9 +27,7 @@ SHARES = pytest.mark.xdist_group("embedded postgres")
 
 
 @asynccontextmanager
-async def running(
-    home: Path, version: PostgresVersion = POSTGRES_NEWEST, **options: Any
-) -> AsyncIterator[EmbeddedPostgres]:
+async def running(home: Path, version: PostgresVersion = POSTGRES_NEWEST, **options: Any) -> AsyncIterator[EmbeddedPostgres]:
     postgres = EmbeddedPostgres(home, version=version, **{"durable": False, **options})
     await postgres.start()
     try:

@@ -20,9 +20,7 @@ from pixconnect.platform.local.fork_server import ForkServer, Started
 from pixconnect.platform.local.process_death import Process
 from support.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux gives an orphan to an ancestor of its choice"
-)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives an orphan to an ancestor of its choice")
 
 SERVER = """
 import json, os, signal, sys

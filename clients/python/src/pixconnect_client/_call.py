@@ -159,11 +159,7 @@ def query_of(**given: object) -> dict[str, str]:
 
 def body_of(**given: object) -> dict[str, object]:
     """Return the body members that are not None."""
-    return {
-        name: _write(value) if isinstance(value, datetime) else value
-        for name, value in given.items()
-        if value is not None
-    }
+    return {name: _write(value) if isinstance(value, datetime) else value for name, value in given.items() if value is not None}
 
 
 def make_external_id() -> str:

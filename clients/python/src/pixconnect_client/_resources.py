@@ -218,9 +218,7 @@ class Transfers(Resource[SenderT]):
         return _start_transfer("/v1/connect/transfer/key", external_id, amount=amount, key=key, key_type=key_type)
 
     @operation
-    def create_by_account(
-        self, amount: int, credit_party: TransferParty, *, external_id: str | None = None
-    ) -> Call[Transfer]:
+    def create_by_account(self, amount: int, credit_party: TransferParty, *, external_id: str | None = None) -> Call[Transfer]:
         """Start a transfer to an account."""
         return _start_transfer("/v1/connect/transfer/manual", external_id, amount=amount, credit_party=credit_party)
 
@@ -657,9 +655,7 @@ class Account(Resource[SenderT]):
         )
 
     @operation
-    def statement(
-        self, initial_date: datetime, final_date: datetime, *, language: str | None = None
-    ) -> Call[Statement]:
+    def statement(self, initial_date: datetime, final_date: datetime, *, language: str | None = None) -> Call[Statement]:
         """Get the account statement with balances, in ``en`` or ``pt``. For files use ``download_statement``."""
         return Call(
             method="GET",
@@ -671,9 +667,7 @@ class Account(Resource[SenderT]):
 
     @operation
     def health(self) -> Call[Health]:
-        return Call(
-            method="GET", path="/v1/connect/health", is_authorized=False, read=read_record(Health), record=Health
-        )
+        return Call(method="GET", path="/v1/connect/health", is_authorized=False, read=read_record(Health), record=Health)
 
     @operation
     def liveness(self) -> Call[Liveness]:

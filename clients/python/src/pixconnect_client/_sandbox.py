@@ -146,9 +146,7 @@ class Sandbox(Resource[SenderT]):
         return change_one("POST", "/sandbox/v1/infractions", SandboxInfraction, body=body)
 
     @operation
-    def decide_infraction(
-        self, infraction_id: str, decision: str, *, amount: int | None = None
-    ) -> Call[SandboxInfraction]:
+    def decide_infraction(self, infraction_id: str, decision: str, *, amount: int | None = None) -> Call[SandboxInfraction]:
         """Decide, as the institution: ``take``, ``release``, or ``hold`` more of the contested amount."""
         body = body_of(decision=decision, amount=amount)
         return Call(

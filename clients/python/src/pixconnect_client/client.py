@@ -99,9 +99,7 @@ class Client(Account[Sync]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
 
@@ -134,9 +132,7 @@ class AsyncClient(Account[Async]):
         self.identity = Identity[Async](self._transport)
         self.sandbox = Sandbox[Async](self._transport)
 
-    async def request(
-        self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
-    ) -> Any:  # noqa: ANN401  any answer
+    async def request(self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None) -> Any:  # noqa: ANN401  any answer
         """Send a request for which there is no method; see ``Client.request``."""
         return await self._transport.send(ask_for_anything(method, path, query, body))
 

@@ -284,9 +284,7 @@ class OtherEvent(Struct, frozen=True, kw_only=True):
     create_timestamp: datetime
 
 
-_KnownEvent = (
-    ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent | InfractionEvent
-)
+_KnownEvent = ChargeEvent | TransferEvent | RefundEvent | MovementEvent | DivergenceEvent | AdjustmentEvent | InfractionEvent
 Event = _KnownEvent | OtherEvent
 
 _FAMILIES: Final[Mapping[str, type[_KnownEvent]]] = {

@@ -63,9 +63,7 @@ class _Hold:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(
-        "pixconnect_settings", "Settings of the service, one NAME=value per line.", type="linelist", default=[]
-    )
+    parser.addini("pixconnect_settings", "Settings of the service, one NAME=value per line.", type="linelist", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -111,9 +109,7 @@ def _pix_run(request: pytest.FixtureRequest) -> Run:
     if workerinput is None:
         return request.config.stash[_hold_key].run
     if _WORKER_INPUT not in workerinput:
-        pytest.fail(
-            "pixconnect: cannot write to pytest's cache folder, which holds the data of the service", pytrace=False
-        )
+        pytest.fail("pixconnect: cannot write to pytest's cache folder, which holds the data of the service", pytrace=False)
     return msgspec.convert(workerinput[_WORKER_INPUT], Run)
 
 

@@ -70,9 +70,7 @@ def verify_webhook(
     _check_time(timestamp, now(), tolerance_s)
     # The raw bytes: JSON that was parsed and serialized again has another signature.
     message = _encode(f"{name}.{timestamp}.") + body
-    expected = [
-        f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys
-    ]
+    expected = [f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys]
     if not _any_fits([_encode(text) for text in signatures], expected):
         raise InvalidWebhook("webhook-signature: no signature fits the body, the id, the time and the secret")
     return _read_event(body)
@@ -171,9 +169,7 @@ def verify_notice(
     """
     own = [pix_keys] if isinstance(pix_keys, str) else list(pix_keys)
     if not own or not all(own):
-        raise ValueError(
-            "pix_keys: must name at least one of your keys; without it Pix to other holders' keys would pass"
-        )
+        raise ValueError("pix_keys: must name at least one of your keys; without it Pix to other holders' keys would pass")
     message = _check_jws(body, headers, keys, holder_id, tolerance_s, now)
     if not message.startswith("pix_"):
         raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of no notice")

@@ -65,9 +65,7 @@ async def list_contests(face: Face, services: Services, request: Asked) -> Shown
     parameters.raise_if_any()
     is_by_paid = face.choose(services, "contest_interval") == "paid"
     listed = [
-        one
-        for one in await _read_all(services, request)
-        if _is_within(one[1] if is_by_paid else one[0].opened_at, interval)
+        one for one in await _read_all(services, request) if _is_within(one[1] if is_by_paid else one[0].opened_at, interval)
     ]
     shown = listed[page.number * page.size : (page.number + 1) * page.size]
     parametros = frame.describe(interval, page, len(listed), frame.Parametros)

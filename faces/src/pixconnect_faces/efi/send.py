@@ -235,9 +235,7 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Or
     return structs.replace(payer, key=key)
 
 
-def _make_request(
-    face: Face, services: Services, id_envio: str, amount_cents: int, payee: OrderPayee
-) -> TransferRequest:
+def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: OrderPayee) -> TransferRequest:
     if payee.account is not None:
         return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
     key = errors.require(payee.key, "a payee has a key or an account")
@@ -274,9 +272,7 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     page = frame.read_page(parameters)
     parameters.raise_if_any()
     search = TransferSearch(direction="OUT", status=None if status is None else _SEARCHED[status])
-    found = await transfer_usecases.search_transfers(
-        services.context, request.caller, search, frame.make_span(interval, page)
-    )
+    found = await transfer_usecases.search_transfers(services.context, request.caller, search, frame.make_span(interval, page))
     sent = [view.transfer for view in found.items]
     returns = await find_returns(services.context, sent)
     parametros = frame.describe(interval, page, found.total_count, frame.Parametros)

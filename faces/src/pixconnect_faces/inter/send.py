@@ -197,9 +197,7 @@ async def _find_code(face: Face, services: Services, caller: Caller, key: str) -
     raise errors.InvariantBroken("numbers do not end")
 
 
-async def _start(
-    face: Face, services: Services, caller: Caller, asked: TransferRequest, terms: SendingTerms
-) -> Transfer:
+async def _start(face: Face, services: Services, caller: Caller, asked: TransferRequest, terms: SendingTerms) -> Transfer:
     try:
         return (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
     except errors.ExternalIdConflict:

@@ -193,13 +193,9 @@ async def confirm(face: Face, services: Services, request: Asked) -> Shown:
         raise errors.InvariantBroken(_MISSING)
     check_given(body, "destino", initiated.counterparty)
     body.raise_if_any()
-    await _refuse_equal(
-        face, services, caller, amount_cents, initiated.counterparty, initiated, may_be_equal=may_be_equal
-    )
+    await _refuse_equal(face, services, caller, amount_cents, initiated.counterparty, initiated, may_be_equal=may_be_equal)
     repeat = cast("initiated_usecases.Repeat", face.choose(services, "repeated_confirmation"))
-    transfer = await initiated_usecases.confirm_transfer(
-        context, caller, initiated, amount_cents, message, repeat=repeat
-    )
+    transfer = await initiated_usecases.confirm_transfer(context, caller, initiated, amount_cents, message, repeat=repeat)
     return {**await _show(face, services, caller, transfer), "endToEndId": initiated.end_to_end_id}
 
 

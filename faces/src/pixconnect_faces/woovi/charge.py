@@ -47,9 +47,7 @@ _STATUSES: Final[dict[str, tuple[ChargeStatus, ...]]] = {
     "COMPLETED": ("APPROVED", "RETURNED"),
     "EXPIRED": ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"),
 }
-_OF_CHARGE: Final = dict[RefundStatus, str](
-    [("PROCESSING", "IN_PROCESSING"), ("RETURNED", "CONFIRMED"), ("ERROR", "REJECTED")]
-)
+_OF_CHARGE: Final = dict[RefundStatus, str]([("PROCESSING", "IN_PROCESSING"), ("RETURNED", "CONFIRMED"), ("ERROR", "REJECTED")])
 """A charge's refunds have other words for the same."""
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _REFUND_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -216,9 +214,7 @@ async def change_expiry(face: Face, services: Services, request: Asked) -> Shown
 
 async def remove_charge(face: Face, services: Services, request: Asked) -> Shown:
     charge = await find_named_charge(services, request.caller, read_name(request))
-    await standard_charge_usecases.patch_charge(
-        services.context, request.caller, charge.txid, ContentsChange(), removes=True
-    )
+    await standard_charge_usecases.patch_charge(services.context, request.caller, charge.txid, ContentsChange(), removes=True)
     return _acknowledge(charge)
 
 
@@ -355,9 +351,7 @@ async def list_refunds(face: Face, services: Services, request: Asked) -> Shown:
     violations = Violations("refund")
     asked = read_slice(violations, request)
     violations.raise_if_any()
-    found, page = await asked.read(
-        lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span)
-    )
+    found, page = await asked.read(lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span))
     return {"pageInfo": page, "refunds": [show_cents_refund(refund) for refund in found]}
 
 

@@ -110,8 +110,7 @@ async def remove_event_webhook(face: Face, services: Services, request: Asked) -
 async def list_public_keys(face: Face, services: Services, request: Asked) -> Shown:
     found = await callback_key_usecases.list_callback_keys(services.context, face.profile.name)
     keys = [
-        dict(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0)
-        for number, key in enumerate(found)
+        dict(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0) for number, key in enumerate(found)
     ]
     return {"public_keys": keys}
 

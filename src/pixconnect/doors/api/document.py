@@ -40,9 +40,7 @@ MAX_AGE_S: Final = 300
 _NOT_MODIFIED: Final = 304
 _TAG_OCTETS: Final = 16
 # ``gzip;q=0`` refuses it (RFC 9110, 12.5.3), and ``x-gzip`` is its old name.
-_TAKES_GZIP: Final = re.compile(
-    rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE
-)
+_TAKES_GZIP: Final = re.compile(rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE)
 _ACCEPT_ENCODING_MAX: Final = 256
 """In octets: no client sends a longer one, and searching one as long as a head costs ten times as much as the rest."""
 
@@ -116,9 +114,7 @@ class KeptDocument:
         caching = [(b"cache-control", b"public, max-age=%d" % MAX_AGE_S), (b"etag", tag)]
         if self._is_packed:
             caching.append((b"vary", b"accept-encoding"))
-        whole = Document(
-            content=content, media_type=self._media_type, policy=self._policy, encoding=encoding, caching=caching
-        )
+        whole = Document(content=content, media_type=self._media_type, policy=self._policy, encoding=encoding, caching=caching)
         unchanged = Document(
             content=b"", media_type=self._media_type, policy=self._policy, caching=caching, status=_NOT_MODIFIED
         )

@@ -37,9 +37,7 @@ class ApiExtension:
     def wrap(self, application: Answering, find_operation: FindOperation) -> Answering:
         return application
 
-    def take_sockets(
-        self, application: Answering, sockets: Sequence[socket.socket]
-    ) -> tuple[list[socket.socket], list[Tls]]:
+    def take_sockets(self, application: Answering, sockets: Sequence[socket.socket]) -> tuple[list[socket.socket], list[Tls]]:
         """Return the sockets that are not the feature's, and their server."""
         return list(sockets), []
 

@@ -87,8 +87,7 @@ class RequestRates:
     def headers(self, caller: Caller) -> Headers:
         now_s = self._monotonic_s()
         left = [
-            (policy, int(bucket.read(now_s)), bucket.seconds_until(policy.tokens_max))
-            for policy, bucket in self._find(caller)
+            (policy, int(bucket.read(now_s)), bucket.seconds_until(policy.tokens_max)) for policy, bucket in self._find(caller)
         ]
         return rate_headers(*left) if left else []
 

@@ -179,9 +179,7 @@ def _list_hosts(address: SplitResult, query: Mapping[str, str], environment: Map
         return [f"the service {service}"]
     hosts = named or environment.get("PGHOST", "")
     # An IPv6 address is in brackets, with or without a port; nothing at all is a socket of this machine.
-    return [
-        one[: one.find("]") + 1] if one.startswith("[") else one.partition(":")[0] for one in hosts.split(",") if one
-    ]
+    return [one[: one.find("]") + 1] if one.startswith("[") else one.partition(":")[0] for one in hosts.split(",") if one]
 
 
 _FILE_OPEN = 0o077

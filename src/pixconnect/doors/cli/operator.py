@@ -26,9 +26,7 @@ from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.platform.adapters.system import SystemClock
 
 _FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
-_LIMITS: Final = (
-    "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
-)
+_LIMITS: Final = "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
 _MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
 """Amounts, which people are shown as reais."""
 YesNo = Literal["true", "false"]
@@ -194,9 +192,7 @@ def change(  # noqa: PLR0913  as above
 
 
 @app.command
-def succeed(
-    *, holder_id: TheHolder, institution: str, account_number: str, branch: str = "0001", json: Json = False
-) -> None:
+def succeed(*, holder_id: TheHolder, institution: str, account_number: str, branch: str = "0001", json: Json = False) -> None:
     """Open a holder on another account that succeeds one whose company changes its bank.
 
     The successor gets the clients, keys, webhooks, limits and flags. The former holder starts nothing new; printed codes,
@@ -258,9 +254,7 @@ def _shown_funds(funds: Funds) -> output.Shown:
     # As in callers' balance, including blocked money and deficits.
     current_cents = funds.available_cents + funds.reserved_cents + funds.blocked_cents
     return {
-        **output.pick(
-            funds, "available_funds=available_cents reserved_funds=reserved_cents blocked_funds=blocked_cents"
-        ),
+        **output.pick(funds, "available_funds=available_cents reserved_funds=reserved_cents blocked_funds=blocked_cents"),
         "current_funds": current_cents,
         "deficit": funds.deficit_cents,
     }

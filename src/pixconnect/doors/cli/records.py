@@ -56,9 +56,7 @@ ByExternalId = Annotated[
     ),
 ]
 Limit = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print.")]
-LimitOfEach = Annotated[
-    int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="Print at most this many of each status.")
-]
+LimitOfEach = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="Print at most this many of each status.")]
 TimeoutS = Annotated[
     float | None, Parameter(validator=Number(gt=0), help="Give up after this many seconds; without it, never.")
 ]

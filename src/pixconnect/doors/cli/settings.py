@@ -106,8 +106,7 @@ def read_settings() -> Settings:
         return settings
     except PermissionError as error:
         raise CommandError(
-            f"{error.filename} cannot be read ({error.strerror}): run this as the user whose service it is, or set "
-            "DATABASE_URL"
+            f"{error.filename} cannot be read ({error.strerror}): run this as the user whose service it is, or set DATABASE_URL"
         ) from None
     # The mode is always the running service's: its tables refuse a verb of another.
     found: dict[str, Any] = msgspec.structs.asdict(running)
@@ -126,9 +125,7 @@ def read_database_settings() -> Settings:
     # If `pixconnect run` was started with another database, the verbs use that one.
     if (settings.home_path / PLACEMENT_FILE).exists():
         raise nothing_runs(settings)
-    raise CommandError(
-        "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
-    )
+    raise CommandError("there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`")
 
 
 @contextmanager

@@ -21,9 +21,7 @@ from cyclopts.exceptions import (
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+)((?:\.[a-z_]+)*)(?:\[\d+\])?: ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
 # Differences from the API: for a transfer, a key and a code are one word, and an account is one option.
-_TYPED_AS: Final = dict(
-    key="to", emv="to", credit_party_tax_id="tax_id", credit_party_name="name", credit_party="account"
-)
+_TYPED_AS: Final = dict(key="to", emv="to", credit_party_tax_id="tax_id", credit_party_name="name", credit_party="account")
 _FEW_WORDS: Final = 6
 _KINDS: Final = dict[object, str](((int, "a whole number"), (bool, "true or false"), (str, "text")))
 
@@ -35,9 +33,7 @@ def explain(error: CycloptsError) -> str:
         case MissingArgumentError() if argument is not None:
             if argument.tokens or error.keyword is not None:
                 return f"{error.keyword or argument.name}: needs a value; it must be {_describe(argument)}"
-            return (
-                f"{spell(argument)}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
-            )
+            return f"{spell(argument)}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
             in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
             words = list_words(argument)

@@ -136,9 +136,7 @@ class Console:
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
         # DNS rebinding: to a browser, a foreign name that resolves here would be this console.
         if host not in self._parts.hosts:
-            await PlainTextResponse(f"This console is not called {host[:HOST_SHOWN_MAX]!r}.\n", 400)(
-                scope, receive, send_on
-            )
+            await PlainTextResponse(f"This console is not called {host[:HOST_SHOWN_MAX]!r}.\n", 400)(scope, receive, send_on)
         elif len(scope["raw_path"]) + len(scope["query_string"]) > ADDRESS_LENGTH_MAX:
             await PlainTextResponse("This address is too long.\n", 414)(scope, receive, send_on)
         else:
@@ -314,9 +312,7 @@ def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> P
     there = msgspec.structs.replace(parts, context=msgspec.structs.replace(parts.context, pool=standby.pool))
 
     async def make(visit: Visit) -> Response:
-        return await standby.read(
-            lambda: row.page(msgspec.structs.replace(visit, parts=there)), lambda: row.page(visit)
-        )
+        return await standby.read(lambda: row.page(msgspec.structs.replace(visit, parts=there)), lambda: row.page(visit))
 
     return msgspec.structs.replace(row, page=make)
 

@@ -18,8 +18,7 @@ from pixconnect.platform.base.clock import SAO_PAULO
 Tone = Literal["good", "going", "bad", "over", "back", "dot"]
 
 _WORDS: Final[Mapping[Tone, str]] = {
-    "good": "APPROVED CONFIRMED delivered active enabled fine done released joined proof_ended recorded_now "
-    "recorded_before",
+    "good": "APPROVED CONFIRMED delivered active enabled fine done released joined proof_ended recorded_now recorded_before",
     "going": "PENDING PROCESSING pending running open answered block_open provisional announced day_not_over proof_running",
     "bad": "ERROR failed disabled failing closed_with_cases unmatched perhaps_balance perhaps_known contradicts changed "
     "perhaps_text separated not_yet_read order_unknown could_be_ours "
@@ -53,9 +52,7 @@ def shape(wanted: Tone) -> Markup:
     return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
 
 
-_MADE_HERE: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*"
-)
+_MADE_HERE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*")
 
 
 def own_name(external_id: str | None) -> str:

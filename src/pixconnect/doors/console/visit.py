@@ -307,9 +307,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         await audit.note(self.operator, act)
         return done
 
-    def page(
-        self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object
-    ) -> Response:
+    def page(self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object) -> Response:
         found = _templates.get_template(template)
         said = (
             values

@@ -22,9 +22,7 @@ _REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 _AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
 _BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
 _LEAP_DAY_WITHIN_YEARS: Final = 8
-_INSTANT: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII
-)
+_INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 _WORD: Final = re.compile(
     r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b",
     re.IGNORECASE,
@@ -129,11 +127,7 @@ def _read_known_amount(found: re.Match[str], now: datetime) -> dict[str, str]:
         return {}
     if who and not (_TAX_ID.fullmatch(who[0]) or _NAME.fullmatch(who[0])):
         return {}
-    return (
-        dict(amount=found["amount"])
-        | (dict(when=as_days(when[0], now)) if when else {})
-        | (dict(who=who[0]) if who else {})
-    )
+    return dict(amount=found["amount"]) | (dict(when=as_days(when[0], now)) if when else {}) | (dict(who=who[0]) if who else {})
 
 
 def list_possible_amounts(text: str) -> list[str]:
@@ -211,9 +205,7 @@ def _read_instant(name: str, text: str) -> tuple[datetime, datetime]:
     except ValueError:
         instant = None
     if instant is None or not 1970 <= instant.year <= 9998:
-        raise errors.BadRequest(
-            f"{name}: write 2026-11-03 or 2026-11-03 12:00, with >=, >, <=, < or =, or a range as a..b"
-        )
+        raise errors.BadRequest(f"{name}: write 2026-11-03 or 2026-11-03 12:00, with >=, >, <=, < or =, or a range as a..b")
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=SAO_PAULO)
     # A missing part means all of it: for a day its hours, for a minute its seconds.

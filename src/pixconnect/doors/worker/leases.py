@@ -155,9 +155,7 @@ class SlotLeases:
         look: Called with each new connection; raises if its server must not be used.
     """
 
-    def __init__(
-        self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2, *, look: Look | None = None
-    ) -> None:
+    def __init__(self, connect: Connect, clock: Clock, silent_max_s: float = LEASE_S / 2, *, look: Look | None = None) -> None:
         self._silent_max_s = silent_max_s
         self._look = look
         self._connect = connect

@@ -206,8 +206,6 @@ class Expiry(TimedMember):
             return now
         if is_over:
             # Otherwise one report that cannot be recorded would keep all charges of these slots from expiring for ever.
-            _log.error(
-                "charges expire although reports of the rail up to their expiry are missing", waited_s=WAIT_MAX_S
-            )
+            _log.error("charges expire although reports of the rail up to their expiry are missing", waited_s=WAIT_MAX_S)
             return now
         return oldest_at

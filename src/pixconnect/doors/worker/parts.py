@@ -181,9 +181,7 @@ class SlotPoller(TimedMember):
                 await self.rest(self.is_due, LOOK_AFTER_S, has_found=done_count > 0)
 
 
-def poll_slots(
-    name: str, do_due: Callable[[Context, Sequence[int], int], Awaitable[int]], due_if: LiteralString
-) -> MemberRow:
+def poll_slots(name: str, do_due: Callable[[Context, Sequence[int], int], Awaitable[int]], due_if: LiteralString) -> MemberRow:
     """Make a part that does what is due in the worker's slots; ``due_if`` is the condition of ``Member``."""
     return MemberRow(name=name, make=lambda parts, leases: SlotPoller(name, parts.context, leases, do_due, due_if))
 

@@ -42,9 +42,7 @@ def allow(
         per_day: Sum of transfers in cents, as of refunds.
         to: The permitted payees: the account's owner, also payees already paid over it, or all.
     """
-    wanted = WantedAllowance(
-        refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to
-    )
+    wanted = WantedAllowance(refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to)
 
     async def do(context: Operator, opener: OpenInstitution) -> Proposal | None:
         if wanted.sends:

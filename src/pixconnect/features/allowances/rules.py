@@ -71,9 +71,7 @@ def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
     said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
     if not said:
         raise errors.BadRequest("allow: give at least one of --refunds, --per-transfer, --per-day and --to")
-    sums = dict(
-        refunds=wanted.refunds_day_cents, per_transfer=wanted.transfer_cents, per_day=wanted.transfers_day_cents
-    )
+    sums = dict(refunds=wanted.refunds_day_cents, per_transfer=wanted.transfer_cents, per_day=wanted.transfers_day_cents)
     for name, cents in sums.items():
         if cents is not None and not 0 <= cents <= AMOUNT_MAX_CENTS:
             raise errors.BadRequest(f"{name}: must be from 0 to {AMOUNT_MAX_CENTS} cents")

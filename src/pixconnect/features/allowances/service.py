@@ -62,9 +62,7 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
             if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
                 return proposal
         await allowance_store.write(connection, now_allowed)
-        await audit.record(
-            context, connection, "institution allow", name_account(name), before=before, after=now_allowed
-        )
+        await audit.record(context, connection, "institution allow", name_account(name), before=before, after=now_allowed)
     return proposal
 
 
@@ -114,9 +112,7 @@ class Allowances(OrderRule):
             self._refunds_left_cents = await allowance_store.hold_refund_days(connection, refunded, day)
         for new, account_id in transfers:
             payee = allowance_store.name_payee(new.request.initiation_type, new.payee.party)
-            if self._left[account_id].payees == "known" and await allowance_store.is_known_payee(
-                connection, account_id, payee
-            ):
+            if self._left[account_id].payees == "known" and await allowance_store.is_known_payee(connection, account_id, payee):
                 self._known_ids.add(new.transfer_id)
 
     def check(self, new: NewOrder) -> None:
@@ -127,9 +123,7 @@ class Allowances(OrderRule):
             return
         is_known = new.transfer_id in self._known_ids
         left, request = self._left[new.account_id], new.request
-        check_transfer_allowance(
-            request.amount_cents, request.initiation_type, new.payee.party, left, is_known=is_known
-        )
+        check_transfer_allowance(request.amount_cents, request.initiation_type, new.payee.party, left, is_known=is_known)
 
     def count(self, new: NewOrder) -> None:
         if new.account_id is None:
@@ -147,17 +141,13 @@ class Allowances(OrderRule):
         holds: dict[str, str] = {}
         if not ordered:
             return holds
-        for name, (refunds_left_cents, left, is_known) in (
-            await allowance_store.find_left(connection, ordered)
-        ).items():
+        for name, (refunds_left_cents, left, is_known) in (await allowance_store.find_left(connection, ordered)).items():
             one = ordered[name]
             try:
                 if isinstance(one, Refund):
                     check_refund_day(one.amount_cents, refunds_left_cents)
                 else:
-                    check_transfer_allowance(
-                        one.amount_cents, one.initiation_type, one.counterparty, left, is_known=is_known
-                    )
+                    check_transfer_allowance(one.amount_cents, one.initiation_type, one.counterparty, left, is_known=is_known)
             except errors.LimitExceeded as exceeded:
                 holds[name] = str(exceeded)
         return holds

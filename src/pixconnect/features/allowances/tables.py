@@ -55,9 +55,7 @@ async def hold_refund_days(connection: Connection, institution_ids: Sequence[int
     return {row["institution_id"]: row["left_cents"] for row in rows}
 
 
-async def hold_transfer_days(
-    connection: Connection, institution_ids: Sequence[int], day: date
-) -> dict[int, TransferAllowance]:
+async def hold_transfer_days(connection: Connection, institution_ids: Sequence[int], day: date) -> dict[int, TransferAllowance]:
     """The remaining transfer allowance of accounts on a day, locked until the transaction ends; taken after balances."""
     rows = await connection.fetch("select * from hold_transfer_days($1, $2)", institution_ids, day)
     return {
@@ -115,8 +113,7 @@ async def find_left(
 ) -> dict[str, tuple[int, TransferAllowance, bool]]:
     """The remaining allowances, without the order itself, for open orders at institutions, and whether a payee is known."""
     payees = [
-        name_payee(each.initiation_type, each.counterparty) if isinstance(each, Transfer) else None
-        for each in ordered.values()
+        name_payee(each.initiation_type, each.counterparty) if isinstance(each, Transfer) else None for each in ordered.values()
     ]
     return {
         row["name"]: (

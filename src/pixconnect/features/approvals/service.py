@@ -70,9 +70,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):
-            raise errors.BadRequest(
-                "id: it no longer waits: the time for approval is over, or the database was restored"
-            )
+            raise errors.BadRequest("id: it no longer waits: the time for approval is over, or the database was restored")
         # A refusal is accepted in any state of the account: it only releases money.
         if is_approved:
             await _check_account(connection, order)
@@ -80,9 +78,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
             ordered = await read_ordered(connection, [order.name])
             if (hold := (await find_holds(connection, ordered.values())).get(order.name)) is not None:
                 raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
-        decision = ApprovalAnswer(
-            order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
-        )
+        decision = ApprovalAnswer(order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now)
         handover_timeout = timedelta(seconds=context.policy.handover_timeout_s)
         # Decision, order and audit are one transaction: if the process dies here, nothing was decided.
         await approval_store.decide(
@@ -193,8 +189,7 @@ class Approvals(OrderRule):
                 continue
             by, payee = new.request.initiation_type, new.payee.party
             is_known = (
-                not rule.new_payees
-                or await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
+                not rule.new_payees or await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
             )
             reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
             if reason is not None:

@@ -69,9 +69,7 @@ def list_(
         kind: Of this kind only.
         with_ended: Also print those that have ended.
     """
-    found = operating.run(
-        case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, said=said
-    )
+    found = operating.run(case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, said=said)
     shown = [_shown(one) for one in found]
     output.show_list("cases", shown, as_json=json, columns=_COLUMNS, money=("amount_cents",))
 
@@ -212,9 +210,7 @@ def patterns(name: AccountName, *, json: Json = False) -> None:
     """
     found = operating.run(pattern_usecases.list_patterns, name)
     shown = [
-        output.pick(
-            one, "pattern=pattern_id reason direction form days_count began_at last_at item_id since answered_count"
-        )
+        output.pick(one, "pattern=pattern_id reason direction form days_count began_at last_at item_id since answered_count")
         for one in found
     ]
     output.show_list("patterns", shown, as_json=json)
@@ -358,7 +354,6 @@ def confirm(code: str) -> None:
 
 def show_proposed(proposal: Proposal, *, as_json: bool) -> None:
     output.show(
-        dict(act=proposal.act, code=proposal.code, **proposal.contents)
-        | output.pick(proposal, "proposed_by confirmable_at"),
+        dict(act=proposal.act, code=proposal.code, **proposal.contents) | output.pick(proposal, "proposed_by confirmable_at"),
         as_json=as_json,
     )

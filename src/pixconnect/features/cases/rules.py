@@ -275,9 +275,7 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted: it is never dated back."""
 
 
-FAMILIES: Final = (
-    EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),
-)
+FAMILIES: Final = (EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),)
 
 
 def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:

@@ -139,9 +139,7 @@ _LOCK_CASES: Final[LiteralString] = "where id = any($1) order by id for no key u
 
 find: Final = FindOne[rules.Case, int](CASE, "where id = $1")
 
-find_named: Final = FindOne[rules.Case, rules.CaseKind, int, str](
-    CASE, "where kind = $1 and institution_id = $2 and name = $3"
-)
+find_named: Final = FindOne[rules.Case, rules.CaseKind, int, str](CASE, "where kind = $1 and institution_id = $2 and name = $3")
 
 
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, rules.Case]:
@@ -239,9 +237,7 @@ async def close_step(connection: Connection, order_name: str) -> bool:
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None
 
 
-find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](
-    CASE_ENDING, "where case_id = any($1) order by order_name"
-)
+find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](CASE_ENDING, "where case_id = any($1) order by order_name")
 
 list_never: Final = FindAll[rules.CaseEnding, int, Sequence[int]](
     CASE_ENDING,

@@ -123,9 +123,7 @@ class Chart(Struct, frozen=True, kw_only=True):
     totals: Mapping[str, int]
 
 
-def list_steps(
-    initial_at: datetime, final_at: datetime, step: Step, zone: Callable[[datetime], datetime]
-) -> list[datetime]:
+def list_steps(initial_at: datetime, final_at: datetime, step: Step, zone: Callable[[datetime], datetime]) -> list[datetime]:
     """List when each step of a span begins, in the visitor's time zone."""
     local = zone(initial_at).replace(minute=0, second=0, microsecond=0)
     at = local.replace(hour=0) if step == "day" else local
@@ -136,9 +134,7 @@ def list_steps(
     return found
 
 
-def stack(
-    series: Sequence[Series], order: Sequence[str], steps: Sequence[datetime], label: Callable[[datetime], str]
-) -> Chart:
+def stack(series: Sequence[Series], order: Sequence[str], steps: Sequence[datetime], label: Callable[[datetime], str]) -> Chart:
     """Bars of the things created in each step, stacked by state."""
     counts = {each.status: dict(each.points) for each in series}
     statuses = tuple(status for status in order if any(counts.get(status, {}).values()))

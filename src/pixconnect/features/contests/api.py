@@ -98,9 +98,7 @@ class DefenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Why the Pix is rightly yours; `text_length_max` is the maximum length."""
 
 
-async def list_infractions(
-    services: Services, request: Request[None, InfractionListQuery, Nothing]
-) -> Listing[Infraction]:
+async def list_infractions(services: Services, request: Request[None, InfractionListQuery, Nothing]) -> Listing[Infraction]:
     """List your infractions.
 
     Newest first. Without `status`, all of them.

@@ -63,8 +63,7 @@ BLOCKS: Final = (
     _rule(
         name="suspect_credit_is_held_whole",
         says=(
-            "a suspect credit's block holds all of its Pix while it is under way, and nothing afterwards; "
-            "it was announced once"
+            "a suspect credit's block holds all of its Pix while it is under way, and nothing afterwards; it was announced once"
         ),
         broken="""
             select block.holder_id, array['block ' || block.id] as ids,

@@ -43,9 +43,7 @@ def _read_text(visit: Visit) -> str:
     return read_field(visit.sent, "text").replace("\r\n", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-async def show_infraction(
-    visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None
-) -> Response:
+async def show_infraction(visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None) -> Response:
     shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
     contested = shown.infraction
     return visit.page(

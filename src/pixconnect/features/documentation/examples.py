@@ -143,9 +143,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "Statement": {"opening_balance": 100_000_000, "closing_balance": 100_001_234},
     "StatementLine": {"running_balance": 100_001_234, "return_identification": LEFT_OUT},
-    "SystemInfo": dict(
-        mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"
-    ),
+    "SystemInfo": dict(mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"),
     "Transfer": dict(
         credit_party=_OUTSIDE,
         debit_party=_US,
@@ -179,9 +177,7 @@ _BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
 class Examples:
     """Makes examples of schemas, by name; ``otherwise`` overrides fields of records."""
 
-    def __init__(
-        self, schemas: Mapping[str, Schema], otherwise: Mapping[str, Mapping[str, object]] | None = None
-    ) -> None:
+    def __init__(self, schemas: Mapping[str, Schema], otherwise: Mapping[str, Mapping[str, object]] | None = None) -> None:
         self._schemas = schemas
         self._by_record = {name: dict(fields) for name, fields in _BY_RECORD.items()}
         for name, fields in (otherwise or {}).items():
@@ -214,8 +210,7 @@ class Examples:
     def _make_object(self, schema: Schema, record: str) -> Mapping[str, object]:
         own = self._by_record.get(record, {})
         fields = {
-            name: own[name] if name in own else self.make(part, name)
-            for name, part in schema.get("properties", {}).items()
+            name: own[name] if name in own else self.make(part, name) for name, part in schema.get("properties", {}).items()
         }
         return {name: value for name, value in fields.items() if value is not LEFT_OUT}
 

@@ -240,9 +240,7 @@ def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
     if not isinstance(part, dict):
         return part
     # An example contains a caller's own words, and no keywords.
-    found = {
-        name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
-    }
+    found = {name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()}
     if isinstance(found.get("examples"), list):
         found["example"] = found.pop("examples")[0]
     # 3.0 has no conditions.

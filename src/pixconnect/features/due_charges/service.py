@@ -56,9 +56,7 @@ def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: da
         return ()
     keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
     today = None if keeps_date else to_day(now)
-    return [
-        _show(terms, refused) for refused in day_amount.list_refused_terms(terms, contents.amount_cents, today=today)
-    ]
+    return [_show(terms, refused) for refused in day_amount.list_refused_terms(terms, contents.amount_cents, today=today)]
 
 
 _ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
@@ -79,9 +77,7 @@ def _show(terms: DueTerms, refused: day_amount.RefusedTerm) -> Violation:
     if refused.place is not None:
         is_of_date = refused.reason in ("after_due_date", "date_again")
         place += f"[{refused.place}].{'data' if is_of_date else 'valorPerc'}"
-    return Violation(
-        property=f"{WITH_DUE_DATE}.{place}", reason=_REASONS[refused.reason], value=_find_value(terms, refused)
-    )
+    return Violation(property=f"{WITH_DUE_DATE}.{place}", reason=_REASONS[refused.reason], value=_find_value(terms, refused))
 
 
 def _find_value(terms: DueTerms, refused: day_amount.RefusedTerm) -> str | None:

@@ -147,9 +147,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
-            "refunds": [
-                output.pick(one, of_refund) | _shown_order(order) for order, one in found if isinstance(one, Refund)
-            ],
+            "refunds": [output.pick(one, of_refund) | _shown_order(order) for order, one in found if isinstance(one, Refund)],
             "accepted": [output.pick(one, of_accepted) for one in accepted],
             "charges": [structs.asdict(one) for one in charges],
         },

@@ -149,9 +149,7 @@ def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
     first = Step(at=charge.created_at, kind="state", subject="charge", subject_id=charge.id, status="PENDING")
     yield first
     # It was paid when the transfer settled: later changes moved its own instant.
-    paid_at = next(
-        (each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None
-    )
+    paid_at = next((each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None)
     if charge.status in {"APPROVED", "RETURNED"}:
         at = paid_at or charge.modified_at
         yield structs.replace(first, at=at, status="APPROVED")
@@ -197,9 +195,7 @@ def _step_of_entry(entry: LedgerEntry) -> Step:
 def _steps_of_events(facts: Facts) -> Iterator[Step]:
     endpoints = {endpoint.id: endpoint for endpoint in facts.endpoints}
     for event in facts.events:
-        told = Step(
-            at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event
-        )
+        told = Step(at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event)
         yield told
         for delivery in (each for each in facts.deliveries if each.event_id == event.id):
             step = structs.replace(told, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
@@ -230,9 +226,7 @@ def _explain_charge(facts: Facts, now: datetime) -> Iterator[Waiting]:
     # A charge held by a payment waits with that payment.
     if charge is None or charge.status != "PENDING" or charge.held_by is not None:
         return
-    waits = Waiting(
-        what="payment", subject="charge", subject_id=charge.id, since=charge.created_at, next_at=charge.expires_at
-    )
+    waits = Waiting(what="payment", subject="charge", subject_id=charge.id, since=charge.created_at, next_at=charge.expires_at)
     is_over = charge.expires_at <= now
     yield structs.replace(waits, what="worker", since=charge.expires_at, next_at=None) if is_over else waits
 
@@ -249,9 +243,7 @@ def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
     if order.handed_at is None:
         what = "approval" if order.approval == "awaited" else "handover"
         return structs.replace(waits, what=what, next_at=order.give_up_at)
-    return structs.replace(
-        waits, what="rail_answer", since=order.handed_at, next_at=order.due_at, count=order.asked_count
-    )
+    return structs.replace(waits, what="rail_answer", since=order.handed_at, next_at=order.due_at, count=order.asked_count)
 
 
 def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:

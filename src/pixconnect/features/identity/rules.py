@@ -72,9 +72,7 @@ def newest_key(keys: Sequence[SigningKey], host: str) -> SigningKey | None:
 def current_key(keys: Sequence[SigningKey], host: str, now: datetime) -> SigningKey | None:
     own = [key for key in keys if key.host == host]
     still_sign = [
-        key
-        for key in own
-        if key.revoked_at is None and ((ends_at := next_signs_from(key, own)) is None or ends_at > now)
+        key for key in own if key.revoked_at is None and ((ends_at := next_signs_from(key, own)) is None or ends_at > now)
     ]
     # The oldest key without a later active one. If its predecessor was revoked it is the next, even if its time has not quite
     # come: the clock of the process that made it may have been a little ahead.

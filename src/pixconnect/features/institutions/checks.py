@@ -7,9 +7,7 @@ from typing import Final, LiteralString
 
 from pixconnect.kernel.rules.proof import Rule
 
-_rule: Final = partial(
-    Rule, todo="ask the institution about it: `pixconnect institution ask`, and compare with its statement"
-)
+_rule: Final = partial(Rule, todo="ask the institution about it: `pixconnect institution ask`, and compare with its statement")
 # As made by `name_payee` of features/institutions/rules/rail_memory.py.
 _PAYEE: Final[LiteralString] = """
                     case initiation_type when 'MANUAL' then concat_ws('/', counterparty ->> 'ispb',
@@ -255,8 +253,7 @@ INSTITUTIONS: Final = (
     _rule(
         name="what_is_given_back_is_a_refund",
         says=(
-            "a payment without a charge that was given back has its refund, whole, and each automatic "
-            "refund is of such a Pix"
+            "a payment without a charge that was given back has its refund, whole, and each automatic refund is of such a Pix"
         ),
         broken="""
             select give_back.holder_id, array['transfer ' || give_back.transfer_id] as ids, 'made' as expected, null as found,

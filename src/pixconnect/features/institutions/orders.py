@@ -112,9 +112,7 @@ def reject_by(step: RailStep) -> Rejected:
 _OTHER_OWNER: Final = "The key does not belong to the named owner, by the institution's answer before payment."
 
 
-async def take_first_step(
-    sender: Sender, memory: RailMemory, step: RailStep, pix: OutgoingPix
-) -> RailStep | SubmitAnswer:
+async def take_first_step(sender: Sender, memory: RailMemory, step: RailStep, pix: OutgoingPix) -> RailStep | SubmitAnswer:
     """Run an order's first step, if it has none yet; return its new row, or its end.
 
     It moves nothing. So any failure or interruption counts as no call, and the step may be repeated.

@@ -224,9 +224,7 @@ class InstitutionRail(RecordingRail):
         return bool(repeated_for) and is_young and step.state == "asked" and not step.only_asked
 
     async def _call_refund(self, step: RailStep, leaves_by_s: float) -> _Answer:
-        answer = await self._institution.refund(
-            step.original_end_to_end_id or "", step.name_there or "", step.amount_cents
-        )
+        answer = await self._institution.refund(step.original_end_to_end_id or "", step.name_there or "", step.amount_cents)
         return as_sent(answer) if isinstance(answer, port.ListedRefund) else answer
 
     async def _call_send(self, order: rail.Order, step: RailStep, leaves_by_s: float) -> _Answer:

@@ -110,9 +110,7 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
     ) -> Charge:
         del account
         try:
-            return await open_at_institution(
-                context, caller, want_charge(context, caller, request, key), self.account_id
-            )
+            return await open_at_institution(context, caller, want_charge(context, caller, request, key), self.account_id)
         except RefusedByInstitution as refused:
             raise explain_refusal(refused.refusal) from None
 

@@ -200,9 +200,7 @@ class AccountReaders(TimedMember):
         there = await self._context.port(INSTITUTIONS).list_all()
         if not there and not self._context.policy.has_rail and not self._has_warned:
             self._has_warned = True
-            _log.warning(
-                "no account at an institution: no money moves until one is added by `pixconnect institution add`"
-            )
+            _log.warning("no account at an institution: no money moves until one is added by `pixconnect institution add`")
         accounts = [account for account in there if account.id % SLOTS_COUNT in self._leases.held]
         ours = {(account.id, do) for account in accounts for do in self._choose_work(account)}
         for name in self._tasks.keys() - ours:
@@ -241,9 +239,7 @@ class AccountReaders(TimedMember):
                 opened = await find(account_id)
             except (*DATABASE_FAILED, errors.PixConnectError, SealBroken) as error:
                 # The health check reports that it is not read. The reason names a file or a member, and contains no secrets.
-                _log.warning(
-                    "an account cannot be opened", account_id=account_id, reason=str(error) or type(error).__name__
-                )
+                _log.warning("an account cannot be opened", account_id=account_id, reason=str(error) or type(error).__name__)
                 await asyncio.sleep(AWAY_S[0 if isinstance(error, DATABASE_FAILED) else -1])
                 continue
             if opened is None:
@@ -272,9 +268,7 @@ class AccountReaders(TimedMember):
 
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
-        await account_store.note_certificates(
-            self._context.pool, opened.account.id, opened.institution.traits.certificates
-        )
+        await account_store.note_certificates(self._context.pool, opened.account.id, opened.institution.traits.certificates)
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 

@@ -51,11 +51,7 @@ class LotItems(BatchItems):
     def is_open(self, item: ItemWrite) -> bool:
         """Whether this request is pending, and the next of its item."""
         locked = self.locked.get(item.key)
-        return (
-            locked is not None
-            and locked.next_number == item.number
-            and (locked.item.charge_id is None) == item.is_first
-        )
+        return locked is not None and locked.next_number == item.number and (locked.item.charge_id is None) == item.is_first
 
     def note(self, write: ChargeWrite, outcome: Charge | errors.PixConnectError) -> None:
         item = write.item

@@ -179,9 +179,7 @@ async def _find_or_judge(
     if lot is not None:
         return lot
     reason = "uma cobrança com este txid já existe, ou está em outro lote"
-    raise Violated(
-        ENTITY, [Violation(property=ITEMS, reason=reason, value=each.txid) for each in asked if each.txid in taken]
-    )
+    raise Violated(ENTITY, [Violation(property=ITEMS, reason=reason, value=each.txid) for each in asked if each.txid in taken])
 
 
 async def _open(
@@ -248,9 +246,7 @@ async def _ask_again(
         await lot_store.ask_again(connection, lot, items, requests)
 
 
-def _make_request(
-    lot: lot_rules.ChargeLot, item: lot_rules.LotItem, each: NewItem, asked_by: str
-) -> lot_rules.LotRequest:
+def _make_request(lot: lot_rules.ChargeLot, item: lot_rules.LotItem, each: NewItem, asked_by: str) -> lot_rules.LotRequest:
     return lot_rules.LotRequest(
         holder_id=lot.holder_id,
         lot_number=lot.number,
@@ -267,9 +263,7 @@ def _check_same_set(places: Mapping[str, lot_rules.LotItem], asked: Sequence[New
     missing = places.keys() - {each.txid for each in asked}
     if missing:
         reason = "o lote tem esta cobrança, e a requisição não: de um lote não se remove nenhuma"
-        raise Violated(
-            ENTITY, [Violation(property=ITEMS, reason=reason, value=txid) for txid in places if txid in missing]
-        )
+        raise Violated(ENTITY, [Violation(property=ITEMS, reason=reason, value=txid) for txid in places if txid in missing])
 
 
 def _check_known(places: Mapping[str, lot_rules.LotItem], asked: Sequence[NewItem]) -> None:

@@ -140,9 +140,7 @@ _INSERT: Final[LiteralString] = f"""
 """
 
 
-async def insert(
-    connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
-) -> None:
+async def insert(connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]) -> None:
     """Insert a lot, its items and requests in one statement: none exists without the others."""
     places = [item.place for item in items]
     txids, wanted = [item.txid for item in items], [item.wanted for item in items]
@@ -166,9 +164,7 @@ _ASK: Final[LiteralString] = f"""
 """
 
 
-async def ask_again(
-    connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
-) -> None:
+async def ask_again(connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]) -> None:
     """Add a request for each of these items of a lot; they are locked."""
     await connection.execute(_UPDATE_LOT, lot.holder_id, lot.number, lot.description, lot.asked_count)
     if items:

@@ -47,9 +47,7 @@ async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, observat
 
 list_alarms: Final = FindAll[AccountAlarm](ALARM, "where ended_at is null order by id")
 """List alarms whose account no operator has resumed."""
-find_last_alarm: Final = Value[datetime | None, int](
-    "select max(noticed_at) from account_alarm where institution_id = $1"
-)
+find_last_alarm: Final = Value[datetime | None, int]("select max(noticed_at) from account_alarm where institution_id = $1")
 """Find when the last alarm was raised: an acknowledged observation raises no other."""
 
 end: Final = Command[int, str]("""
@@ -318,9 +316,7 @@ _DELIVERING: Final[LiteralString] = """
 """
 
 
-async def read_delivering(
-    pool: Pool, endpoint_ids: Sequence[int], initial_at: datetime, final_at: datetime
-) -> list[int]:
+async def read_delivering(pool: Pool, endpoint_ids: Sequence[int], initial_at: datetime, final_at: datetime) -> list[int]:
     """How long the newest webhooks took to arrive, in microseconds."""
     each_max = max(1, NEWEST_MAX // max(1, len(endpoint_ids)))
     rows = await pool.fetch(_DELIVERING, list(endpoint_ids), initial_at, final_at, each_max)

@@ -274,12 +274,7 @@ def make_worker_read(context: Context, worker: WorkerFigures) -> Read:
         return (
             *await _measure_waiting(context),
             *(gauge.measure(worker) for gauge in _OF_THIS_WORKER),
-            *(
-                gauge.measure(worker.members[row.name])
-                for row in MEMBERS
-                if row.name in worker.members
-                for gauge in row.gauges
-            ),
+            *(gauge.measure(worker.members[row.name]) for row in MEMBERS if row.name in worker.members for gauge in row.gauges),
             *measure_shared(worker.calls, context.writes),
         )
 

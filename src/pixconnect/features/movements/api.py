@@ -66,7 +66,5 @@ async def judge_credit(services: Services, request: Request[str, Nothing, Verdic
 
     The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
     """
-    arrival = await sandbox_usecases.judge_credit(
-        services.context, request.caller, request.parameter, request.body.decision
-    )
+    arrival = await sandbox_usecases.judge_credit(services.context, request.caller, request.parameter, request.body.decision)
     return show_arrival(arrival)

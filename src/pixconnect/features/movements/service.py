@@ -42,9 +42,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
-_UNDECIDED: Final = Misfit(
-    reason="contradiction", explanation="it ends the block of a contest that nothing is decided of"
-)
+_UNDECIDED: Final = Misfit(reason="contradiction", explanation="it ends the block of a contest that nothing is decided of")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
 
 

@@ -40,9 +40,7 @@ _FIND: Final[LiteralString] = f"""
 """
 
 
-async def find_items(
-    connection: Connection | Pool, wanted: Sequence[tuple[int, str]]
-) -> dict[tuple[int, str], Movement]:
+async def find_items(connection: Connection | Pool, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Movement]:
     """Movements by holder and item."""
     found = map(MOVEMENT.read, await connection.fetch(_FIND, *split_pairs(wanted)))
     return {(movement.holder_id, movement.item_id): movement for movement in found}
@@ -56,9 +54,7 @@ _FIND_STANDING: Final[LiteralString] = f"""
 """
 
 
-async def find_standing(
-    connection: Connection | Pool, wanted: Sequence[tuple[int, str]]
-) -> dict[tuple[int, str], Movement]:
+async def find_standing(connection: Connection | Pool, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Movement]:
     """Those of some movements, by holder and item, that moved money and were not taken back."""
     found = map(MOVEMENT.read, await connection.fetch(_FIND_STANDING, *split_pairs(wanted)))
     return {(movement.holder_id, movement.item_id): movement for movement in found}

@@ -157,9 +157,7 @@ async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]
 async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str, int]:
     """Repeat an erasure in a restored database; returns the number of rows, by kind."""
     # The given file is the note, so nothing is recorded again; rows that the restored database lacks are skipped.
-    return await _erase(
-        context, notes, requested_periods(context), "what was noted", "person erase again", lambda _: None
-    )
+    return await _erase(context, notes, requested_periods(context), "what was noted", "person erase again", lambda _: None)
 
 
 def requested_periods(context: Operator) -> RetentionPeriods:
@@ -246,9 +244,7 @@ async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) ->
                         kept_as=kept.name,
                         count=1 + (before.count if before else 0),
                         why=_UNDER_WAY if row.is_open and row.kind != "holder" else f"{kept.why} ({kept.source})",
-                        until=until
-                        if before is None or before.until is None or until is None
-                        else max(until, before.until),
+                        until=until if before is None or before.until is None or until is None else max(until, before.until),
                     )
     return list(found.values())
 
@@ -297,9 +293,7 @@ def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLi
 def _event_line(body: str) -> PersonLine:
     told = msgspec.json.decode(body)
     # It is dropped with its partition: no request ends it earlier.
-    return PersonLine(
-        kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told
-    )
+    return PersonLine(kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told)
 
 
 def _named(row: PersonRow) -> PersonRow:

@@ -239,9 +239,7 @@ _OPEN_CASES: Final[LiteralString] = """
 """
 
 
-async def list_open_cases(
-    connection: Connection, names: Sequence[str], tax_id: str, report_ids: Sequence[int]
-) -> list[int]:
+async def list_open_cases(connection: Connection, names: Sequence[str], tax_id: str, report_ids: Sequence[int]) -> list[int]:
     """List open cases about one of these network names, the tax id, or a kept report."""
     found = await connection.fetch(_OPEN_CASES, list(names), tax_id, [str(one) for one in report_ids])
     return [row["id"] for row in found]

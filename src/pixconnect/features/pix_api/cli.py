@@ -13,9 +13,7 @@ app = App(name="charge", help="The charges of holders.")
 
 
 @app.command(name="remove")
-def remove_charge(
-    *, holder_id: HolderId, txid: Annotated[str, Parameter(help="The charge.")], json: Json = False
-) -> None:
+def remove_charge(*, holder_id: HolderId, txid: Annotated[str, Parameter(help="The charge.")], json: Json = False) -> None:
     """Remove a charge, so that it can no longer be paid. This is permanent: its holder may create another.
 
     The holder sees it as EXPIRED, or as REMOVIDA_PELO_PSP in the central bank's API, and gets `qrcode.expired`. A paid charge

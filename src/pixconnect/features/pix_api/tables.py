@@ -167,9 +167,7 @@ async def search_charges(pool: Pool, holder_id: int, search: ChargeSearch, span:
             if search.is_placed:
                 # Nearly all have one, so the count is the remainder of the totals.
                 whole = structs.replace(span, page=1, page_size=1)
-                listed = await listing_store.read_page_in(
-                    connection, statements.list, holder_id, search.statuses, whole
-                )
+                listed = await listing_store.read_page_in(connection, statements.list, holder_id, search.statuses, whole)
                 count = listed.total_count - count
             statement = statements.read_placed if search.is_placed else statements.read_unbound
             rows = await _read_search(connection, count, statement, *asked, *part)

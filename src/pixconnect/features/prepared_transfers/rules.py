@@ -38,9 +38,7 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
         return QrCodeTransferRequest(amount_cents=amount_cents, br_code=prepared.br_code, external_id=external_id)
     if prepared.counterparty is None:
         raise errors.InvariantBroken("a prepared transfer names its payee")
-    return AccountTransferRequest(
-        amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id
-    )
+    return AccountTransferRequest(amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id)
 
 
 def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:

@@ -81,9 +81,7 @@ async def list_prepared(context: Context, caller: Caller, span: Span) -> Page[Ap
     async with context.pool.acquire() as connection:
         wanted = [(prepared.external_id, caller.holder_id) for prepared in page.items]
         made = await transfer_store.find_external(connection, wanted)
-    return page.with_items(
-        [_join(prepared, made.get((caller.holder_id, prepared.external_id))) for prepared in page.items]
-    )
+    return page.with_items([_join(prepared, made.get((caller.holder_id, prepared.external_id))) for prepared in page.items])
 
 
 def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:

@@ -47,9 +47,7 @@ async def insert(connection: Connection, prepared: PreparedTransfer) -> bool:
 async def find_by_external_ids(
     pool: Connection | Pool, holder_id: int, external_ids: Sequence[str]
 ) -> dict[str, PreparedTransfer]:
-    found = await PREPARED_TRANSFER.find_all(
-        pool, "where external_id = any($1) and holder_id = $2", external_ids, holder_id
-    )
+    found = await PREPARED_TRANSFER.find_all(pool, "where external_id = any($1) and holder_id = $2", external_ids, holder_id)
     return {prepared.external_id: prepared for prepared in found}
 
 

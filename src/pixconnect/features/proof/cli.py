@@ -41,9 +41,7 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     Args:
         file: A new file; an existing one is never overwritten. Without one, the lines go to standard output.
     """
-    heads = run_with_settings(
-        lambda settings: _read(settings, lambda reader: verify_usecases.list_heads(reader.connection))
-    )
+    heads = run_with_settings(lambda settings: _read(settings, lambda reader: verify_usecases.list_heads(reader.connection)))
     if file is None:
         terminal.print_line(format_heads(heads).decode().removesuffix("\n"))
         return
@@ -149,9 +147,7 @@ def verify(
 
     try:
         with complaining_of_home(settings):
-            found = asyncio.run(
-                _read(settings, lambda reader: verify_usecases.verify(reader, request, report_progress))
-            )
+            found = asyncio.run(_read(settings, lambda reader: verify_usecases.verify(reader, request, report_progress)))
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -180,8 +176,7 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
         waiting_cluster=found.waiting_cluster,
         judgements=[to_builtins(each) for each in found.judgements],
         findings=[
-            output.pick(each, "rule holder_id ids expected found since")
-            | output.pick(rules[each.rule], "meaning do=todo")
+            output.pick(each, "rule holder_id ids expected found since") | output.pick(rules[each.rule], "meaning do=todo")
             for each in found.findings
         ],
     )

@@ -33,8 +33,5 @@ async def _read_receipt(visit: Visit, kind: ReceiptKind) -> Receipt:
 
 ROUTES: Final = (
     *(PageRoute(path=f"/{kind}s/{{id}}/receipt", page=partial(_show_receipt, kind=kind)) for kind in _KINDS),
-    *(
-        PageRoute(path=f"/{kind}s/{{id}}/receipt.pdf", page=partial(_save_receipt, kind=kind), is_file=True)
-        for kind in _KINDS
-    ),
+    *(PageRoute(path=f"/{kind}s/{{id}}/receipt.pdf", page=partial(_save_receipt, kind=kind), is_file=True) for kind in _KINDS),
 )

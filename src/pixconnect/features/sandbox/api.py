@@ -174,9 +174,7 @@ class QrCode(Struct, frozen=True, kw_only=True):
 class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A holder for tests; all of it may be left out."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=dict(default="Loja de Teste"))] | None = (
-        None
-    )
+    name: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=dict(default="Loja de Teste"))] | None = None
     """The account's owner."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
     """The owner's CPF or CNPJ, without a mask."""

@@ -103,9 +103,7 @@ class SandboxConnection:
             connection.close()
         self._idle.clear()
 
-    async def ask(
-        self, method: str, path: str, body: bytes = b"", *, total_s: float = TOTAL_TIMEOUT_S
-    ) -> tuple[int, bytes]:
+    async def ask(self, method: str, path: str, body: bytes = b"", *, total_s: float = TOTAL_TIMEOUT_S) -> tuple[int, bytes]:
         """Send a request and return the answer's status (2xx, 4xx) and body."""
         request = f"{method} {path}{self._head}{len(body)}\r\n\r\n".encode("ascii") + body
         try:
@@ -196,9 +194,7 @@ class SandboxRail:
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         try:
-            status, body = await self._connection.ask(
-                "POST", "/rail/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S
-            )
+            status, body = await self._connection.ask("POST", "/rail/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_defence_answers, status, body, _UnknownOutcomeError)
         except (_NothingSentError, _UnknownOutcomeError):
             answers = []
@@ -244,9 +240,7 @@ class SandboxRail:
             raise rail.RailUnavailable("the sandbox answered a different number of questions than we asked")
         return answers
 
-    async def _submit(
-        self, path: str, orders: Sequence[rail.Order] | Sequence[rail.RefundOrder]
-    ) -> list[rail.SubmitAnswer]:
+    async def _submit(self, path: str, orders: Sequence[rail.Order] | Sequence[rail.RefundOrder]) -> list[rail.SubmitAnswer]:
         try:
             status, body = await self._connection.ask("POST", path, _encode(orders), total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_submit_answers, status, body, _UnknownOutcomeError)
@@ -275,9 +269,7 @@ class HttpSandboxControl:
 
     async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
         try:
-            status, body = await self._connection.ask(
-                "POST", f"/control/{what.name}", _encode(asked), total_s=what.timeout_s
-            )
+            status, body = await self._connection.ask("POST", f"/control/{what.name}", _encode(asked), total_s=what.timeout_s)
         except _NothingSentError as error:
             raise SandboxUnavailable(str(error)) from error
         except _UnknownOutcomeError as error:

@@ -265,9 +265,7 @@ GIVE_BACK: Final = ControlCall(
     name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
 )
 MOVE: Final = ControlCall(name="movements", asked=OutsideMovement, answer=Arrival, timeout_s=20.0)
-OPEN_INFRACTION: Final = ControlCall(
-    name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0
-)
+OPEN_INFRACTION: Final = ControlCall(name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0)
 DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
 # The permanent entries, then at most 1000 added ones.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)

@@ -222,9 +222,7 @@ def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
 
 
 _WRITERS: Final[
-    Mapping[
-        str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
-    ]
+    Mapping[str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]]
 ] = {"json": _write_json, "csv": write_csv, "ofx": files.write_ofx, "camt053": files.write_camt053}
 
 

@@ -122,9 +122,7 @@ def _write_file(session: Session, span: tuple[datetime, datetime], wanted: str, 
     terminal.notice(f"{path}: {octets_count:,} octets")
 
 
-def _copy(
-    session: Session, span: tuple[datetime, datetime], wanted: str, file: BinaryIO, *, shows_progress: bool
-) -> int:
+def _copy(session: Session, span: tuple[datetime, datetime], wanted: str, file: BinaryIO, *, shows_progress: bool) -> int:
     octets_count, shown_count = 0, 0
     try:
         with session.client.download_statement(*span, wanted) as download:

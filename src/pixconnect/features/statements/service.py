@@ -34,9 +34,7 @@ async def open_statement(
     )
 
 
-async def read_lines(
-    context: Context, statement: Statement, first_number: int, last_number: int
-) -> Sequence[StatementLine]:
+async def read_lines(context: Context, statement: Statement, first_number: int, last_number: int) -> Sequence[StatementLine]:
     first, last = max(first_number, statement.extent.first_number), min(last_number, statement.extent.last_number)
     if last < first:
         return []

@@ -86,9 +86,7 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
         row["id"]: dict(is_suspect=True) for row in await pool.fetch(_FIND_SUSPECT, holder_id, others)
     }
     facts |= {row["id"]: dict(is_repayment=True) for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
-    facts |= {
-        row["entry_id"]: dict(adjustment=row["kind"]) for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)
-    }
+    facts |= {row["entry_id"]: dict(adjustment=row["kind"]) for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)}
     for row in await pool.fetch(_FIND_MOVED, holder_id, others):
         movement = MOVEMENT.read(row)
         item = MovedItem(kind=movement.kind, item_id=movement.item_id, end_to_end_id=movement.end_to_end_id)
@@ -104,9 +102,7 @@ _FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id =
 
 _FIND_SUSPECT: Final[LiteralString] = "select id from block_step where holder_id = $1 and id = any($2)"
 
-_FIND_ADJUSTED: Final[LiteralString] = (
-    "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
-)
+_FIND_ADJUSTED: Final[LiteralString] = "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
 
 
 def _line(row: asyncpg.Record) -> StatementLine:

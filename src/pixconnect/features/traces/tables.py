@@ -55,11 +55,7 @@ async def find_of_resources(pool: Pool, wanted: Sequence[Resource]) -> dict[Reso
     """The ``traceparent`` of each of these that has one; a payment has that of the charge that it pays."""
     kinds, ids, holder_ids = ([each[place] for each in wanted] for place in range(3))
     rows = await pool.fetch(_OF_RESOURCES, kinds, ids, holder_ids)
-    return {
-        (row["resource"], row["resource_id"], row["holder_id"]): row["traceparent"]
-        for row in rows
-        if row["traceparent"]
-    }
+    return {(row["resource"], row["resource_id"], row["holder_id"]): row["traceparent"] for row in rows if row["traceparent"]}
 
 
 _OF_ORDERS: Final[LiteralString] = """
@@ -79,6 +75,4 @@ _OF_ORDERS: Final[LiteralString] = """
 async def find_of_orders(pool: Pool, names: Sequence[str]) -> dict[str, TracedOrder]:
     """Request time and trace of these orders, where they have one."""
     rows = await pool.fetch(_OF_ORDERS, list(names))
-    return {
-        row["name"]: TracedOrder(at=row["at"], traceparent=row["traceparent"]) for row in rows if row["traceparent"]
-    }
+    return {row["name"]: TracedOrder(at=row["at"], traceparent=row["traceparent"]) for row in rows if row["traceparent"]}

@@ -234,9 +234,7 @@ def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
     return structs.replace(
         parts,
         context=structs.replace(
-            context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS))).with_port(
-                PREPARATION, traces.look_up
-            ),
+            context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS))).with_port(PREPARATION, traces.look_up),
             rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
         ),
         of_features=parts.of_features

@@ -61,8 +61,7 @@ async def show_delivery(visit: Visit) -> Response:
         request_headers=found.headers,
         wait=found.waiting,
         now=visit.context.clock.now(),
-        curl=f"curl -s {visit.parts.api_url}/v1/webhook/deliveries/{found.delivery.id} "
-        '-H "Authorization: Bearer $TOKEN"',
+        curl=f'curl -s {visit.parts.api_url}/v1/webhook/deliveries/{found.delivery.id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect events resend {found.delivery.event_id}",
     )
 

@@ -85,9 +85,7 @@ class HolderLimits(OrderRule):
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
         # A refund counts against no limit, and no batch has both.
-        return isinstance(batch[0], NewTransfer) and any(
-            work.balances[each].limits != NO_LIMITS for each in payers_of(batch)
-        )
+        return isinstance(batch[0], NewTransfer) and any(work.balances[each].limits != NO_LIMITS for each in payers_of(batch))
 
     async def begin(self, batch: Sequence[NewOrder]) -> None:
         balances = self.work.balances

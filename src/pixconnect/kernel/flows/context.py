@@ -194,9 +194,7 @@ class Context(Writer, frozen=True, kw_only=True):
     """The parts that features have in it."""
 
     def __post_init__(self) -> None:
-        self.server.on_start(
-            self.ids.forget, self.directory.forget_all, self.under_way.clear, self.failed_reports.forget_all
-        )
+        self.server.on_start(self.ids.forget, self.directory.forget_all, self.under_way.clear, self.failed_reports.forget_all)
 
     def port(self, port: Port[Opened]) -> Opened:
         opened = self.ports.get(port, port.default)

@@ -68,9 +68,7 @@ async def move_due(
     return [order.due_at for order in due]
 
 
-async def process_due_orders(
-    context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
-) -> int:
+async def process_due_orders(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
     """Do the next step of every due order over an account at an institution; return how many were due.
 
     Args:
@@ -85,9 +83,7 @@ async def process_due_orders(
     return len(due)
 
 
-async def ask_about_handed_orders(
-    context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int
-) -> int:
+async def ask_about_handed_orders(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
     """Query orders handed over an account, without sending any; as ``process_due_orders``."""
     handed = await order_store.find_due_of_account(context.pool, institution_id, until, count_max, handed_alone=True)
     await _ask_about(context, fence, handed, until, may_send=False)
@@ -148,9 +144,7 @@ async def _ask_about(
         await _ask(context, fence, askable, until, may_send=may_send)
 
 
-async def _count_as_handed(
-    context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime
-) -> list[OpenOrder]:
+async def _count_as_handed(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> list[OpenOrder]:
     """Mark orders without sending them; return those that no other worker has marked or ended meanwhile."""
     names = [order.name for order in orders]
     if not all(order.may_leave for order in orders):
@@ -324,9 +318,7 @@ async def _record(
         await _retry_later(context, turned_away, now, answer_to)
 
 
-async def _note_waiting(
-    context: Context, answered: Sequence[tuple[OpenOrder, rail.SubmitAnswer | rail.QueryAnswer]]
-) -> None:
+async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, rail.SubmitAnswer | rail.QueryAnswer]]) -> None:
     waiting = [
         NewWaiting(order=order, waits_for=answer.waits_for)
         for order, answer in answered

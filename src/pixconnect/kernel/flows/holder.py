@@ -218,9 +218,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
         InvalidPixKey: Its form is wrong, another holder has it, or payments to its earlier holder may be under way.
     """
     if text is None and key_type != "EVP":
-        raise errors.BadRequest(
-            f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
-        )
+        raise errors.BadRequest(f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}")
     key = holder_rules.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
@@ -366,7 +364,5 @@ async def read_as_former(context: Context, caller: Caller, account_number: str) 
     """
     holder_id = await holder_store.find_in_family(context.pool, caller.holder_id, account_number)
     if holder_id is None:
-        raise errors.NotFound(
-            "X-Account-Number: neither this holder nor one that it has succeeded has this account number"
-        )
+        raise errors.NotFound("X-Account-Number: neither this holder nor one that it has succeeded has this account number")
     return structs.replace(caller, holder_id=holder_id)

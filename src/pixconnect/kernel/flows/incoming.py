@@ -35,9 +35,7 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
-_UNKNOWN_ORIGINAL = Misfit(
-    reason="unknown_order", explanation="returns an order of ours by its id, which is unknown here"
-)
+_UNKNOWN_ORIGINAL = Misfit(reason="unknown_order", explanation="returns an order of ours by its id, which is unknown here")
 
 
 class ReportOutcome(Struct, frozen=True, kw_only=True):
@@ -76,9 +74,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         if credited.holder_id is None:
             can_refuse = context.policy.abilities.refuses_credits
             # ``None`` if the account has got a holder meanwhile.
-            answered = await context.writes.submit(
-                REFUSE_CREDITS, UnclaimedCredit(report=report, can_refuse=can_refuse)
-            )
+            answered = await context.writes.submit(REFUSE_CREDITS, UnclaimedCredit(report=report, can_refuse=can_refuse))
             continue
         credit = Credit(
             holder_id=credited.holder_id,
@@ -100,9 +96,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
 
 async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     work = await lock_balances(batch)
-    known, refused = await transfer_store.find_received(
-        batch.connection, [credit.report.end_to_end_id for credit in batch]
-    )
+    known, refused = await transfer_store.find_received(batch.connection, [credit.report.end_to_end_id for credit in batch])
     await find_suspect_credits().read(work, [credit.report for credit in batch], known)
     await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
@@ -163,9 +157,7 @@ class UnclaimedCredit(Struct, frozen=True, kw_only=True):
 async def _refuse_credits(batch: Batch[UnclaimedCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
     """Refuse payments and store the refusals; ``None`` for those whose account has a holder by now."""
     owned = await transfer_store.hold_accounts(batch.connection, {credit.account for credit in batch})
-    known, refused = await transfer_store.find_received(
-        batch.connection, [credit.report.end_to_end_id for credit in batch]
-    )
+    known, refused = await transfer_store.find_received(batch.connection, [credit.report.end_to_end_id for credit in batch])
     new: dict[str, RefusedCredit] = {}
     answers: list[ReportOutcome | errors.PixConnectError | None] = []
     for credit in batch:
@@ -206,8 +198,7 @@ REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 async def forget_refusals(context: Context) -> None:
     while (
-        await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX)
-        == REFUSALS_FORGOTTEN_MAX
+        await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX
     ):
         pass
 

@@ -136,9 +136,7 @@ class LookupBudgets:
             left = budget.read(context.clock.real_now())
             if left <= 0:
                 budget.wake_next()
-                message = (
-                    "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
-                )
+                message = "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
                 policy = budget.allowance.policy
                 raise errors.RateLimited(message, policy.seconds_until(1, left), policy)
             if budget.under_way * budget.allowance.missed_cost < left:
@@ -224,9 +222,7 @@ class LookupBudgets:
         if settled_from is None or now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s
-        count, until = await transfer_store.count_settled_out(
-            context.pool, holder_id, settled_from, _SETTLED_LOOKED_AT_MAX
-        )
+        count, until = await transfer_store.count_settled_out(context.pool, holder_id, settled_from, _SETTLED_LOOKED_AT_MAX)
         if until is None:
             return
         policy, tokens = budget.allowance.policy, count * budget.allowance.paid_tokens

@@ -51,9 +51,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
                 for name in await partition_store.make(connection, parent):
                     _log.debug("partition made", name=name)
         if (jump := await partition_store.note(connection)) is not None:
-            _log.warning(
-                "the clock jumped since the last look at the partitions: none is dropped for an hour", jump=str(jump)
-            )
+            _log.warning("the clock jumped since the last look at the partitions: none is dropped for an hour", jump=str(jump))
         # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
         now = await service_now_to_write(clock, connection)
         for parent in partition_store.PARENTS:

@@ -85,10 +85,7 @@ async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
     # Endings share one call, which writes them in one batch; each other has its own and is batched by the write queue.
     results = await asyncio.gather(
         _take_endings(context, endings),
-        *(
-            _take_arrival(context, report) if _is_refusable(report) else _take_statement(context, report)
-            for report in others
-        ),
+        *(_take_arrival(context, report) if _is_refusable(report) else _take_statement(context, report) for report in others),
     )
     said = [acknowledgement for result in results for acknowledgement in result]
     return await _acknowledge(context, said) if said else 0
@@ -164,9 +161,7 @@ async def _take_arrival(context: Context, report: rail.Report) -> list[rail.Ackn
             if isinstance(report, rail.CreditReport) and source.is_final and _breaks_constraint(error):
                 cause = error.__cause__ or error
                 broken = getattr(cause, "constraint_name", None) or type(cause).__name__
-                judged = _cannot_be_recorded(
-                    f"the schema refuses it ({broken}), so it was credited to the account's house"
-                )
+                judged = _cannot_be_recorded(f"the schema refuses it ({broken}), so it was credited to the account's house")
             else:
                 judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):

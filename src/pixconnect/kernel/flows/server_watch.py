@@ -149,9 +149,7 @@ class ServerWatch:
         self._counted_at_s = began_at_s
         if behind:
             self._forget()
-            _log.critical(
-                "sequences were behind the ids that they gave out, and have been moved ahead", sequences=behind
-            )
+            _log.critical("sequences were behind the ids that they gave out, and have been moved ahead", sequences=behind)
 
     async def keep_noting(self, pool: Pool, *, for_others: bool, every_s: float = NOTE_EVERY_S) -> None:
         """Record the server's position until cancelled; ``for_others`` also stores it, and the latest ids, in the database."""
@@ -208,9 +206,7 @@ class ServerWatch:
             # A loss that another process has counted is not counted again.
             if before is not None and await self._is_known(connection, found, before):
                 before = None
-            has_waited = (
-                bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
-            )
+            has_waited = bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
             # A takeover is trusted only where commits are known to have waited for a standby, and nothing is missing.
             if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
@@ -267,17 +263,11 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
     if found.timeline != noted.timeline:
         return f"another timeline, {found.timeline} after {noted.timeline}: a restore, or a standby that took over"
     if found.database_oid != noted.database_oid:
-        return (
-            f"another database of the same server, {found.database_oid} after {noted.database_oid}: a dump was restored"
-        )
+        return f"another database of the same server, {found.database_oid} after {noted.database_oid}: a dump was restored"
     if found.tables_oid != noted.tables_oid:
-        return (
-            f"other tables in place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
-        )
+        return f"other tables in place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
     if before is not None and before.place != found.place:
-        return (
-            f"its tables were at another place since, {before.system_identifier}: last seen there at {before.seen_at}"
-        )
+        return f"its tables were at another place since, {before.system_identifier}: last seen there at {before.seen_at}"
     if before is not None and (found.timeline, found.position) < (before.timeline, before.position):
         octets = before.position - found.position
         return f"its write-ahead log is behind what it was: timeline {before.timeline}, {octets} octets more"

@@ -183,9 +183,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
             (under_way if ordered[name].status == "PROCESSING" else repeated_ids).append(index)
         elif not is_surely_not_ours(context, name):
             outcomes[index] = UNKNOWN_ORDER
-    ended = [
-        await prepare_end(context, ordered[name], ending) for name, ending in (endings[index] for index in under_way)
-    ]
+    ended = [await prepare_end(context, ordered[name], ending) for name, ending in (endings[index] for index in under_way)]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
         context.under_way.pop(name_of(ordered[endings[index][0]]), None)

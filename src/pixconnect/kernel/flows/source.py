@@ -211,9 +211,7 @@ def source_of(placed: Placed | None) -> Source:
     return find_accounts().find_source(placed.institution_id)
 
 
-async def choose_way(
-    context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
-) -> Way:
+async def choose_way(context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms) -> Way:
     """Choose how a transfer leaves, or that it goes by book; as ``Source.choose_way``."""
     await find_accounts().admit_renamed(context, payer, request)
     if payee.holder_id is None:

@@ -97,9 +97,7 @@ async def check_known(context: Operator, name: str) -> None:
         raise errors.NotFound(f"any_id: there is no transfer or refund {name}")
 
 
-async def list_accepted(
-    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
-) -> list[Transfer]:
+async def list_accepted(context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None) -> list[Transfer]:
     """List payments to holders that the rail accepted, and has neither settled nor cancelled since, oldest first."""
     accepted_before = await service_now(context.clock, context.pool) - silent_for
     return await transfer_store.find_accepted(context.pool, accepted_before, holder_id, name, LISTED_MAX)

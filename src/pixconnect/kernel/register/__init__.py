@@ -224,7 +224,5 @@ def read_columns(text: str) -> dict[tuple[str, str], str]:
 # Read at import, so that a faulty register stops a process at its start, and no erasure ends half-way through a table.
 RETENTIONS: Final = parse_retentions((_FOLDER / "retention.csv").read_text(encoding="utf-8"))
 TEXT_COLUMNS: Final = read_columns(
-    "".join(
-        ((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"), *(one.text_columns for one in list_features()))
-    )
+    "".join(((_FOLDER / "text_columns.csv").read_text(encoding="utf-8"), *(one.text_columns for one in list_features())))
 )

@@ -37,9 +37,7 @@ def check_refund_amount(abilities: Abilities, amount_cents: int, original: Trans
 
 def check_resolves_keys(abilities: Abilities) -> None:
     if not abilities.resolves_keys:
-        raise errors.PixKeyNotFound(
-            "key: the rail resolves no Pix keys, and this one belongs to no holder of this service"
-        )
+        raise errors.PixKeyNotFound("key: the rail resolves no Pix keys, and this one belongs to no holder of this service")
 
 
 def check_issues_codes(abilities: Abilities) -> None:

@@ -246,9 +246,7 @@ def is_operator_name(name: str) -> bool:
 
 def check_operator_name(name: str) -> None:
     if not is_operator_name(name):
-        raise errors.BadRequest(
-            "name: must have 1 to 63 of a-z, 0-9, '.', '_', '@' and '-', and begin with one of the first"
-        )
+        raise errors.BadRequest("name: must have 1 to 63 of a-z, 0-9, '.', '_', '@' and '-', and begin with one of the first")
 
 
 def end_session_at(created_at: datetime, now: datetime) -> datetime:

@@ -226,9 +226,7 @@ def _read_code(text: str) -> dict[str, str]:
                 break
             if not value.isascii():
                 field_id = octets[at : at + 2].decode()
-                raise _refusal(
-                    f"field {field_id} has a letter with an accent, and a length that counts its bytes"
-                ) from None
+                raise _refusal(f"field {field_id} has a letter with an accent, and a length that counts its bytes") from None
             at += 4 + len(value)
         raise
 
@@ -283,9 +281,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
     pix = templates[0]
     if "25" in pix:
         if not pix.keys().isdisjoint({"01", "02", "03"}):
-            raise _refusal(
-                "the Pix template has a location (25), which excludes a key (01), a text (02) and an ISPB (03)"
-            )
+            raise _refusal("the Pix template has a location (25), which excludes a key (01), a text (02) and an ISPB (03)")
         check_location(pix["25"], "emv: the location")
     elif "03" in pix and not ISPB.fullmatch(pix["03"]):
         raise _refusal("the ISPB in the Pix template (03) must be 8 digits or capital letters")
@@ -330,9 +326,7 @@ def _kind_of(pix: Mapping[str, str], recurrence_location: str | None) -> Kind:
 def check_location(location: str, field: str) -> None:
     """Raise ``InvalidQrCode`` for a location that no code can have."""
     if len(location) > LOCATION_LENGTH_MAX or not _LOCATION.fullmatch(location):
-        raise errors.InvalidQrCode(
-            f"{field}: must be host/path of at most {LOCATION_LENGTH_MAX} characters, without a scheme"
-        )
+        raise errors.InvalidQrCode(f"{field}: must be host/path of at most {LOCATION_LENGTH_MAX} characters, without a scheme")
 
 
 def _format_tail(merchant_name: str, merchant_city: str, amount_cents: Cents | None, label: str) -> str:

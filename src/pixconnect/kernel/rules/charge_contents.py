@@ -147,9 +147,7 @@ class DayRules:
         raise errors.InternalError(f"no feature has charges with a due date, such as {terms.due_on}")
 
     def compute_amount(self, terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
-        raise errors.InternalError(
-            f"no feature has charges with a due date, such as {terms.due_on}: {original_cents}, {day}"
-        )
+        raise errors.InternalError(f"no feature has charges with a due date, such as {terms.due_on}: {original_cents}, {day}")
 
 
 @cache

@@ -143,9 +143,7 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was recorded here."""
 
 
-FAMILIES: Final = (
-    EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),
-)
+FAMILIES: Final = (EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),)
 
 
 def _find_asked(charge: Charge, transfer: Transfer) -> int:
@@ -155,9 +153,7 @@ def _find_asked(charge: Charge, transfer: Transfer) -> int:
     return asked_amount_cents(charge, transfer.network_settled_at or transfer.modified_at)
 
 
-def announce_divergence(
-    transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...], event_id: int
-) -> Event:
+def announce_divergence(transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...], event_id: int) -> Event:
     """Make the event of a settled payment that differs from its charge, as that was before the payment."""
     payload = DivergencePayload(
         id=transfer.id,

@@ -29,13 +29,10 @@ _KERNEL: Final = (
     EventRow(
         "transfer.out.error",
         "transfer",
-        "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours "
-        "again.",
+        "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours again.",
     ),
     EventRow("refund.in.processing", "refund", "The receiver of a transfer of yours is returning money."),
-    EventRow(
-        "refund.in.returned", "refund", "We accepted the money that the receiver returned: it is in your account."
-    ),
+    EventRow("refund.in.returned", "refund", "We accepted the money that the receiver returned: it is in your account."),
     EventRow("refund.in.error", "refund", "We refused the money that the receiver returned, and no money moved."),
     EventRow("refund.out.processing", "refund", "You started a refund: its amount is reserved."),
     EventRow("refund.out.returned", "refund", "A refund of yours has settled."),
@@ -72,9 +69,7 @@ SLOTS_COUNT = 256
 
 
 Amount = Annotated[int, Meta(description="Cents.")]
-Instant = Annotated[
-    str, Meta(description="RFC 3339, UTC, with microseconds.", extra_json_schema=dict(format="date-time"))
-]
+Instant = Annotated[str, Meta(description="RFC 3339, UTC, with microseconds.", extra_json_schema=dict(format="date-time"))]
 
 
 class ChargePayload(Struct, frozen=True, kw_only=True):
@@ -249,9 +244,7 @@ class Subject(Protocol):
 _encoder = msgspec.json.Encoder()
 
 
-def make_event(
-    event_id: int, name: EventName, payload: Struct, resource: Resource, subject: Subject, at: datetime
-) -> Event:
+def make_event(event_id: int, name: EventName, payload: Struct, resource: Resource, subject: Subject, at: datetime) -> Event:
     return Event(
         id=event_id,
         holder_id=subject.holder_id,

@@ -173,9 +173,7 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
     Source: DICT API 2.12.1, table of key types.
     """
     if len(text) > SENT_LENGTH_MAX:
-        raise errors.InvalidPixKey(
-            f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks"
-        )
+        raise errors.InvalidPixKey(f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks")
     return _parse(trim_pasted(text), key_type)
 
 
@@ -287,8 +285,7 @@ def check_quarantine(quarantine: Quarantine | None) -> None:
         )
     if quarantine.has_open:
         raise errors.InvalidPixKey(
-            "key: led to another holder, and the rail has not settled all payments to that one yet; look at "
-            "`find --unresolved`"
+            "key: led to another holder, and the rail has not settled all payments to that one yet; look at `find --unresolved`"
         )
     if quarantine.unread:
         raise errors.InvalidPixKey(
@@ -340,9 +337,7 @@ def _may_be_same(member: str, known: str, told: str) -> bool:
     if _STAR not in known + told:
         return known == told
     # The length of a mask reveals nothing about the hidden text.
-    return len(known) != len(told) or all(
-        one == other or _STAR in (one, other) for one, other in zip(known, told, strict=True)
-    )
+    return len(known) != len(told) or all(one == other or _STAR in (one, other) for one, other in zip(known, told, strict=True))
 
 
 def _simplify(member: str, text: str) -> str:

@@ -102,9 +102,7 @@ def minute_of_name(text: str) -> datetime | None:
         return None
     try:
         # Not strptime, which takes eight times as long: each order is checked by this.
-        return datetime(
-            int(text[9:13]), int(text[13:15]), int(text[15:17]), int(text[17:19]), int(text[19:21]), tzinfo=UTC
-        )
+        return datetime(int(text[9:13]), int(text[13:15]), int(text[15:17]), int(text[17:19]), int(text[19:21]), tzinfo=UTC)
     except ValueError:
         # The pattern admits months and days that do not exist.
         return None

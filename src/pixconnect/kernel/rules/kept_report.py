@@ -230,11 +230,7 @@ def _find_fault_of_arrival(report: rail.CreditReport | rail.ReturnReport) -> str
         return "reported_at, settled_at: must have a time zone"
     if isinstance(report, rail.CreditHeld) and report.until.tzinfo is None:
         return "until: must have a time zone"
-    if (
-        isinstance(report, rail.CreditReport)
-        and report.txid is not None
-        and not 0 < len(report.txid) <= TXID_LENGTH_MAX
-    ):
+    if isinstance(report, rail.CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
         return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
     return None
 

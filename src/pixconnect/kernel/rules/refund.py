@@ -190,9 +190,7 @@ def plan_automatic_refund(original: Transfer, request: RefundRequest, refund_id:
     return _plan_refund(original, request, AUTOMATIC_PREFIX + original.end_to_end_id, refund_id, return_id)
 
 
-def _plan_refund(
-    original: Transfer, request: RefundRequest, external_id: str, refund_id: int, return_id: str
-) -> NewRefund:
+def _plan_refund(original: Transfer, request: RefundRequest, external_id: str, refund_id: int, return_id: str) -> NewRefund:
     return NewRefund(
         holder_id=original.holder_id,
         caller=None,
@@ -285,9 +283,7 @@ def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance)
 def settle_refund(refund: Refund, now: datetime, network_at: datetime | None = None) -> Refund:
     """As ``transfer.settle_transfer``."""
     errors.ensure(refund.status == "PROCESSING", refund.status)
-    return msgspec.structs.replace(
-        refund, status="RETURNED", settled_at=now, network_settled_at=network_at, modified_at=now
-    )
+    return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, network_settled_at=network_at, modified_at=now)
 
 
 def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:

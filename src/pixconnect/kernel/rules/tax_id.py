@@ -23,9 +23,7 @@ _CPF_FORM: Final = re.compile(r"[0-9]{11}")
 _CNPJ_FORM: Final = re.compile(r"[0-9A-Z]{12}[0-9]{2}")
 # Punctuation counts only in its place; each mark may be missing.
 _MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
-_MASKED_CNPJ: Final = re.compile(
-    r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
-)
+_MASKED_CNPJ: Final = re.compile(r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})")
 _CPF_LENGTH: Final = 11
 _CNPJ_LENGTH: Final = 14
 _CACHED_MAX: Final = 4096

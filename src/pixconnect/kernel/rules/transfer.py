@@ -283,9 +283,7 @@ def is_spent(transfer: Transfer) -> bool:
 
 def settle_transfer(transfer: Transfer, now: datetime, network_at: datetime | None = None) -> Transfer:
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
-    return msgspec.structs.replace(
-        transfer, status="CONFIRMED", settled_at=now, network_settled_at=network_at, modified_at=now
-    )
+    return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, network_settled_at=network_at, modified_at=now)
 
 
 def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
@@ -337,11 +335,7 @@ def announce_transfer(
     transfer: Transfer, event_id: int, *, announced_at: datetime | None = None, hold: CreditHold | None = None
 ) -> Event:
     """Make the event of the state that a transfer has reached, or of its payer, of a person's action, or of its hold."""
-    name = (
-        events.ANNOUNCED_LATER[transfer.direction]
-        if announced_at
-        else _EVENT_NAMES[transfer.direction, transfer.status]
-    )
+    name = events.ANNOUNCED_LATER[transfer.direction] if announced_at else _EVENT_NAMES[transfer.direction, transfer.status]
     name = "transfer.in.held" if hold else name
     at = announced_at or transfer.modified_at
     payload = events.TransferPayload(

@@ -30,9 +30,7 @@ _APPEND: Final[LiteralString] = """
 """
 
 
-async def append(
-    connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None
-) -> None:
+async def append(connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None) -> None:
     """Append a row; ``before`` and ``after`` are JSON."""
     await connection.execute(_APPEND, operator, verb, subject, before, after)
 

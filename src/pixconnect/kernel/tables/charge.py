@@ -192,9 +192,7 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
 
-async def lock_by_txid(
-    connection: Connection, wanted: Sequence[tuple[str, int]]
-) -> tuple[dict[tuple[str, int], Charge], int]:
+async def lock_by_txid(connection: Connection, wanted: Sequence[tuple[str, int]]) -> tuple[dict[tuple[str, int], Charge], int]:
     """As ``lock``, by txid and holder."""
     rows = await connection.fetch(f"with {LOCKED_BY_TXID}, {TAKE_BLOCK} {_SHOW_LOCKED}", *split_pairs(wanted))
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
@@ -245,9 +243,7 @@ async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_ma
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
 
 
-async def find_expired_of_account(
-    pool: Pool, institution_id: int, until: datetime, count_max: int
-) -> list[tuple[int, int]]:
+async def find_expired_of_account(pool: Pool, institution_id: int, until: datetime, count_max: int) -> list[tuple[int, int]]:
     """Find the overdue charges at one account, likewise."""
     rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
     return [(row["id"], row["holder_id"]) for row in rows]
@@ -270,8 +266,6 @@ _FIND_REVISION: Final[LiteralString] = """
 """
 
 
-async def find_revision(
-    pool: Connection | Pool, holder_id: int, charge_id: int, revision: int
-) -> ChargeContents | None:
+async def find_revision(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> ChargeContents | None:
     text = await pool.fetchval(_FIND_REVISION, charge_id, holder_id, revision)
     return None if text is None else decode_contents(text)

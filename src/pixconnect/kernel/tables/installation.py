@@ -212,9 +212,7 @@ async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
 
 
 async def read_first_ids(connection: Connection) -> FirstIds:
-    row = await connection.fetchrow(
-        "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
-    )
+    row = await connection.fetchrow("select first_transfer_id as transfer_id, first_refund_id as refund_id from installation")
     return FirstIds() if row is None else FirstIds(**row)
 
 
@@ -264,10 +262,7 @@ def select_reach(counted: Counted) -> LiteralString:
 
 
 _FIND_BEHIND: Final[LiteralString] = " union all ".join(
-    [
-        f"select '{counted.sequence}' as name from ({select_reach(counted)}) as reach where taken >= next"
-        for counted in COUNTED
-    ]
+    [f"select '{counted.sequence}' as name from ({select_reach(counted)}) as reach where taken >= next" for counted in COUNTED]
 )
 
 

@@ -70,9 +70,7 @@ count_unreadable: Final = Value[int, int]("""
 
 
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
-    return await KEPT_REPORT.find_all(
-        pool, "where closed_at is null or $1 order by id desc limit $2", with_closed, count_max
-    )
+    return await KEPT_REPORT.find_all(pool, "where closed_at is null or $1 order by id desc limit $2", with_closed, count_max)
 
 
 list_oldest_open: Final = FindAll[KeptReport, int](KEPT_REPORT, "where closed_at is null order by id limit $1")

@@ -23,9 +23,7 @@ async def join(connection: Connection) -> int:
     # The lock comes before the row: any worker that sees a row whose lock is free removes it.
     worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
     await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
-    await connection.execute(
-        "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)", worker_id, LEASE
-    )
+    await connection.execute("insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)", worker_id, LEASE)
     return worker_id
 
 
@@ -54,9 +52,7 @@ _RENEW: Final[LiteralString] = """
 """
 
 
-async def renew(
-    connection: Connection, worker_id: int, oldest_due_at: datetime | None
-) -> tuple[dict[int, int], int] | None:
+async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> tuple[dict[int, int], int] | None:
     """Renew a worker, and remove those that stopped renewing or whose connection is gone, which frees their slots.
 
     Returns the slots that the worker holds, each with its epoch, and the number of workers; ``None`` when it is too late and
@@ -83,9 +79,7 @@ async def take(connection: Connection, worker_id: int, count_max: int) -> dict[i
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
 
 
-release: Final = Command[int, Sequence[int]](
-    "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)"
-)
+release: Final = Command[int, Sequence[int]]("update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)")
 leave: Final = Command[int]("delete from worker where id = $1")
 """Deregister the worker; its slots become free."""
 

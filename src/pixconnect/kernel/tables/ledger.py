@@ -109,9 +109,7 @@ _FIND_STANDINGS: Final[LiteralString] = f"""
 """
 
 
-async def read_standings(
-    connection: Connection | Pool, holder_ids: Collection[int]
-) -> dict[int, tuple[Balance, bool, bool]]:
+async def read_standings(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, tuple[Balance, bool, bool]]:
     """Read balances of some holders, whether an operator has disabled them, and blocked or disabled their successor."""
     rows = await connection.fetch(_FIND_STANDINGS, list(holder_ids))
     return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"], row["is_heir_blocked"]) for row in rows}
@@ -128,9 +126,7 @@ _FIND_ENTRIES: Final[LiteralString] = """
 """
 
 
-async def find_entry_times(
-    connection: Connection, wanted: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], datetime]:
+async def find_entry_times(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
     """Find the times of those of these entries that exist, by id and holder."""
     rows = await connection.fetch(_FIND_ENTRIES, *split_pairs(wanted))
     return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}

@@ -175,9 +175,7 @@ Statuses = str | Sequence[str]
 """One status, or several for a source whose statements take them."""
 
 
-async def read_page(
-    pool: Pool, source: Source, owner_id: int, status: Statuses | None, span: Span
-) -> Page[asyncpg.Record]:
+async def read_page(pool: Pool, source: Source, owner_id: int, status: Statuses | None, span: Span) -> Page[asyncpg.Record]:
     """Read one page; as ``read_page_in``."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         return await read_page_in(connection, source, owner_id, status, span)
@@ -227,9 +225,7 @@ async def _read_first_page(
     oldest, newest = [min(max(each, _EARLIEST), _LATEST) for each in bounds(span.initial_at, span.final_at)]
     first_whole, last_whole = _hour_of(oldest + _HOUR - _MICROSECOND), _hour_of(newest + _MICROSECOND) - _HOUR
     # A month has 720 hours: fetched one by one they would cost as much as the page.
-    total_count: int = await connection.fetchval(
-        source.total, owner_id, oldest, newest, first_whole, last_whole, *of_status
-    )
+    total_count: int = await connection.fetchval(source.total, owner_id, oldest, newest, first_whole, last_whole, *of_status)
     if total_count == 0:
         return Page(items=[], total_count=0)
     rows = await connection.fetch(source.page, owner_id, oldest, newest, 0, span.page_size, *of_status)
@@ -277,9 +273,7 @@ def make_page(span: Span, rows: Sequence[asyncpg.Record], total_count: int, *, h
     if not (rows and has_more):
         return Page(items=list(rows), total_count=total_count)
     last = rows[-1]
-    cursor = Cursor(
-        created_at=last["created_at"], id=last["id"], position=span.position + len(rows), total_count=total_count
-    )
+    cursor = Cursor(created_at=last["created_at"], id=last["id"], position=span.position + len(rows), total_count=total_count)
     return Page(items=list(rows), total_count=total_count, next=cursor)
 
 

@@ -199,9 +199,7 @@ class KeptBudget(Struct, frozen=True, kw_only=True):
 
 
 async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
-    row = await pool.fetchrow(
-        "select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id
-    )
+    row = await pool.fetchrow("select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id)
     return None if row is None else KeptBudget(**row)
 
 

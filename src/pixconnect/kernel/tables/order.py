@@ -78,9 +78,7 @@ _FIND_DUE: Final[LiteralString] = f"""
 """
 
 
-async def find_due(
-    pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
-) -> list[OpenOrder]:
+async def find_due(pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int) -> list[OpenOrder]:
     """Find due orders of the installation's own rail, longest due first."""
     # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
@@ -127,9 +125,7 @@ list_unsent_refunds: Final = FindAll[OpenOrder, int, datetime, int](
 """List an account's refunds that have waited for handover since an instant, oldest first."""
 
 # Sorted by an expression without an index: PostgreSQL would read a whole index that is in the order of names.
-_LOCK: Final[LiteralString] = (
-    f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
-)
+_LOCK: Final[LiteralString] = f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
 
 
 async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:

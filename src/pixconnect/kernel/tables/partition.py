@@ -132,9 +132,7 @@ async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods,
     return (row["looked_count"], row["erased_count"]) if row else (0, 0)
 
 
-async def erase(
-    connection: Connection, kind: str, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
-) -> list[Erased]:
+async def erase(connection: Connection, kind: str, rows: Sequence[tuple[int, int]], ages: RetentionPeriods) -> list[Erased]:
     """Empty the erasable texts of rows of a kind of ``SWEPT``, each by id and holder; return the changed ones."""
     statements: dict[str, tuple[LiteralString, tuple[timedelta, ...]]] = {
         # The state of the chain is locked before any row: entries are chained before their texts change or after.

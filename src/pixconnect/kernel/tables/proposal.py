@@ -41,9 +41,7 @@ _WAITS: Final[LiteralString] = """
 _FORGET: Final[LiteralString] = f"delete from proposal where {_WAITS}"
 
 
-async def forget(
-    connection: Connection, act: str, *, institution_id: int | None = None, holder_id: int | None = None
-) -> None:
+async def forget(connection: Connection, act: str, *, institution_id: int | None = None, holder_id: int | None = None) -> None:
     """Delete a kind's pending proposal; the caller has locked the account or the holder."""
     await connection.execute(_FORGET, act, institution_id, holder_id)
 

@@ -52,9 +52,7 @@ _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
 """
 
 
-async def find_of_transfers(
-    pool: Connection | Pool, wanted: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], list[Refund]]:
+async def find_of_transfers(pool: Connection | Pool, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[Refund]]:
     """The refunds of transfers, by the transfer's id and holder, each in the order of request."""
     found: dict[tuple[int, int], list[Refund]] = {}
     for row in await pool.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted)):

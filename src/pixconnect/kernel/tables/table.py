@@ -85,9 +85,7 @@ class Columns(Generic[Record]):
 
     def without(self, *names: LiteralString) -> "Columns[Record]":
         others = _split(names)
-        return Columns(
-            {name: sql_type for name, sql_type in self.types.items() if name not in others}, self._key, self._write
-        )
+        return Columns({name: sql_type for name, sql_type in self.types.items() if name not in others}, self._key, self._write)
 
 
 def _split(names: Sequence[LiteralString]) -> list[LiteralString]:
@@ -188,9 +186,7 @@ def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
     return types
 
 
-def _constructor(
-    record: type[Record], columns: set[str], read: Mapping[str, Source]
-) -> Callable[[asyncpg.Record], Record]:
+def _constructor(record: type[Record], columns: set[str], read: Mapping[str, Source]) -> Callable[[asyncpg.Record], Record]:
     """Make a function that builds a record from a row, as if written by hand: lists build a thousand of them."""
     known: dict[str, Any] = {"record": record}
     arguments: list[str] = []

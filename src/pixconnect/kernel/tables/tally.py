@@ -88,16 +88,12 @@ def sum_statement(table: LiteralString, noted: LiteralString, sign: LiteralStrin
 WebhookKind = Literal["event", "delivery"]
 
 
-def webhook_hours_statement(
-    kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
-) -> LiteralString:
+def webhook_hours_statement(kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]) -> LiteralString:
     """Likewise for a holder's events or an endpoint's deliveries: ``$1`` its id, ``$2`` oldest and ``$3`` newest hour."""
     # Pending means made and not ended.
     statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
     sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
-    noted: LiteralString = (
-        f"where kind = '{kind}' and owner_id = $1 and status in ({statuses}) and hour between $2 and $3"
-    )
+    noted: LiteralString = f"where kind = '{kind}' and owner_id = $1 and status in ({statuses}) and hour between $2 and $3"
     return hours_statement("webhook_tally", noted, sign)
 
 

@@ -104,9 +104,7 @@ TRANSFER: Final = Table(
 )
 
 # A new transfer has these columns' defaults; sending them makes its insert 8 % slower.
-_NEW: Final = TRANSFER.without(
-    "returned_cents, returning_cents, handed_at, network_id, acceptance_refused, institution_id"
-)
+_NEW: Final = TRANSFER.without("returned_cents, returning_cents, handed_at, network_id, acceptance_refused, institution_id")
 _ALIKE: Final = (
     "direction, is_book, charge_id, status, own_key, outcome_code, outcome_reason, settled_at, created_at, modified_at, "
     "payer_message"
@@ -158,9 +156,7 @@ _COUNT_SETTLED_OUT: Final[LiteralString] = """
 """
 
 
-async def count_settled_out(
-    pool: Pool, holder_id: int, after: datetime, looked_at_max: int
-) -> tuple[int, datetime | None]:
+async def count_settled_out(pool: Pool, holder_id: int, after: datetime, looked_at_max: int) -> tuple[int, datetime | None]:
     """Count the settled transfers that a holder sent after an instant; also return when the last counted one was made."""
     row = await fetch_row(pool, _COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
     return row["count"], row["until"]
@@ -201,9 +197,7 @@ find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network
 
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
     # Matches the index `charge_is_paid_once`.
-    return await TRANSFER.find(
-        pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id
-    )
+    return await TRANSFER.find(pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id)
 
 
 _FIND_ALL_PAYING: Final[LiteralString] = f"""
@@ -353,9 +347,7 @@ async def filter_page(pool: Pool, holder_id: int, search: TransferSearch, span: 
     return page.with_items([TRANSFER.read(row) for row in page.items])
 
 
-async def _read_filtered(
-    connection: Connection, holder_id: int, search: TransferSearch, span: Span
-) -> Page[asyncpg.Record]:
+async def _read_filtered(connection: Connection, holder_id: int, search: TransferSearch, span: Span) -> Page[asyncpg.Record]:
     named = (search.direction, search.key, search.txid)
     known = (search.amount_cents, search.tax_id, search.end_to_end_id_part)
     asked = (holder_id, list(search.statuses), *named, *known)

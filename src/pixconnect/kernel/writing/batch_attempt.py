@@ -74,9 +74,7 @@ def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
     lost = "the database was lost during the commit and what happened is unknown"
     if external_id is None:
         return errors.OutcomeUnknown(lost)
-    return errors.OutcomeUnknown(
-        f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice'
-    )
+    return errors.OutcomeUnknown(f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice')
 
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0

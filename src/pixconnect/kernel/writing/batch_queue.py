@@ -303,9 +303,7 @@ class BatchQueue(Generic[Request, Answer]):
             batch.run_commit_hooks()
             return outcomes
 
-    def _find_latecomers(
-        self, waiters: _Waiters[Request, Answer], fits: Callable[[Request], bool]
-    ) -> Iterator[Request]:
+    def _find_latecomers(self, waiters: _Waiters[Request, Answer], fits: Callable[[Request], bool]) -> Iterator[Request]:
         """Move queued requests that fit into the batch, of each holder in turn; the others keep their order."""
 
         def may_join(waiter: PendingRequest[Request, Answer]) -> bool:

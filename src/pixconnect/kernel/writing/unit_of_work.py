@@ -61,9 +61,7 @@ def list_followers() -> tuple[Follower, ...]:
 class UnitOfWork(Changes):
     """Time, ids and balances of one batch, and the rows that it will write."""
 
-    def __init__(
-        self, batch: Batch[Any], now: datetime, locked: LockedBalances, claims: Sequence[type[Claim]] = ()
-    ) -> None:
+    def __init__(self, batch: Batch[Any], now: datetime, locked: LockedBalances, claims: Sequence[type[Claim]] = ()) -> None:
         super().__init__()
         self.connection = batch.connection
         self.now = now

@@ -44,9 +44,7 @@ class Resolver:
 
     async def _ask(self, host: str, kind: dns.rdatatype.RdataType) -> list[str]:
         # The dot at the end marks a whole name, to which no search list applies.
-        answer = await self._resolver.resolve(
-            f"{host}.", kind, raise_on_no_answer=False, search=False, backend=_BACKEND
-        )
+        answer = await self._resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False, backend=_BACKEND)
         records = cast("Iterable[Rdata]", answer.rrset or ())
         return [record.to_text() for record in records]
 

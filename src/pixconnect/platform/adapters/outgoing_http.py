@@ -303,9 +303,7 @@ _TARGETS_MAX = 4096
 
 
 class WebhookSender:
-    def __init__(
-        self, http: OutgoingHttp, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS, hint: str = ""
-    ) -> None:
+    def __init__(self, http: OutgoingHttp, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS, hint: str = "") -> None:
         """Post to public hosts, and to those that are named.
 
         Args:

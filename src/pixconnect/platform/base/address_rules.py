@@ -208,9 +208,7 @@ def is_public(address: Address) -> bool:
     # None of these leads anywhere else; the end of an ISATAP tunnel also has its own network.
     if isinstance(address, IPv4Address) or address.ipv4_mapped is not None or address in _NAT64:
         return True
-    return (
-        address.scope_id is None and address in _GLOBAL_IPV6 and not any(address in network for network in _DENIED_IPV6)
-    )
+    return address.scope_id is None and address in _GLOBAL_IPV6 and not any(address in network for network in _DENIED_IPV6)
 
 
 def _is_within(address: Address, networks: Sequence[Network]) -> bool:

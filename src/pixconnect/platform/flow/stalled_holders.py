@@ -131,9 +131,7 @@ class BusyHolder:
         on_end: Called when the holder's requests rejoin the common queue.
     """
 
-    def __init__(
-        self, queue: FairQueue[Any], write_next: Callable[[], Awaitable[bool]], on_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, queue: FairQueue[Any], write_next: Callable[[], Awaitable[bool]], on_end: Callable[[], None]) -> None:
         self._queue = queue
         self._write_next = write_next
         self._on_end = on_end

@@ -49,9 +49,7 @@ class FlowControl:
         await self._writable.wait()
 
 
-STATUS_LINES: Final = {
-    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
-}
+STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus}
 
 _BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _log = structlog.get_logger(__name__)
@@ -177,9 +175,7 @@ class Exchange:
                 self._arrived = self._channel.loop.create_future()
                 await self._arrived
         if self.is_broken:
-            raise errors.BadRequest(
-                "body: breaks HTTP/1.1, or has too much around its chunks; send it with a Content-Length"
-            )
+            raise errors.BadRequest("body: breaks HTTP/1.1, or has too much around its chunks; send it with a Content-Length")
         if self.is_abandoned:
             return {"type": DISCONNECT}
         body, self.body = self.body, b""

@@ -26,9 +26,7 @@ class Head:
         self.url = b""
         self.headers: list[tuple[bytes, bytes]] = []
 
-    def find_refusal(
-        self, version: str, method: bytes, fields: Mapping[bytes, bytes], host_before: bytes
-    ) -> HTTPStatus | None:
+    def find_refusal(self, version: str, method: bytes, fields: Mapping[bytes, bytes], host_before: bytes) -> HTTPStatus | None:
         """Why it is refused; ``fields`` has the last of repeated headers, ``host_before`` was checked with an earlier head."""
         is_each_once = len(fields) == len(self.headers)
         # On a kept connection the host is the same each time, so we check it once.

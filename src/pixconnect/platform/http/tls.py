@@ -113,9 +113,7 @@ def split(sockets: Sequence[socket.socket], port: int) -> tuple[Sequence[socket.
     return [each for each in sockets if each not in secure], secure
 
 
-def make_context(
-    certificate_file: str, key_file: str, authority_file: str, *, is_required: bool = False
-) -> ssl.SSLContext:
+def make_context(certificate_file: str, key_file: str, authority_file: str, *, is_required: bool = False) -> ssl.SSLContext:
     """Make the TLS context of a server that asks each client for a certificate.
 
     Args:

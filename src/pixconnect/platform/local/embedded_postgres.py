@@ -291,9 +291,10 @@ class EmbeddedPostgres:
     async def _try_to_start(self, programs: Path) -> bool:
         """Return whether the server is ready; false if processes of an earlier one still block it."""
         machine = postgres_placement.look_at_machine(self._folder)
-        settings = postgres_placement.server_settings(
-            machine, connections_max=self._connections_max, durable=self._durable
-        ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
+        settings = postgres_placement.server_settings(machine, connections_max=self._connections_max, durable=self._durable) | {
+            "unix_socket_directories": str(self._socket_folder),
+            "unix_socket_permissions": "0700",
+        }
         if self._data_version() != "16":
             # Otherwise three more processes read for it. A reader has few pages under way, and shared memory for 64 of each
             # possible session would be 1.5 MiB.

@@ -62,9 +62,7 @@ class ForkServer:
         started: What it has returned already.
     """
 
-    def __init__(
-        self, start: Callable[[], Started | None], started: Started | None = None, *, rest_s: float = REST_S
-    ) -> None:
+    def __init__(self, start: Callable[[], Started | None], started: Started | None = None, *, rest_s: float = REST_S) -> None:
         self._start = start
         self._started = started
         self._turn = asyncio.Lock()

@@ -122,8 +122,7 @@ def _lock(path: Path) -> BinaryIO:
         owner = lock.read(20).decode(errors="replace").strip()
         lock.close()
         raise HomeError(
-            f"another instance (process {owner or 'unknown'}) runs on {path}: "
-            "stop it, or set PIXCONNECT_HOME to another folder"
+            f"another instance (process {owner or 'unknown'}) runs on {path}: stop it, or set PIXCONNECT_HOME to another folder"
         ) from None
     lock.truncate(0)
     lock.write(str(os.getpid()).encode())
@@ -137,8 +136,7 @@ def _explain(path: Path, error: OSError) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename or path} is not a folder: set PIXCONNECT_HOME to another folder"
     return (
-        f"{path} cannot be written ({error.strerror}): "
-        "make it writable for this user, or set PIXCONNECT_HOME to another folder"
+        f"{path} cannot be written ({error.strerror}): make it writable for this user, or set PIXCONNECT_HOME to another folder"
     )
 
 

@@ -166,9 +166,7 @@ def find_placement(home: Path, user: SystemUser | None, report: Callable[[str], 
         _claim(elsewhere, str(home), report)
         report(f"the user {user.name}, which runs PostgreSQL, cannot enter {home}: its files go to {elsewhere}")
         folder = str(elsewhere)
-    placement = Placement(
-        folder=folder, owner_password=secrets.token_urlsafe(24), login_password=secrets.token_urlsafe(24)
-    )
+    placement = Placement(folder=folder, owner_password=secrets.token_urlsafe(24), login_password=secrets.token_urlsafe(24))
     home_files.write_private(record, msgspec.json.encode(placement))
     return placement
 

@@ -90,9 +90,7 @@ def test_a_verb_of_the_sandbox_sends_nothing_to_a_live_service(
     # Nothing listens there, so a request would be noticed.
     credentials.write_profile(
         "live",
-        Profile(
-            api_url="http://127.0.0.1:9", auth_url="http://127.0.0.1:9", client_id="c", client_secret="s", mode="live"
-        ),
+        Profile(api_url="http://127.0.0.1:9", auth_url="http://127.0.0.1:9", client_id="c", client_secret="s", mode="live"),
     )
     assert main([*words.split(), "--profile", "live"]) == ExitStatus.REFUSED
     assert "the profile live leads to a live service: nothing was sent" in capsys.readouterr().err

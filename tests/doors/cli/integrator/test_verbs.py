@@ -25,9 +25,7 @@ Run = Callable[..., Any]
 
 
 def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) -> None:
-    charge = run(
-        "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id", "52998224725"
-    )
+    charge = run("charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id", "52998224725")
     assert (charge["status"], charge["amount"], charge["payer"]["name"]) == ("PENDING", 1000, "Ana")
     assert (
         run(

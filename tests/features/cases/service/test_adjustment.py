@@ -197,9 +197,9 @@ async def test_what_waits_keeps_nobody_from_confirming_what_waits_behind_it(shop
     with pytest.raises(errors.NotFound, match="no proposal with the code"):
         await confirm(shop, act="close")
     await confirm(shop, act="allow")
-    assert [
-        one.act for one in await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)
-    ] == ["adjust"]
+    assert [one.act for one in await proposal_store.list_waiting(shop.live.context.pool, institution_id=shop.account.id)] == [
+        "adjust"
+    ]
 
 
 async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_read(shop: Shop) -> None:
@@ -346,9 +346,7 @@ async def test_whatever_is_adjusted_the_books_balance_and_no_case_is_exceeded(sh
         )
         assert wrong == []
     assert 0 < refused < 40
-    (told,) = await shop.live.fetch(
-        "select sum(settlement_cents + difference_cents)::bigint as cents from whole_balance"
-    )
+    (told,) = await shop.live.fetch("select sum(settlement_cents + difference_cents)::bigint as cents from whole_balance")
     (taken,) = await shop.live.fetch(
         "select coalesce(sum(case direction when 'IN' then amount_cents else -amount_cents end), 0)::bigint as cents"
         " from adjustment where account = 'available'"

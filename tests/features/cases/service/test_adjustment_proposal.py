@@ -81,9 +81,7 @@ async def test_a_lapsed_proposal_changes_nothing(shop: Shop) -> None:
     with pytest.raises(errors.BadRequest, match="lapsed"):
         await confirm(shop, "bia", proposed)
     with pytest.raises(asyncpg.CheckViolationError, match="done_in_time"):
-        await shop.live.execute_as_owner(
-            "update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '30 days'"
-        )
+        await shop.live.execute_as_owner("update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '30 days'")
     assert await is_waiting(shop, proposed)
 
 
@@ -102,15 +100,11 @@ async def propose_in_console(shop: Shop, console: InProcess, made_by: str) -> Pr
 
 async def test_an_account_of_the_console_counts_as_the_login_that_made_it(shop: Shop, console: InProcess) -> None:
     proposed = await propose_in_console(shop, console, made_by="bia")
-    with pytest.raises(
-        errors.Forbidden, match="console carla has its password or recovery codes from the database login"
-    ):
+    with pytest.raises(errors.Forbidden, match="console carla has its password or recovery codes from the database login"):
         await confirm(shop, "bia", proposed)
     async with as_operator(shop.live.context, "bia").pool.acquire() as connection:
         with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="console carla has its password"):
-            await connection.execute(
-                "update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '1 day'"
-            )
+            await connection.execute("update proposal set confirmed_by = 'bia', done_at = proposed_at + interval '1 day'")
         for table, column in (("proposal", "account_login"), ("console_operator", "given_login")):
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await connection.execute(f"update {table} set {column} = 'leo'")

@@ -252,9 +252,7 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     said = await answer(shop, case.id, ours={"D1": own}, counts=["D2"])
     assert (json.loads(said["ours"]), said["change_cents"]) == ({"D1": own}, -400)
     assert (await moved(shop), await waiting(shop)) == ([-400, 400], {})
-    (row,) = await shop.live.fetch(
-        "select joined_kind, joined_id, joined_by from institution_item where item_id = 'D1'"
-    )
+    (row,) = await shop.live.fetch("select joined_kind, joined_id, joined_by from institution_item where item_id = 'D1'")
     assert tuple(row) == ("transfer", str(sent.id), "answer")
     assert await look(shop) == []
     # A line that names the transfer is joined to it in spite of the answer; the other line does not change.
@@ -334,9 +332,7 @@ async def test_a_line_that_was_posted_is_never_alone_again(shop: Shop) -> None:
         )
 
 
-async def test_no_line_is_settled_while_an_answer_about_it_is_confirmed(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_line_is_settled_while_an_answer_about_it_is_confirmed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.live.clock.advance(days=-2)
     shop.pay(5_000)
     await shop.read()
@@ -386,9 +382,7 @@ async def test_a_second_form_that_reaches_further_strikes_no_line_of_the_first(s
 
 async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: Shop) -> None:
     await read(shop, FEE, closing="99.00")
-    await read(
-        shop, ("F2", "-1.00", "TARIFA", "02"), first="20260702", last="20260702", opening="99.00", closing="98.00"
-    )
+    await read(shop, ("F2", "-1.00", "TARIFA", "02"), first="20260702", last="20260702", opening="99.00", closing="98.00")
     for day, amount in ((1, "7.00"), (2, "9.00")):
         at = f"2026-07-0{day}"
         entries = (
@@ -399,9 +393,7 @@ async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: 
         for _ in range(2):
             await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
     await statement_usecases.settle_items(shop.live.context, shop.account)
-    rows = await shop.live.fetch(
-        "select item_id, amount_cents from institution_item where source = 'camt.053' order by day"
-    )
+    rows = await shop.live.fetch("select item_id, amount_cents from institution_item where source = 'camt.053' order by day")
     assert [(row["item_id"], row["amount_cents"]) for row in rows] == [
         ("camt.053:DOC", 700),
         ("camt.053:DOC~20260702.2", 900),

@@ -94,10 +94,7 @@ async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop
     await shop.move_orders(seconds=60)
     await read_days(shop)
     (case,) = await look(shop)
-    assert (
-        "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said"
-        in case.said
-    )
+    assert "where since 2026-07-01 it waited for approval: have it ended there first; the institution never said" in case.said
 
 
 async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> None:
@@ -156,9 +153,7 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
         # Repeated, it changes nothing.
         await record_listed(shop.at, shop.account, [a_line(day, end_to_end_id=f"E{'1' * 20}{'y' * 11}")])
         await settle_items(shop.at, shop.account)
-        (movement,) = await shop.live.fetch(
-            "select holder_id, amount_cents, description from movement where kind = 'by_hand'"
-        )
+        (movement,) = await shop.live.fetch("select holder_id, amount_cents, description from movement where kind = 'by_hand'")
         assert tuple(movement) == (shop.house.holder_id, 400, f"case {case.id}: PIX ENVIADO")
         (again,) = await look(shop)
         assert (again.ended_at, again.amount_cents, again.opened_count) == (None, -400, 2)

@@ -48,8 +48,7 @@ async def read(shop: Shop, *lines: tuple[str, str], account: Any = None, **told:
     # Lines that are equal have one id.
     names = [f"L{day}{lines.index(line)}" for line in lines]
     written = [
-        make_ofx_line(item_id=name, amount=amount, memo=text, at=day)
-        for name, (amount, text) in zip(names, lines, strict=True)
+        make_ofx_line(item_id=name, amount=amount, memo=text, at=day) for name, (amount, text) in zip(names, lines, strict=True)
     ]
     content = make_ofx(*written, **dict[str, Any](first=day, last=day, closing=None) | told)
     account = account or shop.account
@@ -137,9 +136,7 @@ async def test_another_answer_begins_the_rehearsal_anew_and_ends_what_is_remembe
     assert await ask(shop, "counts", ("10.00", BALANCE + " 1/1"))
     assert await listed(shop) == []
     with pytest.raises(errors.BadRequest, match="have answered otherwise meanwhile"):
-        await confirm_waiting(
-            as_operator(shop.live.context, "bia"), shop.live.context, "loja", "remember", proposed.code
-        )
+        await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "remember", proposed.code)
     shop.live.clock.advance(days=45)
     await rehearse(shop, "aside", BALANCE)
     await remember(shop)

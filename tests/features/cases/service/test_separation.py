@@ -95,9 +95,7 @@ async def test_no_later_sum_of_a_separated_text_is_joined_by_itself(shop: Shop) 
     await join_sum(shop)
     await separate(shop, "S1")
     await receive(shop, 5_00, 6_00, days=1)
-    await read(
-        shop, ("S2", "11.00", TOTAL[2], "02"), first="20260702", last="20260702", opening="107.00", closing="118.00"
-    )
+    await read(shop, ("S2", "11.00", TOTAL[2], "02"), first="20260702", last="20260702", opening="107.00", closing="118.00")
     assert await waiting(shop) == {"S1": "separated", "S2": "could_be_ours"}
     first, second = await look(shop)
     await answer(shop, first.id, ours={"S1": SUM})
@@ -165,9 +163,7 @@ async def test_what_has_no_wrong_record_is_not_separated(shop: Shop) -> None:
     proposed = await propose_separation(operator, "loja", ["S1"])
     await separate(shop, "S1")
     with pytest.raises(errors.NotFound, match="no proposal with the code"):
-        await confirm_waiting(
-            as_operator(shop.live.context, "bia"), shop.live.context, "loja", "separate", proposed.code
-        )
+        await confirm_waiting(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "separate", proposed.code)
 
 
 async def test_a_day_is_open_again_though_the_process_dies_after_the_confirmation(

@@ -43,9 +43,7 @@ class FakeContests:
         self.is_reachable = True
         self.lists_count = 0
 
-    async def list_contests(
-        self, since: datetime, until: datetime
-    ) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
+    async def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
         self.lists_count += 1
         if not self.is_reachable:
             raise InstitutionUnavailable("it is away")
@@ -203,9 +201,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
 async def test_an_acceptance_without_money_ends_its_block_later(shop: Shop, contests: FakeContests) -> None:
     listed = contest(shop, await shop.receive(PAID_CENTS))
     shop.live.clock.advance(days=12)
-    await look(
-        shop, contests, structs.replace(listed, status="accepted", reported_at=listed.reported_at + timedelta(days=3))
-    )
+    await look(shop, contests, structs.replace(listed, status="accepted", reported_at=listed.reported_at + timedelta(days=3)))
     assert await funds(shop) == (PAID_CENTS, 0, 0)
     assert await told(shop) == [("opened", 0, 0), ("taken", 0, 0)]
     await check_books(shop.live)
@@ -387,9 +383,7 @@ async def test_the_successor_of_a_holder_answers_what_is_contested_of_it(shop: S
     operator = as_operator(shop.live.context)
     former_id, house_id = await make_owner(shop.live, "2"), await make_owner(shop.live, "9")
     await move_holder(operator, former_id, shop.account.name)
-    said = a_description(
-        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
-    )
+    said = a_description(keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106")
     await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
     await look(shop, contests, contest(shop, await shop.receive(PAID_CENTS, key=own_key("2"))))
     done = await succeed_holder(operator, former_id, "banco", "77", "0001")

@@ -195,9 +195,7 @@ async def test_what_it_takes_and_is_not_here_is_owed(service: Service, caller: C
     await check_books(service)
 
 
-async def test_in_whatever_order_and_how_often_its_words_come_each_step_is_taken_once(
-    service: Service, caller: Caller
-) -> None:
+async def test_in_whatever_order_and_how_often_its_words_come_each_step_is_taken_once(service: Service, caller: Caller) -> None:
     for number, order in enumerate(itertools.permutations(range(3))):
         paid = await receive(service)
         opened = infraction_report(service, paid, name=f"I{number}", amount_cents=600, wanted_cents=600, held_cents=600)
@@ -342,9 +340,7 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
 async def test_a_contest_before_its_credit_is_followed_later(service: Service, caller: Caller) -> None:
     paid = credit_report(service, amount_cents=PAID_CENTS)
     opened = infraction_report(service, paid.end_to_end_id)
-    answered = structs.replace(
-        opened, report_id="a", state="answered", reported_at=opened.reported_at + timedelta(hours=1)
-    )
+    answered = structs.replace(opened, report_id="a", state="answered", reported_at=opened.reported_at + timedelta(hours=1))
     # However often it is reported, also with the first step of the payment.
     for _ in range(5):
         assert await take_reports(service.context, [opened, answered]) == 0
@@ -393,9 +389,7 @@ async def test_a_block_of_an_undecided_contest_ends_with_it_alone(service: Servi
     ended = BlockTerms(reference="I1", kind="med", wanted_cents=0, held_cents=0)
     await tell(
         service,
-        BlockReport(
-            report_id="b", party=report.party, blocks=(ended,), reported_at=report.reported_at + timedelta(hours=1)
-        ),
+        BlockReport(report_id="b", party=report.party, blocks=(ended,), reported_at=report.reported_at + timedelta(hours=1)),
     )
     assert await kept(service) == ["block contradiction"]
     assert (await funds(service, caller))[2] == PAID_CENTS
@@ -421,9 +415,7 @@ async def test_an_answer_under_way_at_the_decision_gets_an_end(service: Service,
     assert await _answer_state(service) == ("refused", infraction_rules.UNHEARD)
     # It is not sent any more. A report that the institution has it may come after its decision.
     assert await defence_usecases.do_due(service.context, range(256), 10) == 0
-    answered = structs.replace(
-        report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1)
-    )
+    answered = structs.replace(report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1))
     await tell(service, answered)
     assert await _answer_state(service) == ("sent", None)
     assert await kept(service) == []
@@ -441,9 +433,7 @@ async def test_a_refused_answer_may_be_given_at_the_institution(service: Service
     )
     await service.context.writes.submit(defence_usecases.ANSWER_INFRACTIONS, refused)
     assert await _answer_state(service) == ("refused", "not today")
-    answered = structs.replace(
-        report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1)
-    )
+    answered = structs.replace(report, report_id="a1", state="answered", reported_at=report.reported_at + timedelta(hours=1))
     await tell(service, answered)
     assert await _answer_state(service) == ("sent", None)
 

@@ -37,9 +37,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
         # Legal limits are not checked here.
         (DueTerms(due_on=TODAY, fine=Fine(kind="percentage", value=101_00)), []),
         (
-            DueTerms(
-                due_on=TODAY, fine=Fine(kind="sum", value=10_00), interest=Interest(kind="sum_a_day", value=10_00)
-            ),
+            DueTerms(due_on=TODAY, fine=Fine(kind="sum", value=10_00), interest=Interest(kind="sum_a_day", value=10_00)),
             [],
         ),
         (DueTerms(due_on=TODAY, discount=Discount(kind="sum_a_day", value=9_99)), []),
@@ -64,9 +62,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
         (DueTerms(due_on=SATURDAY, discount=Discount(kind="sum_until_a_date", dated=until(SATURDAY, TODAY))), []),
         # The due date rolls to Monday; a discount until the Sunday is later than the due date as sent.
         (
-            DueTerms(
-                due_on=SATURDAY, discount=Discount(kind="sum_until_a_date", dated=until(TODAY, date(2026, 11, 29)))
-            ),
+            DueTerms(due_on=SATURDAY, discount=Discount(kind="sum_until_a_date", dated=until(TODAY, date(2026, 11, 29)))),
             [("discount.dated", "after_due_date", 1)],
         ),
         (

@@ -93,9 +93,7 @@ async def test_what_no_index_knows_is_looked_for_page_by_page(service: Service, 
 
     assert await transfers(direction="IN", amount_max_cents=600) == [600, 300]
     assert await transfers(direction="OUT") == []
-    name = (
-        (await browse.browse(service.context, _viewer(caller), browse.TRANSFERS, Wanted())).items[0].counterparty.name
-    )
+    name = (await browse.browse(service.context, _viewer(caller), browse.TRANSFERS, Wanted())).items[0].counterparty.name
     assert len(await transfers(counterparty=name[1:-1].upper())) == 4
     assert len(await transfers(counterparty=" ".join(reversed(name.replace("a", "ã").split())))) == 4
     assert await transfers(counterparty="%") == await transfers(counterparty="nobody") == []

@@ -78,9 +78,7 @@ async def test_a_contest_is_found_by_either_id(service: Service, caller: Caller,
 
 async def test_known_facts_are_found_by_their_readers(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
-    transfer = (
-        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
-    ).transfer
+    transfer = (await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)).transfer
     amount, tax_id = transfer.amount_cents, transfer.counterparty.tax_id
     day = to_day(service.clock.now())
     by_amount = dict(amount_min_cents=amount, amount_max_cents=amount)
@@ -122,9 +120,7 @@ async def test_known_facts_are_found_by_their_readers(service: Service, caller: 
 
 async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
     midnight = shop.live.clock.real_now().astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
-    shop.live.clock.advance(
-        days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds()
-    )
+    shop.live.clock.advance(days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds())
     pix = await shop.receive(settled_at=midnight + timedelta(days=1, seconds=-2))
     for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
         assert await look(shop.live, day=day, amount_min_cents=1000) == found
@@ -187,9 +183,7 @@ async def known(service: Service, text: str, holder_id: int | None) -> set[tuple
 
 async def test_what_people_read_out_leads_to_their_own(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
-    payment = (
-        await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
-    ).transfer
+    payment = (await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)).transfer
     party, its = payment.counterparty, ("transfer", str(payment.id))
     tax_id = party.tax_id
     masked = f"{tax_id[:3]}.{tax_id[3:6]}.{tax_id[6:9]}-{tax_id[9:]}"
@@ -272,9 +266,7 @@ async def test_a_charge_is_found_by_its_code_and_by_who_paid_it(service: Service
     assert its in await known(service, f"0,55 {outside_party().name}", caller.holder_id)
 
 
-async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(service: Service, caller: Caller) -> None:
     async def found(text: str) -> list[tuple[str, str | None]]:
         viewer = Viewer(holder_id=caller.holder_id, scopes=frozenset(SCOPES))
         known = await search.find_known(service.context, viewer, text)
@@ -293,8 +285,7 @@ async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Cal
     async with open_console(service) as console:
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))
         assert (
-            "Taken as a name, CPF or CNPJ: bolachas"
-            in (await own.get("/search?q=25,50%20bolachas%20ontem")).content.decode()
+            "Taken as a name, CPF or CNPJ: bolachas" in (await own.get("/search?q=25,50%20bolachas%20ontem")).content.decode()
         )
         assert "Taken as a name" not in (await own.get("/search?q=25,50%20reais%20anteontem")).content.decode()
 

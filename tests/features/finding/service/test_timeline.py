@@ -77,9 +77,7 @@ async def _attempt_all(service: Service, *, status_code: int) -> None:
     _, read = await delivery_store.read_due(
         service.context.pool, DueCursor(due_at=now - timedelta(days=1)), now, range(256), 100, []
     )
-    exchange = WebhookExchange(
-        status_code=status_code, retry_after=None, response=b"sorry", error=None, duration_us=40_000
-    )
+    exchange = WebhookExchange(status_code=status_code, retry_after=None, response=b"sorry", error=None, duration_us=40_000)
     conclusions = [delivery_rules.conclude(due, exchange, ended_at=now, real_now=now, chance=0.0) for due in read.ready]
     async with service.context.pool.acquire() as connection:
         assert await delivery_store.record(connection, {}, sorted(conclusions, key=lambda each: each.delivery.id))
@@ -150,9 +148,7 @@ async def test_a_transfer_tells_what_it_waits_for_at_each_step(service: Service,
         return await timeline.read_timeline(service.context, _viewer(caller), "transfer", transfer.id)
 
     first = await look()
-    assert [(each.what, each.next_at) for each in first.waiting] == [
-        ("handover", transfer.created_at + timedelta(seconds=60))
-    ]
+    assert [(each.what, each.next_at) for each in first.waiting] == [("handover", transfer.created_at + timedelta(seconds=60))]
     assert _told(first)[-1] == ("give_up", "transfer", None)
     service.clock.advance(seconds=2)
     now = service.clock.now()
@@ -190,9 +186,7 @@ async def test_a_suspect_payment_waits_and_says_until_when(service: Service, cal
     (paid,) = await service.fetch("select id from transfer")
     for kind, resource_id in (("transfer", paid["id"]), ("charge", charge.id)):
         found = await timeline.read_timeline(service.context, _OPERATOR, kind, resource_id)
-        assert [(each.what, each.subject, each.next_at) for each in found.waiting] == [
-            ("institution", "transfer", told.until)
-        ]
+        assert [(each.what, each.subject, each.next_at) for each in found.waiting] == [("institution", "transfer", told.until)]
 
 
 async def test_another_holders_is_absent_and_scopes_hide(service: Service, caller: Caller) -> None:
@@ -325,9 +319,7 @@ async def test_of_a_batch_each_client_has_its_own_and_the_others_none_of_it(serv
         (asking(caller, "shop", "t1", "r4"), a_charge()),
         (asking(caller, "shop", "t1", "r5"), a_charge()),
     ]
-    made = await asyncio.gather(
-        *(charge_usecases.create_charge(service.context, asker, request) for asker, request in asked)
-    )
+    made = await asyncio.gather(*(charge_usecases.create_charge(service.context, asker, request) for asker, request in asked))
     # Requests of one client by one token are one row of a batch, for any number of batches.
     [written] = [each for each in service.context.writes.read_figures() if each.name == "create_charges"]
     rows_most = sum(min(size, 3) * count for size, count in written.commits_by_size.items())
@@ -360,9 +352,7 @@ async def test_a_client_that_nobody_knows_is_looked_for_with_its_holder_alone(se
     assert await activity(service, "gone", caller) == []
 
 
-async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(
-    service: Service, caller: Caller
-) -> None:
+async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(service: Service, caller: Caller) -> None:
     asker = asking(caller)
     request = EndpointRequest(url=URL, secret=SECRET, event_types=["qrcode.pending"])
     made = await endpoint_usecases.create_endpoint(service.context, asker, request)

@@ -85,9 +85,7 @@ async def test_an_operator_signs_in_by_password_and_second_factor(
     assert (newest.operator, newest.verb) == ("console maria", "console sign-in")
 
 
-async def test_a_code_is_good_once_and_so_is_a_recovery_code(
-    door: SignIn, maria: IssuedOperator, clock: FakeClock
-) -> None:
+async def test_a_code_is_good_once_and_so_is_a_recovery_code(door: SignIn, maria: IssuedOperator, clock: FakeClock) -> None:
     asked = _asked(maria, clock)
     await door.operator(asked)
     assert isinstance(await _refusal(door.operator(asked)), errors.Unauthorized)
@@ -109,9 +107,7 @@ async def test_whatever_is_wrong_is_answered_alike(door: SignIn, maria: IssuedOp
     }
 
 
-async def test_guesses_from_many_addresses_keep_no_operator_out(
-    door: SignIn, maria: IssuedOperator, clock: FakeClock
-) -> None:
+async def test_guesses_from_many_addresses_keep_no_operator_out(door: SignIn, maria: IssuedOperator, clock: FakeClock) -> None:
     for number in range(10 * FAILURES_MAX):
         guess = _asked(maria, clock, password="guess", address=f"198.51.100.{number // FAILURES_MAX}")
         assert isinstance(await _refusal(door.operator(guess)), errors.Unauthorized)

@@ -65,9 +65,7 @@ async def after(database: Addresses, clock: FakeClock, before: Context) -> Async
 async def everything_sealed(context: Context) -> list[tuple[str, bytes]]:
     """The sealed values, with the contexts of their seals."""
     sealed: list[tuple[str, bytes]] = []
-    for row in await context.pool.fetch(
-        "select id, secret, previous_secret, authorization_sealed from webhook_endpoint"
-    ):
+    for row in await context.pool.fetch("select id, secret, previous_secret, authorization_sealed from webhook_endpoint"):
         ours = (row["secret"], row["previous_secret"], row["authorization_sealed"])
         sealed += [(endpoint_seal(row["id"]), each) for each in ours if each is not None]
     rows = await context.pool.fetch(

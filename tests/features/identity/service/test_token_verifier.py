@@ -119,15 +119,11 @@ async def test_a_disabled_or_deleted_client_is_out_within_a_second_on_every_proc
 async def test_a_disabled_holder_is_out_at_once(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
-    await holder.set_holder(
-        as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=True)
-    )
+    await holder.set_holder(as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=True))
     clock.advance(seconds=1.0)
     with pytest.raises(errors.Unauthorized, match="disabled"):
         await process.verifier.verify(header)
-    await holder.set_holder(
-        as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=False)
-    )
+    await holder.set_holder(as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=False))
     clock.advance(seconds=1.0)
     await process.verifier.verify(header)
     assert process.verifier.recall(header) is not None

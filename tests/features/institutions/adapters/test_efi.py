@@ -201,9 +201,7 @@ async def test_a_code_is_paid_once_under_our_name(bank: Bank, tmp_path: Path, pi
 )
 async def test_a_dynamic_code_that_changed_is_not_paid(bank: Bank, tmp_path: Path, changes: dict[str, Any]) -> None:
     await register(bank)
-    bank.service.rail.entries["other@pix.example"] = structs.replace(
-        bank.service.rail.entries[PAYEE], key="other@pix.example"
-    )
+    bank.service.rail.entries["other@pix.example"] = structs.replace(bank.service.rail.entries[PAYEE], key="other@pix.example")
     ask(bank, **changes)
     async with open_account_there(bank, "efi", tmp_path) as there:
         refused = await there.institution.send(DYNAMIC)

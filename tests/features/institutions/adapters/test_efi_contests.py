@@ -124,9 +124,7 @@ def test_what_cannot_be_relied_on_is_not_guessed(changes: dict[str, Any]) -> Non
 
 
 def test_what_is_only_shown_may_be_anything() -> None:
-    odd = decode_contest(
-        ROW | {"razao": 5, "tipoSituacao": "?", "comentario": "x\x00" * 3000, "idInfracao": 7, "valor": 10}
-    )
+    odd = decode_contest(ROW | {"razao": 5, "tipoSituacao": "?", "comentario": "x\x00" * 3000, "idInfracao": 7, "valor": 10})
     assert (odd.name, odd.reason, odd.situation, odd.amount_cents) == ("7", "fraud", "other", 1000)
     assert odd.words is not None
     assert len(odd.words) == 2000

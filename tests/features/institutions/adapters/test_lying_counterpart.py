@@ -121,13 +121,9 @@ async def institution(liar: Liar) -> AsyncIterator[Institution]:
     await opened.close()
 
 
-def open_there(
-    liar: Liar, kind: str = "inter", note: Callable[[str], None] = lambda _: None, **changes: Any
-) -> Institution:
+def open_there(liar: Liar, kind: str = "inter", note: Callable[[str], None] = lambda _: None, **changes: Any) -> Institution:
     papers = make_papers("client")
-    credential = Credential(
-        client_id="client", client_secret=SECRET, certificate=papers.client, private_key=papers.client_key
-    )
+    credential = Credential(client_id="client", client_secret=SECRET, certificate=papers.client, private_key=papers.client_key)
     account = make_account(kind, **{"base_url": f"http://127.0.0.1:{liar.port}", **changes})
     return open_institution(account, credential, SystemClock(), SystemEntropy(), BOUNDS, note=note)
 
@@ -262,9 +258,7 @@ async def test_who_refuses_the_credential_is_told_from_who_is_away(
     assert caught.value.is_refusal is is_refusal
 
 
-async def test_many_bad_items_of_one_answer_are_one_and_stop_none_of_the_others(
-    liar: Liar, institution: Institution
-) -> None:
+async def test_many_bad_items_of_one_answer_are_one_and_stop_none_of_the_others(liar: Liar, institution: Institution) -> None:
     liar.said = answer(page(*({"valor": "1.00"} for _ in range(20_000)), PIX))
     pix, told = await list_all(institution)
     assert isinstance(pix, ReceivedPix)
@@ -277,9 +271,7 @@ async def test_many_bad_items_of_one_answer_are_one_and_stop_none_of_the_others(
 
 
 async def test_a_return_that_cannot_be_read_is_told_beside_its_pix(liar: Liar, institution: Institution) -> None:
-    refund = dict(
-        id="a1", rtrId="D" + E2E[1:], valor="1.00", status="DEVOLVIDO", horario=dict(liquidacao=PIX["horario"])
-    )
+    refund = dict(id="a1", rtrId="D" + E2E[1:], valor="1.00", status="DEVOLVIDO", horario=dict(liquidacao=PIX["horario"]))
     liar.said = answer(page({**PIX, "devolucoes": [{**refund, "status": "TALVEZ"}, refund, {**refund, "valor": 1}]}))
     pix, *kept = await list_all(institution)
     assert isinstance(pix, ReceivedPix)

@@ -34,9 +34,7 @@ Kind = Literal["efi", "inter"]
 
 TRAITS = {
     "efi": InstitutionTraits(sends=("KEY",), resend_for=timedelta(hours=12), sends_at_once=99),
-    "inter": InstitutionTraits(
-        sends=("KEY",), resend_for=timedelta(seconds=60), resends_after_restart=False, sends_at_once=99
-    ),
+    "inter": InstitutionTraits(sends=("KEY",), resend_for=timedelta(seconds=60), resends_after_restart=False, sends_at_once=99),
 }
 
 

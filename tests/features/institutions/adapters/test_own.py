@@ -126,9 +126,7 @@ async def test_the_file_of_a_day_has_all_that_moved_between_its_balances(bank: B
         await end_orders(context, [(sent.end_to_end_id, end)])
     own = (await context.directory.read_account(bank.service.caller.holder_id)).party
     for number, (kind, about) in enumerate([("fee", paid[0]), ("fee", None), ("wire", None), ("by_hand", None)]):
-        await receive_movement(
-            context, movement_report(bank.service, f"M{number}", kind=kind, end_to_end_id=about, party=own)
-        )
+        await receive_movement(context, movement_report(bank.service, f"M{number}", kind=kind, end_to_end_id=about, party=own))
     content = (await write_day(bank.services, bank.service.caller, today())).encode()
     file = read_efi_file(content)
     async with open_account_there(bank, "efi", tmp_path) as there:

@@ -25,9 +25,7 @@ from support.replayed import RECORDINGS, rehearse_again
 NAMES = ("efi", "inter", "sicoob", "woovi", "sicredi")
 
 
-async def record(
-    there: AccountThere, name: str, taken: list[TakenExchange]
-) -> tuple[list[RehearsedStep], RehearsalRecording]:
+async def record(there: AccountThere, name: str, taken: list[TakenExchange]) -> tuple[list[RehearsedStep], RehearsalRecording]:
     plan = RehearsalTerms(
         profile=read_profile(name), keys=there.account.keys, txid="rehearsed" + "a" * 23, refund_id="b" * 32,
         at=there.account.created_at, returns=True,

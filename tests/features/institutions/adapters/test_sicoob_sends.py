@@ -187,9 +187,7 @@ def test_a_cpf_as_key_is_its_owners_own_and_no_other_owner_is_taken_on_trust() -
     assert [is_another_owner(named, owner) for owner in told] == [True, False, True]
 
 
-@pytest.mark.parametrize(
-    "changes", [dict(chave="other@pix.example"), dict(endToEndId="string" * 5), dict(endToEndId=None)]
-)
+@pytest.mark.parametrize("changes", [dict(chave="other@pix.example"), dict(endToEndId="string" * 5), dict(endToEndId=None)])
 def test_a_first_step_about_another_key_or_without_a_name_is_none(changes: dict[str, object]) -> None:
     with pytest.raises(Malformed):
         decode_minted(dict(endToEndId=CODE, chave=PAYEE) | changes, PAYEE)

@@ -84,9 +84,7 @@ async def test_the_balance_is_read_where_the_list_of_accounts_is(liar: Liar, pat
 
 def test_a_webhook_is_removed_by_a_name_in_base_64() -> None:
     known = dict(id="V2ViaG9vazo2MDNlYmUxZWRlYjkzNWU4NmQyMmNmMTg=", event=EVENT, url=URL)
-    assert list_ids([known, {**known, "id": "../charge"}, {**known, "url": "https://x.example"}], EVENT, URL) == [
-        known["id"]
-    ]
+    assert list_ids([known, {**known, "id": "../charge"}, {**known, "url": "https://x.example"}], EVENT, URL) == [known["id"]]
 
 
 @pytest.mark.parametrize(("status", "asked_count"), [(404, 2), (400, 1), (500, 1)])

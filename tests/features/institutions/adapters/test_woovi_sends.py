@@ -42,9 +42,7 @@ def test_what_is_asked_for_is_as_the_document_has_it() -> None:
         type="QR_CODE", value=150, qrCode=BY_CODE.br_code, correlationID=NAME, comment="for the cake", autoApprove=False
     )
     random = structs.replace(TO_KEY.payee, key="c4249323-b4ca-43f2-8139-8232aab09b93", key_type="EVP")
-    assert (write_cents_send(structs.replace(TO_KEY, payee=random), approves=False) or {})[
-        "destinationAliasType"
-    ] == "RANDOM"
+    assert (write_cents_send(structs.replace(TO_KEY, payee=random), approves=False) or {})["destinationAliasType"] == "RANDOM"
     payee = TO_ACCOUNT.payee
     body = write_cents_send(TO_ACCOUNT, approves=True) or {}
     assert (body["type"], body["psp"], "comment" in body) == ("MANUAL", {"id": payee.ispb}, False)
@@ -79,9 +77,7 @@ async def test_a_name_is_one_payment(bank: Bank, tmp_path: Path, pix: OutgoingPi
 @pytest.mark.parametrize("taken", ["object", "text"])
 @pytest.mark.parametrize("sent", ["object", "text"])
 async def test_an_institution_is_named_properly_or_not_paid(bank: Bank, tmp_path: Path, taken: str, sent: str) -> None:
-    async with open_account_there(
-        bank, "woovi", tmp_path, answers={"woovi.psp": taken}, options={"psp": sent}
-    ) as there:
+    async with open_account_there(bank, "woovi", tmp_path, answers={"woovi.psp": taken}, options={"psp": sent}) as there:
         answer = await there.institution.send(TO_ACCOUNT)
         assert isinstance(answer, SentPix if taken == sent else institutions.UnknownOutcome), answer
         assert isinstance(answer, SentPix) or answer.is_refusal

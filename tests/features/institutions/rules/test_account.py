@@ -87,9 +87,7 @@ def test_one_bank_account_is_known_again_by_what_was_said_of_it() -> None:
         ("counterpart", "https://127.0.0.1/?a=1", "neither a query"),
     ],
 )
-def test_credentials_go_to_a_closed_list_of_hosts_or_to_none_of_it(
-    environment: str, base_url: str, fault: str | None
-) -> None:
+def test_credentials_go_to_a_closed_list_of_hosts_or_to_none_of_it(environment: str, base_url: str, fault: str | None) -> None:
     account = make_account("efi", base_url, environment=environment)
     found = find_address_fault(account, read_profile("efi").account)
     if fault is None:

@@ -33,9 +33,7 @@ LAG_S, POLL_S = 60.0, 15.0
 
 def a_reading(cents: int, after_cents: int | None = None, **called: int) -> BalanceReading:
     after_cents = cents if after_cents is None else after_cents
-    return BalanceReading(
-        before_cents=cents, after_cents=after_cents, began_at=START, ended_at=START, called=dict(called)
-    )
+    return BalanceReading(before_cents=cents, after_cents=after_cents, began_at=START, ended_at=START, called=dict(called))
 
 
 def a_range(low: int | None, high: int) -> DifferenceRange:

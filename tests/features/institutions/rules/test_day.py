@@ -23,18 +23,14 @@ NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 def a_group(cents: int, kind: str = "pix", *, is_return: bool = False) -> ItemGroup:
     direction: Any = "IN" if cents > 0 else "OUT"
-    return ItemGroup(
-        day=DAY, direction=direction, kind=kind, is_return=is_return, amount_cents=abs(cents), items_count=1
-    )
+    return ItemGroup(day=DAY, direction=direction, kind=kind, is_return=is_return, amount_cents=abs(cents), items_count=1)
 
 
 def sums_of(cents: int) -> DaySums:
     return sum_groups([a_group(cents)] if cents else [])
 
 
-def judge(
-    *told: DayBalances, nets: dict[date, int] | None = None, now: datetime = NOW, **cases: int
-) -> list[JudgedDay]:
+def judge(*told: DayBalances, nets: dict[date, int] | None = None, now: datetime = NOW, **cases: int) -> list[JudgedDay]:
     sums = {day: sums_of(cents) for day, cents in (nets or {DAY: 100}).items()}
     return judge_days(told, sums, {DAY: DayCases(**cases)}, now)
 
@@ -85,9 +81,7 @@ def test_balances_are_carried_from_day_to_day() -> None:
 
 def test_a_balance_at_the_end_tells_what_the_first_day_began_with() -> None:
     after = DAY + timedelta(days=1)
-    judged = judge(
-        told(opening=None, closing=None), told(day=after, opening=None, closing=1150), nets={DAY: 100, after: 50}
-    )
+    judged = judge(told(opening=None, closing=None), told(day=after, opening=None, closing=1150), nets={DAY: 100, after: 50})
     assert [(day.opening_cents, day.closing_cents, day.difference_cents) for day in judged] == [
         (1000, 1100, None),
         (1100, 1150, None),
@@ -130,9 +124,7 @@ def test_what_a_day_moved_has_four_parts() -> None:
         a_group(-70, "other", is_return=True), a_group(-200), a_group(40, "wire"), a_group(5, "refund"),
     ]  # fmt: skip
     found = sum_groups(groups)
-    assert found == DaySums(
-        gross_cents=1000, fees_cents=30, returns_cents=370, others_cents=-155, net_cents=445, items_count=8
-    )
+    assert found == DaySums(gross_cents=1000, fees_cents=30, returns_cents=370, others_cents=-155, net_cents=445, items_count=8)
 
 
 @given(

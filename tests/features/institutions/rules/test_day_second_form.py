@@ -50,13 +50,8 @@ def test_lines_are_counted_and_names_keep_them_apart(
 def test_ten_thousand_equal_lines_are_compared_joined_and_judged_in_bounded_time() -> None:
     begun_s, count = time.process_time(), 10_000
     named = [a_line(f"A{number}", end_to_end_id=f"E{number}") for number in range(count)]
-    assert (
-        None
-        not in compare(named, [told(f"X{n}", end_to_end_id=f"E{count - 1 - n}") for n in range(count)], "ofx").matches
-    )
-    fields: dict[str, Any] = dict(
-        holder_id=1, direction="IN", amount_cents=1000, day=DAY, settled_at=AT, state="settled"
-    )
+    assert None not in compare(named, [told(f"X{n}", end_to_end_id=f"E{count - 1 - n}") for n in range(count)], "ofx").matches
+    fields: dict[str, Any] = dict(holder_id=1, direction="IN", amount_cents=1000, day=DAY, settled_at=AT, state="settled")
     lines = [BookLine(key=("transfer", number), names=(f"E{number}",), **fields) for number in range(count)]
     bare = [a_line(f"A{number}") for number in range(count + 1)]
     assert (len(join_items(bare, lines).joins), len(join_items(bare[:-1], lines).joins)) == (0, count)

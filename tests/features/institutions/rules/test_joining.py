@@ -184,9 +184,7 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ("CREDITO", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
     ],
 )
-def test_a_sum_is_joined_to_all_payments_of_its_day(
-    text: str, amount_cents: int, lines: list[BookLine], count: int
-) -> None:
+def test_a_sum_is_joined_to_all_payments_of_its_day(text: str, amount_cents: int, lines: list[BookLine], count: int) -> None:
     total = an_item("S", text=text, amount_cents=amount_cents)
     assert len(find_parts(total, lines)) == count
     assert join_items([total], lines).joins == ()
@@ -230,9 +228,7 @@ def test_a_fee_is_told_of_the_pix_that_it_names() -> None:
 
 def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() -> None:
     order = a_line(direction="OUT", names=(E2E,))
-    fee, debit = (
-        an_item(name, kind=kind, direction="OUT", end_to_end_id=E2E) for name, kind in (("A", "fee"), ("B", "pix"))
-    )
+    fee, debit = (an_item(name, kind=kind, direction="OUT", end_to_end_id=E2E) for name, kind in (("A", "fee"), ("B", "pix")))
     joined = join_items([fee, debit], [order])
     assert (joined_by(joined), joined.fees) == ([("B", 1, "name")], {"A": ("transfer", 1)})
     assert join_items([fee], [order]).fees == {}

@@ -243,9 +243,7 @@ def test_overlapping_exports_under_any_ids_hold_each_line_once(
     recorded = Recorded()
     for span in [*map(sorted, spans), (1, 5)]:
         days = span[0], span[1]
-        lines = [
-            a_line(str(chance.random()), cents, text, day) for day, cents, text in month if days[0] <= day <= days[1]
-        ]
+        lines = [a_line(str(chance.random()), cents, text, day) for day, cents, text in month if days[0] <= day <= days[1]]
         chance.shuffle(lines)
         before = 10_000 + sum(cents for day, cents, _ in month if day < days[0])
         recorded.read(*lines, days=days, opening=before, closing=before + sum(line.signed_cents for line in lines))

@@ -127,6 +127,4 @@ def test_what_a_line_yielded_once_stays_its_yield() -> None:
     lines = [own("A", -3, day=1), own("R", 105, day=2), own("S", 10, day=1)]
     planned = plan_investments(lines, 100, lambda _: True, dict(R=5))
     assert planned == dict(S=3, A=3, R=100)
-    assert plan_investments([own("A", -100, day=2), own("R", 105, day=2)], 0, lambda _: False, dict(R=5)) == dict(
-        A=100, R=100
-    )
+    assert plan_investments([own("A", -100, day=2), own("R", 105, day=2)], 0, lambda _: False, dict(R=5)) == dict(A=100, R=100)

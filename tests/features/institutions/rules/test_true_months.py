@@ -79,9 +79,7 @@ def _read_ofx(content: bytes) -> list[int]:
 def _read_camt(content: bytes) -> list[int]:
     reader: Any = Camt053Parser(content)
     signs = {"CRDT": 1, "DBIT": -1}
-    return [
-        signs[line["CreditDebitIndicator"]] * int(Decimal(line["Amount"]) * 100) for line in reader.get_transactions()
-    ]
+    return [signs[line["CreditDebitIndicator"]] * int(Decimal(line["Amount"]) * 100) for line in reader.get_transactions()]
 
 
 @pytest.mark.parametrize("months_count", [5, pytest.param(200, marks=pytest.mark.long)])

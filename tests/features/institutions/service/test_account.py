@@ -46,9 +46,7 @@ from support.service import Service
 
 async def add(live: Service, there: FakeInstitution, name: str = "loja", **changes: Any) -> InstitutionAccount:
     house = changes.pop("house", None) or await make_owner(live)
-    return await account_usecases.add_account(
-        as_operator(live.context), there.open, name, a_description(**changes), house
-    )
+    return await account_usecases.add_account(as_operator(live.context), there.open, name, a_description(**changes), house)
 
 
 async def test_an_account_begins_with_what_is_on_it(live: Service, there: FakeInstitution) -> None:
@@ -225,16 +223,12 @@ async def test_where_no_balance_is_told_it_is_named(live: Service, there: FakeIn
     with pytest.raises(errors.BadRequest, match="opening_balance"):
         await add(live, there)
     house = (await live.fetch("select id from holder"))[0]["id"]
-    account = await account_usecases.add_account(
-        as_operator(live.context), there.open, "loja", a_description(), house, 12_345
-    )
+    account = await account_usecases.add_account(as_operator(live.context), there.open, "loja", a_description(), house, 12_345)
     assert account.opening_cents == 12_345
 
 
 @pytest.mark.parametrize("cents", [-1, 10**12])
-async def test_books_do_not_begin_with_a_balance_they_cannot_have(
-    live: Service, there: FakeInstitution, cents: int
-) -> None:
+async def test_books_do_not_begin_with_a_balance_they_cannot_have(live: Service, there: FakeInstitution, cents: int) -> None:
     there.balance_cents = cents
     with pytest.raises(errors.BadRequest, match=r"opening_balance: must be from 0 .* the institution reports -?R\$ "):
         await add(live, there)
@@ -301,9 +295,7 @@ async def test_incoming_money_is_read_without_the_sending_key(live: Service, the
 
 async def test_both_credentials_are_sealed_again_under_new_keys(live: Service, there: FakeInstitution) -> None:
     said = a_description(sending=SENDING)
-    account = await account_usecases.add_account(
-        with_sending_key(live), there.open, "loja", said, await make_owner(live)
-    )
+    account = await account_usecases.add_account(with_sending_key(live), there.open, "loja", said, await make_owner(live))
     new_key = bytes([8]) * 32
     rotated = with_sending_key(live, new_key, SENDING_KEY)
     assert (await secret_key.reseal(rotated)).institution_accounts_count == 1
@@ -388,9 +380,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
         assert [(one.used.part, one.said) for one in shown.ending] == [("receiving", said)]
         tried = await try_permissions(as_operator(live.context), there.open, shop.account)
         assert (tried[-1].name, tried[-1].is_given, tried[-1].explanation) == ("certificate receiving", days > 0, said)
-    assert quoted("A certificate at an institution has ended") == [
-        f"health: degraded; institutions: {told.value.message}"
-    ]
+    assert quoted("A certificate at an institution has ended") == [f"health: degraded; institutions: {told.value.message}"]
     there.traits = structs.replace(there.traits, certificates=())
     await account_store.note_certificates(live.context.pool, shop.account.id, there.traits.certificates)
     await check_accounts(shop.context)

@@ -91,9 +91,7 @@ async def test_a_lost_answer_is_looked_after_and_never_guessed(shop: Shop, *, is
 
 
 @pytest.mark.parametrize("answers", [[], [NotSent(reason="429")]])
-async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
-    shop: Shop, answers: list[OpeningAnswer]
-) -> None:
+async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(shop: Shop, answers: list[OpeningAnswer]) -> None:
     charge = await shop.charge()
     shop.there.answers = answers
     async with lost_at_the_answer(shop, "charge_change"):

@@ -171,12 +171,8 @@ async def test_where_nothing_was_sent_nothing_is_left(shop: Shop) -> None:
     assert await states(shop) == ["given_up", "opened"]
 
 
-@pytest.mark.parametrize(
-    "answers", [[], [NotSent(reason="429")], [CertainRefusal(code="chave", reason="no", member="chave")]]
-)
-async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
-    shop: Shop, answers: list[OpeningAnswer]
-) -> None:
+@pytest.mark.parametrize("answers", [[], [NotSent(reason="429")], [CertainRefusal(code="chave", reason="no", member="chave")]])
+async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(shop: Shop, answers: list[OpeningAnswer]) -> None:
     shop.there.answers = answers
     async with lost_at_the_answer(shop, "charge_opening"):
         with pytest.raises(errors.OutcomeUnknown, match="order-1"):

@@ -158,8 +158,7 @@ async def test_a_code_that_is_not_the_one_that_was_accepted_is_never_paid(shop: 
 async def test_the_schema_takes_no_order_by_code_without_its_code(shop: Shop) -> None:
     await fill(shop)
     await shop.live.execute_as_owner(
-        "create function lose_code() returns trigger language plpgsql as "
-        "$$ begin new.br_code := null; return new; end $$"
+        "create function lose_code() returns trigger language plpgsql as $$ begin new.br_code := null; return new; end $$"
     )
     await shop.live.execute_as_owner(
         "create trigger a_lose before insert on open_order for each row execute function lose_code()"

@@ -125,9 +125,7 @@ async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
     await look(shop, files, days=1)
     files.written[f"{first}-1"] = write(first, "100.00", "99.00", fee)
     assert await look(shop, files) == 1
-    (row,) = await shop.live.fetch(
-        "select available_cents, blocked_cents, deficit_cents, settlement_cents from whole_balance"
-    )
+    (row,) = await shop.live.fetch("select available_cents, blocked_cents, deficit_cents, settlement_cents from whole_balance")
     assert tuple(row) == (0, 9_950, 50, -9_900)
     assert await read_state(shop, first) == "closed"
     await check_books(shop.live)

@@ -46,9 +46,7 @@ async def lose(shop: Shop) -> None:
         found = await installation_store.read_server(connection)
         count = await loss_store.count_orders_as_handed(connection, has_rail=False)
         await loss_store.insert_loss(connection, "another server", found, None, count)
-    await shop.live.execute_as_owner(
-        "update institution_account set state = 'active', paused_because = null, lost_at = null"
-    )
+    await shop.live.execute_as_owner("update institution_account set state = 'active', paused_because = null, lost_at = null")
 
 
 async def read_steps(shop: Shop) -> list[tuple[str, bool]]:

@@ -31,14 +31,10 @@ class Bank:
     async def read(self, *lines: tuple[str, ...], day: int = 1, last: int | None = None, **changes: Any) -> None:
         """Read the file of a day or of several; a line is its id, amount and text, and its day if that is another one."""
         written = [
-            make_ofx_line(
-                item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else f'{day:02}'}"
-            )
+            make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else f'{day:02}'}")
             for line in lines
         ]
-        await self.read_file(
-            make_ofx(*written, **dict(first=f"202607{day:02}", last=f"202607{last or day:02}") | changes)
-        )
+        await self.read_file(make_ofx(*written, **dict(first=f"202607{day:02}", last=f"202607{last or day:02}") | changes))
 
     async def read_file(self, content: bytes) -> None:
         recorded = await statement_usecases.record_file(as_operator(self.context), "loja", content)
@@ -120,8 +116,7 @@ async def test_lines_in_one_line_of_the_file_are_posted_where_the_balances_prove
 async def test_another_form_shows_that_a_line_is_no_text(bank: Bank) -> None:
     await read_flat(bank, FEE, ("F2", "-2.00", "TARIFA"), closing="96.00")
     entries = [
-        make_camt_entry(item_id=f"C{cents}", amount=f"{cents}.00", at="2026-07-01", indicator="DBIT")
-        for cents in (1, 2)
+        make_camt_entry(item_id=f"C{cents}", amount=f"{cents}.00", at="2026-07-01", indicator="DBIT") for cents in (1, 2)
     ]
     await bank.read_file(make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01"))
     assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})

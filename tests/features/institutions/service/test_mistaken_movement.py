@@ -58,9 +58,7 @@ async def receive(shop: Shop, **changes: Any) -> ReceivedPix:
 async def tell_line(shop: Shop, **changes: Any) -> None:
     """The statement has a line of 3.00 that left."""
     at = shop.live.clock.real_now()
-    line = InstitutionItem(
-        item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="by_hand"
-    )
+    line = InstitutionItem(item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="by_hand")
     line = structs.replace(line, **changes)
     await shop.tell_lines(line)
 
@@ -353,9 +351,7 @@ async def follow(shop: Shop) -> None:
 
 
 async def list_returned(shop: Shop) -> list[tuple[Any, ...]]:
-    rows = await shop.live.fetch(
-        "select holder_id, amount_cents, status from refund where flow = 'IN' order by amount_cents"
-    )
+    rows = await shop.live.fetch("select holder_id, amount_cents, status from refund where flow = 'IN' order by amount_cents")
     return [tuple(row) for row in rows]
 
 

@@ -83,9 +83,7 @@ async def test_a_pause_keeps_it_waiting_and_no_yes_is_taken_that_would_only_end_
         (dict(payees="known"), "to payees already paid over it alone"),
     ],
 )
-async def test_an_allowance_lowered_meanwhile_holds_until_it_is_raised(
-    shop: Shop, lowered: dict[str, Any], hold: str
-) -> None:
+async def test_an_allowance_lowered_meanwhile_holds_until_it_is_raised(shop: Shop, lowered: dict[str, Any], hold: str) -> None:
     sent, operator = await begin(shop), as_operator(shop.live.context)
     await shop.allow_sending(**lowered)
     (waiting,) = await list_waiting_transfers(shop.live.context)

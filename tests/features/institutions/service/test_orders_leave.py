@@ -223,9 +223,7 @@ async def test_what_was_open_at_a_loss_is_asked_about_and_never_sent(live: Servi
     )
     step = (await shop.memory.open([sent.end_to_end_id]))[sent.end_to_end_id]
     assert (step.state, step.only_asked) == ("calling", True)
-    await live.execute_as_owner(
-        "update institution_account set lost_at = null, state = 'active', paused_because = null"
-    )
+    await live.execute_as_owner("update institution_account set lost_at = null, state = 'active', paused_because = null")
     for _ in range(5):
         await shop.move_orders()
         live.clock.advance(hours=3)

@@ -100,9 +100,7 @@ async def test_the_first_steps_name_is_the_networks_and_is_confirmed_once(shop: 
 
 
 @pytest.mark.parametrize("answers", [[LOST_BEFORE], [LOST_AFTER], [LOST_AFTER, TURNED_AWAY]])
-async def test_a_second_step_is_asked_about_only(
-    shop: Shop, there: InTwoSteps, answers: list[institutions.SendAnswer]
-) -> None:
+async def test_a_second_step_is_asked_about_only(shop: Shop, there: InTwoSteps, answers: list[institutions.SendAnswer]) -> None:
     there.send_answers = [*answers]
     sent = await begin(shop)
     await work(shop, times=20, seconds=120)

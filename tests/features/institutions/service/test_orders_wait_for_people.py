@@ -39,9 +39,7 @@ async def ask(shop: Shop, times: int = 3) -> None:
 
 
 async def list_receivers(shop: Shop) -> list[str]:
-    rows = await shop.live.fetch(
-        "select name from event where resource = 'transfer' and name like '%.out.%' order by id"
-    )
+    rows = await shop.live.fetch("select name from event where resource = 'transfer' and name like '%.out.%' order by id")
     return [row["name"] for row in rows]
 
 
@@ -57,9 +55,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     assert await count_silent(shop.live.context) == 0
     assert len(await order_store.list_waiting_since(shop.live.context.pool, 10)) == 1
     shop.live.clock.advance(days=1, minutes=5)
-    with pytest.raises(
-        errors.ServiceUnavailable, match="1 transfer has waited for a person at the institution for over 24 h"
-    ):
+    with pytest.raises(errors.ServiceUnavailable, match="1 transfer has waited for a person at the institution for over 24 h"):
         await check_accounts(shop.context)
     shop.there.end_sent("settled")
     await ask(shop, 12)

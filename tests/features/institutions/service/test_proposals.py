@@ -361,9 +361,7 @@ OTHER_ADDRESSES = dict(
 async def test_another_operator_confirms_other_addresses(live: Service, there: FakeInstitution) -> None:
     shop = await open_shop(live, there, environment="production")
     maria, joana = (as_operator(live.context, name) for name in ("maria", "joana"))
-    said = a_description(
-        environment="production", receiving=Credential(client_id="us", client_secret="new"), **OTHER_ADDRESSES
-    )
+    said = a_description(environment="production", receiving=Credential(client_id="us", client_secret="new"), **OTHER_ADDRESSES)
     after = await account_usecases.rotate_account(maria, "loja", said)
     # The rest is replaced at once.
     assert (after.base_url, after.token_url, after.authorities) == (shop.account.base_url, "", "")

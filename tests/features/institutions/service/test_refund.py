@@ -180,9 +180,7 @@ async def test_a_return_that_changed_is_kept(shop: Shop) -> None:
     pix = shop.pay(1000)
     refund = give_back(shop, pix, 300)
     await shop.read()
-    shop.there.received[0] = structs.replace(
-        shop.there.received[0], refunds=[structs.replace(refund, amount_cents=301)]
-    )
+    shop.there.received[0] = structs.replace(shop.there.received[0], refunds=[structs.replace(refund, amount_cents=301)])
     await shop.read()
     assert await kept(shop) == [("institution_return", "changed_repeat", refund.return_id)]
     assert await funds(shop) == (700, 0, 0)
@@ -216,9 +214,7 @@ async def test_a_return_of_what_was_paid_before_the_books_is_a_movement_if_it_le
 
 
 async def tell_line(shop: Shop, at: datetime, **changes: Any) -> None:
-    line = InstitutionItem(
-        item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="refund"
-    )
+    line = InstitutionItem(item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=300, kind="refund")
     line = structs.replace(line, **changes)
     await shop.tell_lines(line)
 
@@ -421,9 +417,7 @@ async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(sh
     # The database was restored to before it: only the institution has it.
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
     await shop.read()
-    assert await refunds(shop) == [
-        (f"theirs:{shop.there.received[0].refunds[0].return_id}", 600, "RETURNED", "institution")
-    ]
+    assert await refunds(shop) == [(f"theirs:{shop.there.received[0].refunds[0].return_id}", 600, "RETURNED", "institution")]
     for _ in range(2):
         repeated = await shop.give_back(pix, 600, external_id="r1")
         assert (repeated.status, repeated.amount_cents, repeated.external_id) == ("RETURNED", 600, "r1")
@@ -450,9 +444,7 @@ async def test_a_successor_finds_what_the_former_one_had_made_and_was_forgotten(
     await shop.read()
     shop.live.clock.advance(minutes=1)
     operator = as_operator(shop.live.context)
-    said = a_description(
-        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
-    )
+    said = a_description(keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106")
     await account_usecases.add_account(operator, shop.there.open, "banco", said, await make_owner(shop.live, "9"))
     done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
     heir = structs.replace(shop, house=structs.replace(shop.house, holder_id=done.heir.id))
@@ -536,9 +528,7 @@ async def test_what_is_listed_otherwise_of_a_refund_of_ours_is_kept_for_a_person
     await shop.allow()
     pix, other = shop.pay(1000), shop.pay(1000)
     await shop.read()
-    shop.there.refund_status = (
-        "refused" if way == "failed here" else "under_way" if way == "another amount" else "returned"
-    )
+    shop.there.refund_status = "refused" if way == "failed here" else "under_way" if way == "another amount" else "returned"
     refund = await shop.give_back(pix, 400)
     await shop.move_orders()
     before = await funds(shop)

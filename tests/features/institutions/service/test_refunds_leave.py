@@ -170,9 +170,7 @@ async def test_of_an_institution_that_is_silent_nothing_is_concluded(shop: Shop)
 @pytest.mark.parametrize(
     "dies", ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))]
 )
-async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once_at_most(
-    live: Service, dies: str
-) -> None:
+async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once_at_most(live: Service, dies: str) -> None:
     there = FakeInstitution(live.clock)
     shop = await open_shop(live, there)
     for repeats in (True, False):
@@ -282,9 +280,7 @@ async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) ->
         await confirm_waiting(rui, shop.context, "loja")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
         await shop.live.execute_as_owner("update institution_allowance set refunds_day_cents = 501")
-    assert await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=100)) is None, (
-        "lowering acts at once"
-    )
+    assert await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=100)) is None, "lowering acts at once"
     assert await read_allowed(shop) == 100
     verbs = [entry.verb for entry in await audit.list_entries(ana, count_max=3)]
     assert verbs == ["institution allow", "proposal confirm", "institution allow"]

@@ -157,9 +157,7 @@ async def test_what_a_person_returned_there_is_left_alone(giver: Shop) -> None:
     await giver.allow()
     pix = await giver.receive()
     now = giver.live.clock.real_now()
-    returned = ListedRefund(
-        id="theirs", return_id=None, amount_cents=1, status="returned", asked_at=now, settled_at=now
-    )
+    returned = ListedRefund(id="theirs", return_id=None, amount_cents=1, status="returned", asked_at=now, settled_at=now)
     giver.there.received = [structs.replace(pix, refunds=[returned])]
     await work(giver)
     (listed,) = await read_unmatched(giver)

@@ -170,9 +170,7 @@ async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_on
     ana, rui = (as_operator(shop.live.context, name) for name in ("ana", "rui"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="own"))
     assert proposed is not None
-    assert proposed.contents == dict(
-        refunds_day_cents=0, transfer_cents=10_000, transfers_day_cents=100_000, payees="own"
-    )
+    assert proposed.contents == dict(refunds_day_cents=0, transfer_cents=10_000, transfers_day_cents=100_000, payees="own")
     for raised in ("transfer_cents = 1", "transfers_day_cents = 1", "payees = 'known'"):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="raised by one person"):
             await shop.live.execute_as_owner(f"update institution_allowance set {raised}")

@@ -260,9 +260,7 @@ async def test_who_died_after_posting_finds_the_movement(books: Books) -> None:
     line = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
     await books.read(line, closing="99.00")
     await books.service.execute_as_owner("alter table institution_item disable trigger keep_joined")
-    await books.service.execute_as_owner(
-        "update institution_item set joined_kind = null, joined_id = null, joined_by = null"
-    )
+    await books.service.execute_as_owner("update institution_item set joined_kind = null, joined_id = null, joined_by = null")
     await books.service.execute_as_owner("alter table institution_item enable trigger keep_joined")
     assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement(joined_count=1)
     assert len(await books.movements()) == 1
@@ -284,9 +282,7 @@ async def test_the_last_days_are_listed_also_those_that_nothing_tells_of(books: 
 
 async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None:
     await books.tomorrow()
-    fee = InstitutionItem(
-        item_id="F1", day=DAY, settled_at=None, direction="OUT", amount_cents=100, kind="fee", text="TARIFA"
-    )
+    fee = InstitutionItem(item_id="F1", day=DAY, settled_at=None, direction="OUT", amount_cents=100, kind="fee", text="TARIFA")
     for new_count in (1, 0):
         assert await statement_sweep.record_listed(books.context, books.account, [fee, fee]) == new_count
         await statement_sweep.note_listed(books.context, books.account, (DAY, DAY))

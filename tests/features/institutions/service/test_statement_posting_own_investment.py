@@ -101,9 +101,7 @@ async def test_the_next_run_does_what_one_left_that_died(shop: Shop, monkeypatch
 async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
     lines = ("A1", "-99.00", "APLICACAO AUTOMATICA"), ("F1", "-1.00", "TARIFA"), ("T1", "3.00", "TED")
     await read_day(shop, 1, *lines, closing="3.00", opening="100.00")
-    invested = (
-        "insert into own_investment (institution_id, item_id, direction, principal_cents) values ({}, '{}', '{}', {})"
-    )
+    invested = "insert into own_investment (institution_id, item_id, direction, principal_cents) values ({}, '{}', '{}', {})"
     joined = "update institution_item set joined_kind = 'investment', joined_id = item_id, joined_by = 'words' where {}"
     async with shop.live.context.pool.acquire() as attacker:
         for odd in (

@@ -202,9 +202,7 @@ async def test_a_closed_day_that_was_changed_by_hand_is_found_by_who_verifies(sh
     shop.live.clock.advance(days=1)
     assert (await sweep(shop))[-2] == "closed"
     assert await verify_account(shop, database) == ([], "provisional", f"closed until {first}")
-    await execute_as_owner(
-        database, "set session_replication_role = replica; update institution_item set amount_cents = 90"
-    )
+    await execute_as_owner(database, "set session_replication_role = replica; update institution_item set amount_cents = 90")
     found, *_ = await verify_account(shop, database)
     name = shop.account.name
     assert found == [

@@ -157,9 +157,7 @@ async def test_a_repeat_of_what_the_former_one_asked_for_is_answered_and_not_don
     assert (await charge_usecases.read_charge_by_id(shop.context, heir, charge.id)).id == charge.id
     read = await transfer_usecases.read_transfer_by_external_id(shop.context, heir, "order-1")
     assert read.transfer.id == made.transfer.id
-    assert (
-        await shop.live.fetch("select from transfer where direction = 'OUT' and external_id = 'order-1' offset 1") == []
-    )
+    assert await shop.live.fetch("select from transfer where direction = 'OUT' and external_id = 'order-1' offset 1") == []
     await check_books(shop.live)
 
 
@@ -394,9 +392,7 @@ async def make_tenant(shop: Shop, number: str = "2", on: str | None = "loja") ->
 
 async def force(shop: Shop, holder_id: int, account_id: int) -> None:
     """Move a holder as older programs did."""
-    await shop.live.execute_as_owner(
-        FORCED.format(f"update holder set institution_id = {account_id} where id = {holder_id}")
-    )
+    await shop.live.execute_as_owner(FORCED.format(f"update holder set institution_id = {account_id} where id = {holder_id}"))
 
 
 async def send(shop: Shop, caller: Caller, key: str, amount_cents: int = 100) -> str:

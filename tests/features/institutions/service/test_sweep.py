@@ -100,9 +100,7 @@ async def test_whose_a_payment_is(shop: Shop) -> None:
     shop.pay(10, key=own_key("3"))
     shop.pay(100, key=None)
     await shop.receive(1000, key="nobody@test.example")
-    rows = await shop.live.fetch(
-        "select holder_id, sum(amount_cents)::int as cents from transfer group by 1 order by 1"
-    )
+    rows = await shop.live.fetch("select holder_id, sum(amount_cents)::int as cents from transfer group by 1 order by 1")
     assert [tuple(row) for row in rows] == [(shop.house.holder_id, 1110), (sister, 1)], stranger
 
 
@@ -244,9 +242,7 @@ async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:
     assert kept[0].explanation == "it cannot be read: valor: is no amount"
 
 
-async def test_unreadable_items_of_many_readings_are_kept_up_to_a_bound(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unreadable_items_of_many_readings_are_kept_up_to_a_bound(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_usecases, "UNREADABLE_OPEN_MAX", 2)
     operator = as_operator(shop.context)
     items = [MalformedItem(reason="valor: is no amount", end_to_end_id=None, content=str(n)) for n in range(4)]
@@ -344,9 +340,7 @@ async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -
         "select counterparty ->> 'name' as name, counterparty ->> 'tax_id' as tax_id, before ->> 'tax_id' as before,"
         " counterparty ->> 'branch' as branch from transfer join payer_completion on transfer_id = id"
     )
-    assert tuple(row) == ("Ana", "529.982.247-25", "***982247**", "0"), (
-        "what comes after the first time is not taken over"
-    )
+    assert tuple(row) == ("Ana", "529.982.247-25", "***982247**", "0"), "what comes after the first time is not taken over"
     assert await read_funds(shop.live, shop.house) == (700, 0)
     assert await kept_usecases.list_kept(as_operator(shop.context), with_closed=True) == []
     await check_books(shop.live)

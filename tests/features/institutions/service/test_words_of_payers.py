@@ -36,8 +36,7 @@ def write_lines(form: str, *lines: tuple[str, str, str], closing: str) -> bytes:
     """A line is its id, its amount and what a person wrote into it; the bank's own words are only in the OFX."""
     if form == "ofx":
         written = [
-            make_ofx_line(item_id=name, amount=cents, at="20260701", name="PIX", memo=text)
-            for name, cents, text in lines
+            make_ofx_line(item_id=name, amount=cents, at="20260701", name="PIX", memo=text) for name, cents, text in lines
         ]
         return make_ofx(*written, first="20260701", last="20260701", opening="100.00", closing=closing)
     entries = [

@@ -67,9 +67,7 @@ def test_an_entry_of_several_transactions_tells_their_count_and_names_and_no_par
         assert item.parts == ItemParts(count=count, names=(E2E, OTHER_E2E))
         assert (item.item_id, item.kind, item.text, item.names) == ("N1", "pix", "CREDITOS", ())
         assert (item.counterparty, item.tax_id) == (None, None)
-    (item,) = read_camt(
-        make_camt(make_camt_entry(details="<NtryDtls><Btch><NbOfTxs>7</NbOfTxs></Btch></NtryDtls>"))
-    ).items
+    (item,) = read_camt(make_camt(make_camt_entry(details="<NtryDtls><Btch><NbOfTxs>7</NbOfTxs></Btch></NtryDtls>"))).items
     assert item.parts == ItemParts(count=7)
     for told in ("1", "x", "0"):
         details = f"<NtryDtls><Btch><NbOfTxs>{told}</NbOfTxs></Btch></NtryDtls>"
@@ -183,9 +181,7 @@ def test_entries_without_the_banks_reference_are_told_apart_by_their_contents() 
 
 
 def test_a_date_that_moves_no_money_is_noted_where_it_cannot_be_read() -> None:
-    found = read_camt(
-        make_camt(make_camt_entry(), first="0000-00-00", balances=BALANCES.replace("2026-11-02", "0000-00-00"))
-    )
+    found = read_camt(make_camt(make_camt_entry(), first="0000-00-00", balances=BALANCES.replace("2026-11-02", "0000-00-00")))
     assert (found.opening is None, found.closing, found.first_on) == (False, None, date(2026, 11, 2))
     assert [note.partition(": ")[2] for note in found.notes] == [
         "Dt: '0000-00-00' is no date as XML writes it, and is passed over",
@@ -215,9 +211,7 @@ def test_our_own_statement_is_read_back() -> None:
 @given(any_lines())
 def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
     found = read_camt(write_whole(files.write_camt053, make_statement(lines), lines))
-    read = [
-        (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
-    ]
+    read = [(item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items]
     assert read == [(str(line.id), line.direction, line.amount_cents, E2E, line.created_at) for line in lines]
 
 

@@ -98,9 +98,7 @@ def test_end_tags_may_be_missing() -> None:
 
 
 def test_xml_with_comments_and_character_data_is_the_same() -> None:
-    text = make_ofx(
-        make_ofx_line(memo="<![CDATA[A < B & C]]>"), header='<?xml version="1.0"?>\n<?OFX OFXHEADER="200"?>\n'
-    )
+    text = make_ofx(make_ofx_line(memo="<![CDATA[A < B & C]]>"), header='<?xml version="1.0"?>\n<?OFX OFXHEADER="200"?>\n')
     (item,) = read_ofx(text.replace(b"<STMTTRN>", b"<!-- <STMTTRN> --><STMTTRN>")).items
     assert item.text == "A < B & C"
 
@@ -171,9 +169,7 @@ def test_each_statement_of_a_file_is_read() -> None:
     begin, end = text.index("<STMTTRNRS>"), text.index("</BANKMSGSRSV1>")
     other = other[begin:].partition("</BANKMSGSRSV1>")[0].replace("CHECKING", "SAVINGS")
     found = read_ofx((text[:end] + other + text[end:]).encode())
-    assert [
-        (one.account.number, one.account.type, [item.item_id for item in one.items]) for one in (found, *found.others)
-    ] == [
+    assert [(one.account.number, one.account.type, [item.item_id for item in one.items]) for one in (found, *found.others)] == [
         ("12345-6", "checking", ["N1"]),
         ("99-9", "savings", ["N2"]),
     ]
@@ -191,9 +187,7 @@ def test_the_statement_of_a_card_beside_an_account_is_passed_over_and_named(end:
     expected = read_ofx(text.encode())
     assert (found.items, found.account, found.closing) == (expected.items, expected.account, expected.closing)
     line = 13 if is_first else 22
-    assert found.notes == (
-        f"line {line}: CCSTMTRS: it is the statement of a card or of investments, and is passed over",
-    )
+    assert found.notes == (f"line {line}: CCSTMTRS: it is the statement of a card or of investments, and is passed over",)
 
 
 @pytest.mark.parametrize(
@@ -223,9 +217,7 @@ def test_days_that_say_nothing_are_those_of_the_lines() -> None:
 def test_a_balance_that_is_written_twice_is_one() -> None:
     text = make_ofx(make_ofx_line()).decode()
     again = "<LEDGERBAL><BALAMT>1.234,56<DTASOF>20/11/2026</LEDGERBAL><LEDGERBAL>"
-    assert read_ofx(text.replace("<LEDGERBAL>", again).encode()).closing == StatedBalance(
-        cents=123_456, on=date(2026, 11, 20)
-    )
+    assert read_ofx(text.replace("<LEDGERBAL>", again).encode()).closing == StatedBalance(cents=123_456, on=date(2026, 11, 20))
 
 
 @pytest.mark.parametrize("code", ["BRC", "BRR", "R$", "986", "brl", " REAL"])
@@ -313,12 +305,8 @@ def test_our_own_statement_is_read_back() -> None:
 @given(any_lines())
 def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
     found = read_ofx(write_whole(files.write_ofx, make_statement(lines), lines))
-    read = [
-        (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items
-    ]
-    assert read == [
-        (str(line.id), line.direction, line.amount_cents, E2E, to_milliseconds(line.created_at)) for line in lines
-    ]
+    read = [(item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items]
+    assert read == [(str(line.id), line.direction, line.amount_cents, E2E, to_milliseconds(line.created_at)) for line in lines]
 
 
 def to_milliseconds(instant: datetime) -> datetime:

@@ -77,16 +77,12 @@ INJECTED = [
 @pytest.mark.parametrize("one_each", [False, True])
 @pytest.mark.parametrize("header", [OFX_HEADER, XML_HEADER])
 @pytest.mark.parametrize("text", INJECTED)
-def test_tags_in_a_text_add_no_line_no_balance_and_no_field(
-    text: str, header: str, one_each: bool, closed: str
-) -> None:
+def test_tags_in_a_text_add_no_line_no_balance_and_no_field(text: str, header: str, one_each: bool, closed: str) -> None:
     lines = dict.fromkeys("ABC", "PIX RECEBIDO")
     for item_id in lines:
         content = write_lines(lines | {item_id: f"PIX BOB {text}"}, one_each=one_each, closed=closed)
         found = read_ofx(content.replace(OFX_HEADER.encode(), header.encode()))
-        assert [(item.item_id, item.signed_cents, item.kind) for item in found.items] == [
-            (one, 100, "pix") for one in lines
-        ]
+        assert [(item.item_id, item.signed_cents, item.kind) for item in found.items] == [(one, 100, "pix") for one in lines]
         balances = found.opening and found.opening.cents, found.closing and found.closing.cents
         assert (*balances, found.first_on, found.last_on) == (10_000, 10_300, date(2026, 11, 1), date(2026, 11, 20))
         assert (found.made_at, found.notes, found.items["ABC".index(item_id)].text[:7]) == (None, (), "PIX BOB")
@@ -101,9 +97,7 @@ def test_a_currency_in_a_text_makes_its_line_doubtful_and_refuses_no_file(curren
     assert [(item.item_id, item.signed_cents) for item in found.items] == [(one, 100) for one in texts]
     assert {item.item_id for item in found.perhaps_texts} == (set(texts) if is_flat else {"B"})
     line = 16 if is_flat else 18
-    assert found.notes[0].startswith(
-        f"line {line}: CURSYM: the account is in 'USD', and not in BRL, unless a payer wrote"
-    )
+    assert found.notes[0].startswith(f"line {line}: CURSYM: the account is in 'USD', and not in BRL, unless a payer wrote")
 
 
 def test_a_currency_before_the_texts_is_the_banks() -> None:
@@ -135,9 +129,7 @@ def test_in_one_line_of_the_file_a_text_changes_no_line_and_what_it_may_add_is_d
             StatedBalance(cents=10_300, on=date(2026, 11, 20)),
         )
         assert found.perhaps_texts == {*found.items}
-        assert found.notes[-1].startswith(
-            "line 16: BANKTRANLIST: a line of money begins no line of the file, so a payer's"
-        )
+        assert found.notes[-1].startswith("line 16: BANKTRANLIST: a line of money begins no line of the file, so a payer's")
 
 
 def test_where_no_text_can_be_a_line_none_is_doubtful() -> None:
@@ -156,9 +148,7 @@ def test_a_payer_can_hide_no_line_behind_marks_of_a_comment() -> None:
 def test_the_root_may_have_attributes_and_names_a_namespace() -> None:
     for root in (b'<OFX xmlns="http://ofx.net/types/2003/04">', b"<OFX\n  xmlns:a='b' >", b"<ofx>"):
         assert len(read_ofx(make_ofx(make_ofx_line()).replace(b"<OFX>", root)).items) == 1
-    prefixed = (
-        make_ofx(make_ofx_line(), header=XML_HEADER).replace(b"</", b"\1").replace(b"<", b"<o:").replace(b"\1", b"</o:")
-    )
+    prefixed = make_ofx(make_ofx_line(), header=XML_HEADER).replace(b"</", b"\1").replace(b"<", b"<o:").replace(b"\1", b"</o:")
     assert len(read_ofx(prefixed.replace(b"<o:?", b"<?")).items) == 1
 
 

@@ -71,9 +71,7 @@ def write_camt(texts: dict[str, str]) -> bytes:
 def write_cnab(texts: dict[str, str], codec: str) -> bytes:
     told = {name: text.encode(codec, "replace").decode(codec) for name, text in texts.items()}
     lines = [
-        CnabLine(
-            amount_cents=CENTS[name], history=text, document=text[25:], complement_kind="02", complement=text[-20:]
-        )
+        CnabLine(amount_cents=CENTS[name], history=text, document=text[25:], complement_kind="02", complement=text[-20:])
         for name, text in told.items()
     ]
     return make_cnab(CnabLot(lines=lines), codec=codec)

@@ -13,9 +13,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     join_statements,
 )
 
-WANTED = StatementAccount(
-    bank="09089356/364", branch="0001", number="12345-6", type="checking", agreement="0000000000000077"
-)
+WANTED = StatementAccount(bank="09089356/364", branch="0001", number="12345-6", type="checking", agreement="0000000000000077")
 
 
 @pytest.mark.parametrize(

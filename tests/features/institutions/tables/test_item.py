@@ -30,15 +30,11 @@ def _join(connection: Connection) -> Awaitable[Any]:
 _STATEMENTS: Final[dict[str, Callable[[Connection], Awaitable[Any]]]] = {
     "item_id": lambda connection: item_store.find(connection, ACCOUNT_ID, LOOKED_FOR),
     "joined_by": _join,
-    "joined_id": lambda connection: item_store.find_joined(
-        connection, ACCOUNT_ID, [("transfer", name) for name in LOOKED_FOR]
-    ),
+    "joined_id": lambda connection: item_store.find_joined(connection, ACCOUNT_ID, [("transfer", name) for name in LOOKED_FOR]),
     "fee_of_kind": lambda connection: item_store.note_fees(
         connection, ACCOUNT_ID, {name: ("transfer", name) for name in LOOKED_FOR}
     ),
-    "waits": lambda connection: item_store.note_waiting(
-        connection, ACCOUNT_ID, dict.fromkeys(LOOKED_FOR, "could_be_ours")
-    ),
+    "waits": lambda connection: item_store.note_waiting(connection, ACCOUNT_ID, dict.fromkeys(LOOKED_FOR, "could_be_ours")),
 }
 
 

@@ -133,9 +133,7 @@ async def test_a_small_sum_or_a_slow_one_is_no_drain_and_the_share_is_an_option(
     watched.live.clock.advance(minutes=61)
     watched.pay(2 * DRAIN_MIN_CENTS)
     await watched.read()
-    await watched.live.execute_as_owner(
-        """update institution_account set options = '{"alarms":true,"drain_percent":100}'"""
-    )
+    await watched.live.execute_as_owner("""update institution_account set options = '{"alarms":true,"drain_percent":100}'""")
     await send(watched, 2 * DRAIN_MIN_CENTS)
     assert await read_state(watched) == "active"
 

@@ -480,9 +480,7 @@ async def test_the_addresses_behind_a_name_are_judged(addresses: Any, error: typ
             raise addresses
         return addresses
 
-    reader = LocationReader(
-        OutgoingHttp(LIMITS, NameLookups(look_up)), SystemClock(), cast(Any, None), allows_loopback=True
-    )
+    reader = LocationReader(OutgoingHttp(LIMITS, NameLookups(look_up)), SystemClock(), cast(Any, None), allows_loopback=True)
     with pytest.raises(error):
         await reader.read("pix.example/qr/1")
 

@@ -281,9 +281,7 @@ async def check_lists(door: Api, made: list[str]) -> None:
         assert [cob["txid"] for cob in body["cobs"]] == [made[number] for number in numbers], query
         assert body["parametros"]["paginacao"]["quantidadeTotalDeItens"] == len(numbers), query
         asked = dict(part.split("=") for part in query.split("&") if part)
-        shown = {
-            name: str(value).lower() if value in (True, False) else value for name, value in body["parametros"].items()
-        }
+        shown = {name: str(value).lower() if value in (True, False) else value for name, value in body["parametros"].items()}
         assert asked.items() <= shown.items()
         assert all(("loc" in cob) == ("location" in cob) == ("pixCopiaECola" in cob) for cob in body["cobs"])
 

@@ -45,9 +45,7 @@ def set_day(service: Service, day: int) -> None:
 
 async def pay(service: Service, cents: int, txid: str = TXID) -> str | None:
     report = credit_report(service, amount_cents=cents, txid=txid)
-    return (
-        await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))
-    ).refusal_code
+    return (await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))).refusal_code
 
 
 async def read_payload(service: Service, made: dict[str, Any], day: date | None = None) -> dict[str, Any]:
@@ -57,9 +55,7 @@ async def read_payload(service: Service, made: dict[str, Any], day: date | None 
 
 
 async def test_a_charge_is_echoed_as_it_was_sent(door: Api, service: Service) -> None:
-    debtor = dict(
-        cnpj=CNPJ, nome="Loja", email="a@b.c", logradouro="Rua A, 1", cidade="Belo Horizonte", uf="MG", cep="3"
-    )
+    debtor = dict(cnpj=CNPJ, nome="Loja", email="a@b.c", logradouro="Rua A, 1", cidade="Belo Horizonte", uf="MG", cep="3")
     body = a_body(
         calendario={**DUE, "validadeAposVencimento": "20"},
         devedor=debtor,
@@ -206,9 +202,9 @@ async def test_everything_that_breaks_a_rule_is_named(door: Api) -> None:
         assert (status, name) == (400, "CobVOperacaoInvalida"), changes
         assert [place for place, _ in found] == [place for place, _ in rows], changes
         with_value = {place for place, value in rows if value is not None}
-        assert [value for place, value in found if place in with_value] == [
-            value for _, value in rows if value is not None
-        ], changes
+        assert [value for place, value in found if place in with_value] == [value for _, value in rows if value is not None], (
+            changes
+        )
     assert told(await door.get(PATH)) == (404, "CobVNaoEncontrada", [])
 
 
@@ -312,9 +308,7 @@ async def test_what_a_payer_asks_for_is_read(door: Api, use_cases: UseCases) -> 
 
 
 async def test_an_ended_charge_names_its_receiver_and_no_debtor(door: Api, service: Service) -> None:
-    made = (
-        await door.put(PATH, a_body(valor=VALUE, devedor={"cnpj": CNPJ, "nome": "Loja"}, solicitacaoPagador="?"))
-    ).body
+    made = (await door.put(PATH, a_body(valor=VALUE, devedor={"cnpj": CNPJ, "nome": "Loja"}, solicitacaoPagador="?"))).body
     set_day(service, 13)
     assert await pay(service, 9700) is None
     ended = await read_payload(service, made)

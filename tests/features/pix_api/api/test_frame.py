@@ -43,9 +43,7 @@ async def test_the_door_is_at_both_prefixes_and_forgives_a_slash(api: Api, prefi
 
 async def test_head_get_and_delete_may_declare_a_content_type(api: Api) -> None:
     for method in ("GET", "HEAD"):
-        answer = await api.call(
-            method, f"/v2/pix/{E2E}", headers={"content-type": "application/json", "client_id": "x"}
-        )
+        answer = await api.call(method, f"/v2/pix/{E2E}", headers={"content-type": "application/json", "client_id": "x"})
         assert answer.status == 200
 
 

@@ -58,9 +58,7 @@ def test_every_violation_is_a_row(sent: dict[str, str], names: list[str]) -> Non
     assert [(row.property, row.value) for row in violations.rows] == [(name, sent.get(name)) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("total", "size", "pages"), [(0, 100, 1), (1, 100, 1), (100, 100, 1), (101, 100, 2), (5, 1, 5)]
-)
+@pytest.mark.parametrize(("total", "size", "pages"), [(0, 100, 1), (1, 100, 1), (100, 100, 1), (101, 100, 2), (5, 1, 5)])
 def test_there_is_always_a_page(total: int, size: int, pages: int) -> None:
     page = read_page(Parameters(Violations("pix"), {PAGE_SIZE: str(size), PAGE: "7"})).paginate(total)
     shown = (page.pagina_atual, page.itens_por_pagina, page.quantidade_de_paginas, page.quantidade_total_de_itens)

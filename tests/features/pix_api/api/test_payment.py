@@ -116,9 +116,7 @@ async def test_filters_and_pages(door: Api, paid: dict[str, str]) -> None:
 async def test_a_purpose_is_repeated_and_filters_nothing(door: Api, paid: dict[str, str], purpose: str) -> None:
     answer = await door.get(f"/v2/pix?{ALL}&finalidadeMED={quote(purpose)}")
     assert (answer.status, answer.body["parametros"]["finalidadeMED"]) == (200, purpose)
-    assert {pix["endToEndId"] for pix in answer.body["pix"]} == {
-        paid[name] for name in ("again", "company", "charge", "key")
-    }
+    assert {pix["endToEndId"] for pix in answer.body["pix"]} == {paid[name] for name in ("again", "company", "charge", "key")}
 
 
 async def test_an_instant_that_was_shown_finds_its_item(door: Api, service: Service) -> None:
@@ -209,17 +207,12 @@ async def test_what_the_network_dated_back_is_listed_when_the_network_says(door:
     newest_first = sorted(horarios, key=lambda name: horarios[name], reverse=True)
     # Before the hours are counted, and afterwards.
     for _ in range(2):
-        edges = sorted(
-            {STARTED_AT + timedelta(minutes=20 * step) for step in (-100, -9, -6, -1, 0, 4, 5, 9, 15, 16, 20, 30)}
-        )
+        edges = sorted({STARTED_AT + timedelta(minutes=20 * step) for step in (-100, -9, -6, -1, 0, 4, 5, 9, 15, 16, 20, 30)})
         for begin, end in itertools.combinations(edges, 2):
             span = f"inicio={format_milliseconds(begin)}&fim={format_milliseconds(end)}"
             expected = [name for name in newest_first if begin <= horarios[name] <= end]
             assert await names(door, span) == expected, span
-            paged = [
-                await names(door, f"{span}&paginacao.itensPorPagina=3&paginacao.paginaAtual={page}")
-                for page in range(3)
-            ]
+            paged = [await names(door, f"{span}&paginacao.itensPorPagina=3&paginacao.paginaAtual={page}") for page in range(3)]
             assert list(itertools.chain(*paged)) == expected
             total = (await door.get(f"/v2/pix?{span}")).body["parametros"]["paginacao"]["quantidadeTotalDeItens"]
             assert total == len(expected)

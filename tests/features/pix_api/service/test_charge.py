@@ -213,9 +213,7 @@ async def test_a_location_that_cannot_be_had_is_refused(service: Service, caller
     txid = "new00000000000000000000001" if is_new else OTHER_TXID
     used = (await put(service, caller)).location
     await put(service, caller, OTHER_TXID)
-    theirs = await location_usecases.create_location(
-        service.context, await open_holder(service, account_number="2"), "cob"
-    )
+    theirs = await location_usecases.create_location(service.context, await open_holder(service, account_number="2"), "cob")
     of_other_kind = await location_usecases.create_location(service.context, caller, "cobv")
     assert used is not None
     for location_id in (used.id, theirs.id, of_other_kind.id, 2**53 - 1):
@@ -237,9 +235,7 @@ async def test_what_is_refused_touches_nothing_else_of_its_batch(service: Servic
     await check_books(service)
 
 
-async def test_of_two_charges_that_want_one_location_one_gets_it(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_of_two_charges_that_want_one_location_one_gets_it(service: Service, caller: Caller, database: Addresses) -> None:
     free = await location_usecases.create_location(service.context, caller, "cob")
     async with open_service(database, clock=service.clock) as other:
         outcomes = await asyncio.gather(

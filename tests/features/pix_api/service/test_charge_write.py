@@ -50,9 +50,7 @@ TERMS = DueTerms(
 
 
 def contents(**changes: Any) -> ChargeContents:
-    asked = dict(
-        lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=TERMS
-    )
+    asked = dict(lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=TERMS)
     return ChargeContents(**{**asked, **changes})
 
 
@@ -76,9 +74,7 @@ def set_day(service: Service, day: date, hour: int = 12) -> None:
 async def pay(service: Service, amount_cents: int, txid: str = TXID) -> str | None:
     """A payment from outside; returns the code of its refusal."""
     report = credit_report(service, amount_cents=amount_cents, txid=txid)
-    return (
-        await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))
-    ).refusal_code
+    return (await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))).refusal_code
 
 
 async def read(service: Service, caller: Caller, txid: str = TXID) -> StandardCharge:

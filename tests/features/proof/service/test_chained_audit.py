@@ -97,9 +97,9 @@ async def test_whoever_writes_hashes_anew_is_found_by_the_next_link_or_by_a_kept
             await owner.execute(statement.format(**ids))
         found = await ask_all(owner, kept)
         await transaction.rollback()
-        assert {(each.rule, _name(each.ids)) for each in found} == {
-            (rule, place.format(**ids)) for rule, place in expected
-        }, name
+        assert {(each.rule, _name(each.ids)) for each in found} == {(rule, place.format(**ids)) for rule, place in expected}, (
+            name
+        )
 
 
 def _name(ids: Sequence[str]) -> str:

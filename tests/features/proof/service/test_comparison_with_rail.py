@@ -47,9 +47,7 @@ async def told(service: Service, caller: Caller) -> ToldRail:
     for amount_cents in (500, 700):
         report = credit_report(service, amount_cents=amount_cents)
         await receive_credit(service.context, report)
-        items.append(
-            SettledItem(id=report.end_to_end_id, kind="credit", amount_cents=amount_cents, settled_at=STARTED_AT)
-        )
+        items.append(SettledItem(id=report.end_to_end_id, kind="credit", amount_cents=amount_cents, settled_at=STARTED_AT))
     transfer = await send_out(service, caller, 200)
     await end_orders(service.context, [(transfer.end_to_end_id, Settled(settled_at=STARTED_AT))])
     items.append(SettledItem(id=transfer.end_to_end_id, kind="order", amount_cents=200, settled_at=STARTED_AT))
@@ -60,8 +58,7 @@ async def test_both_sides_agree(service: Service, database: Addresses, told: Tol
     assert await _find(service, database, told) == []
     # However few items are compared at once.
     told.settled = [
-        structs.replace(item, settled_at=STARTED_AT + timedelta(hours=number))
-        for number, item in enumerate(told.settled)
+        structs.replace(item, settled_at=STARTED_AT + timedelta(hours=number)) for number, item in enumerate(told.settled)
     ]
     told.as_of = STARTED_AT + timedelta(days=1)
     async with open_book_reader(service, database) as reader:

@@ -27,9 +27,7 @@ async def test_nothing_is_found_in_books_that_are_right(service: Service, caller
 
 
 async def test_a_cent_too_much_is_found(service: Service, caller: Caller, database: Addresses) -> None:
-    await _damage(
-        database, "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1"
-    )
+    await _damage(database, "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1")
     async with open_book_reader(service, database) as reader:
         found = await _verify(reader, WHOLE)
     (finding,) = [each for each in found.findings if each.rule == "balance_is_sum"]

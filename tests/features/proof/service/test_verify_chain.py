@@ -125,9 +125,7 @@ DAMAGE: Mapping[str, tuple[Sequence[str], set[tuple[str, str]]]] = {
 }
 
 
-async def test_each_change_of_history_is_found_by_its_name_and_first_place(
-    service: Service, database: Addresses
-) -> None:
+async def test_each_change_of_history_is_found_by_its_name_and_first_place(service: Service, database: Addresses) -> None:
     holders = {name: await open_holder(service, account_number=str(place)) for place, name in enumerate(DAMAGE, 1)}
     await _write_history(service, list(holders.values()))
     owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
@@ -198,9 +196,7 @@ async def _hash_anew(owner: asyncpg.Connection, holder_id: int) -> None:
             link["entry_ids"],
             holder_id,
         )
-        digests = [
-            digest_entry(row["facts"], person) for row, person in zip(facts, link["person_digests"], strict=True)
-        ]
+        digests = [digest_entry(row["facts"], person) for row, person in zip(facts, link["person_digests"], strict=True)]
         head = next_head(head, digests)
         await owner.execute(
             "update entry_chain set digests = $1, head = $2 where holder_id = $3 and position = $4",
@@ -259,8 +255,6 @@ async def test_two_at_once_chain_nothing_twice(service: Service, caller: Caller,
     await take_reports(service.context, [credit_report(service)])
     await give_positions(service.context)
     await chain_entries(service.context)
-    chained = await asyncio.gather(
-        *(chain_entries(service.context, chained_max=1, rest=timedelta(0)) for _ in range(8))
-    )
+    chained = await asyncio.gather(*(chain_entries(service.context, chained_max=1, rest=timedelta(0)) for _ in range(8)))
     assert sum(chained) <= 2
     await check_books(service)

@@ -82,9 +82,7 @@ async def test_a_lost_mode_is_found_and_said(service: Service, owner: asyncpg.Co
         alone = await verify(reader, by_name, lambda *_: None)
     assert ("installation_is_known", ("row of installation",)) in {(each.rule, each.ids) for each in found.findings}
     partial = {each.rule for each in found.judgements if "the row of `installation` is lost" in (each.reason or "")}
-    assert (
-        partial == ASKS_THE_MODE >= {"fact_has_its_entries", "live_has_no_play_money", "charge_says_what_it_asks_for"}
-    )
+    assert partial == ASKS_THE_MODE >= {"fact_has_its_entries", "live_has_no_play_money", "charge_says_what_it_asks_for"}
     assert found.unreadable_count == len(ASKS_THE_MODE)
     assert (alone.findings, alone.unreadable_count) == ([], 1)
     assert not await owner.fetchval("select exists (select from verify.proof_checkpoint)")

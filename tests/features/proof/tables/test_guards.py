@@ -80,9 +80,7 @@ DAMAGE = {
     "grant delete on {partition} to pixconnect_service": {"table {partition}"},
     "alter table {partition} owner to pixconnect_operator": {"table {partition}"},
     "alter table {partition} enable row level security": {"table {partition}"},
-    "create trigger eats before insert on {partition} for each row execute function refuse_change()": {
-        "table {partition}"
-    },
+    "create trigger eats before insert on {partition} for each row execute function refuse_change()": {"table {partition}"},
     "alter table event detach partition {partition}": {"table {partition}"},
 }
 
@@ -113,9 +111,7 @@ async def test_a_finding_shows_source_and_difference(service: Service, caller: C
     by_name = {each.ids[0]: each for each in found.findings}
     assert by_name.keys() - FORGETFUL == {"table transfer", "table mine", "sequence write_group_id"}
     transfer = by_name["table transfer"]
-    assert str(transfer.expected).endswith(
-        ", the digest of pixconnect/kernel/schema and pixconnect/features/*/schema.sql"
-    )
+    assert str(transfer.expected).endswith(", the digest of pixconnect/kernel/schema and pixconnect/features/*/schema.sql")
     assert "; trigger check_moved OFF" in str(transfer.found)
     assert by_name["table mine"].expected is None
 
@@ -125,9 +121,7 @@ async def test_a_column_added_by_hand_hides_nothing(service: Service, caller: Ca
         await owner.execute("alter table transfer add column remark text")
         # As a superuser does.
         await owner.execute("set session_replication_role = replica")
-        await owner.execute(
-            "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1"
-        )
+        await owner.execute("update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1")
     async with open_book_reader(service, database) as reader:
         found = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
     assert {"tables_are_as_made", "balance_is_sum"} <= {each.rule for each in found.findings}

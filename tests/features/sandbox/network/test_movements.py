@@ -15,9 +15,7 @@ from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer
 
 
 async def acknowledge(sandbox: Sandbox, reports: Sequence[rails.Report], code: str | None = None) -> None:
-    await sandbox.rail.acknowledge(
-        [rails.Acknowledgement(report_id=one.report_id, refusal_code=code) for one in reports]
-    )
+    await sandbox.rail.acknowledge([rails.Acknowledgement(report_id=one.report_id, refusal_code=code) for one in reports])
 
 
 async def next_report(sandbox: Sandbox) -> rails.Report:
@@ -39,9 +37,7 @@ async def position(sandbox: Sandbox) -> int:
 
 @pytest.mark.parametrize(("direction", "change_cents"), [("IN", 300), ("OUT", -300)])
 async def test_a_move_is_reported_until_acknowledged(sandbox: Sandbox, direction: str, change_cents: int) -> None:
-    asked = commands.OutsideMovement(
-        party=our_party(), kind="wire", direction=direction, amount_cents=300, description="TED"
-    )  # pyright: ignore[reportArgumentType]
+    asked = commands.OutsideMovement(party=our_party(), kind="wire", direction=direction, amount_cents=300, description="TED")  # pyright: ignore[reportArgumentType]
     moving = asyncio.create_task(sandbox.control.call(commands.MOVE, asked))
     report = await next_report(sandbox)
     assert isinstance(report, rails.MovementReport)
@@ -150,9 +146,7 @@ async def test_a_fee_that_waits_survives_a_clock_moved_either_way(sandbox: Sandb
     await asyncio.gather(paying, return_exceptions=True)
 
 
-@pytest.mark.parametrize(
-    ("effect", "operation"), [("fee:7", "refund"), ("dated_back:60", "submit"), ("fee:7", "query")]
-)
+@pytest.mark.parametrize(("effect", "operation"), [("fee:7", "refund"), ("dated_back:60", "submit"), ("fee:7", "query")])
 async def test_an_effect_that_is_nothing_there_is_refused(sandbox: Sandbox, effect: str, operation: str) -> None:
     with pytest.raises(commands.SandboxRefusal, match=r"rules\[0\]\.effect"):
         await sandbox.control.call(

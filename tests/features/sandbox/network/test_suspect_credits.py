@@ -91,9 +91,7 @@ async def _check_end(sandbox: Sandbox, held: CreditHeld, end: Report, verdict: V
     assert type(end) is (CreditReport if verdict == "release" else CreditCancelled)
     assert (end.end_to_end_id, end.amount_cents, end.txid) == (held.end_to_end_id, held.amount_cents, held.txid)
     credited = [("credit", "", 100)] if verdict == "release" else []
-    assert sorted(await items(sandbox)) == sorted(
-        [("held", "/held", 100), ("hold_ended", "/hold_ended", 100), *credited]
-    )
+    assert sorted(await items(sandbox)) == sorted([("held", "/held", 100), ("hold_ended", "/hold_ended", 100), *credited])
     assert await position(sandbox) == (100 if verdict == "release" else 0)
 
 
@@ -107,9 +105,7 @@ async def test_a_rule_holds_what_it_matches(sandbox: Sandbox) -> None:
     plain, arrival = await pay(sandbox, None)
     assert (type(plain), arrival.status) == (CreditReport, "CONFIRMED")
     with pytest.raises(SandboxRefusal, match="suspect is of payment alone"):
-        await sandbox.control.call(
-            REPLACE_FAULTS, [FaultRule(effect="suspect:return", match=FaultMatch(operation="submit"))]
-        )
+        await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="suspect:return", match=FaultMatch(operation="submit"))])
 
 
 async def test_one_that_the_service_refuses_is_not_held(sandbox: Sandbox) -> None:

@@ -50,9 +50,7 @@ async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_orde
         assert isinstance(first, CreditAccepted)
         assert type(last) is CreditReport
         assert arrival.status == "CONFIRMED"
-        await sandbox.control.call(
-            commands.REPLACE_FAULTS, [commands.FaultRule(effect="out_of_order", match=PAYMENT, times=1)]
-        )
+        await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="out_of_order", match=PAYMENT, times=1)])
         (first, last), arrival = await follow(sandbox, [None, None])
         assert type(first) is CreditReport
         assert isinstance(last, CreditAccepted)
@@ -74,9 +72,7 @@ async def test_the_acknowledgement_of_the_first_step_does_not_close_the_second(s
 
 async def test_the_second_step_is_due_by_the_sandbox_clock_and_outlives_the_process(database: Addresses) -> None:
     async with support.running(database.service_url) as sandbox:
-        await sandbox.control.call(
-            commands.REPLACE_FAULTS, [commands.FaultRule(effect=f"two_steps:{A_DAY_MS}", match=PAYMENT)]
-        )
+        await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect=f"two_steps:{A_DAY_MS}", match=PAYMENT)])
         # The payer does not wait for a day.
         assert (await sandbox.control.call(commands.PAY, outside_transfer())).status == "PROCESSING"
     async with support.running(database.service_url) as sandbox:

@@ -208,9 +208,7 @@ async def test_those_who_wait_to_move_the_clock_keep_nobody_else_from_the_databa
 ) -> None:
     mover = await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
     await clock_store.try_lock_clock(mover)
-    waiting = [
-        asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(0))) for _ in range(30)
-    ]
+    waiting = [asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(0))) for _ in range(30)]
     await asyncio.sleep(0.2)
     async with asyncio.timeout(60):
         await make_charge(service, caller, amount_cents=1)
@@ -406,9 +404,7 @@ async def test_a_payer_reads_a_payload_and_pays_the_charge_in_it(service: Servic
 async def test_a_payer_of_a_due_charge_pays_what_the_clock_asks_for(service: Service, caller: Caller) -> None:
     control = Paying()
     context = with_control(service, control).context
-    terms = DueTerms(
-        due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), rebate=Rebate(kind="sum", value=500)
-    )
+    terms = DueTerms(due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), rebate=Rebate(kind="sum", value=500))
     contents = ChargeContents(
         lifetime_s=0, amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=terms
     )

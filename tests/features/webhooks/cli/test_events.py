@@ -45,9 +45,7 @@ def test_the_events_of_a_charge_are_listed_by_each_of_its_names(run: Run) -> Non
     for name in (str(charge["id"]), "events-of-it", charge["transaction_identification"]):
         listed = run("events", "list", "--charge", name)["events"]
         assert {"qrcode.pending", "qrcode.approved"} <= {event["name"] for event in listed}
-        assert {event["payload"]["transaction_identification"] for event in listed} == {
-            charge["transaction_identification"]
-        }
+        assert {event["payload"]["transaction_identification"] for event in listed} == {charge["transaction_identification"]}
 
 
 def test_an_unknown_event_is_told_with_the_nearest(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,9 +61,7 @@ def test_a_retry_is_up_to_a_fifth_later_and_never_earlier(failures_count: int) -
     assert scheduled * 1.19 < latest.total_seconds() <= scheduled * 1.2
 
 
-@pytest.mark.parametrize(
-    ("retry_after_s", "waited_s"), [(0, 5), (5, 5), (6, 6), (3600, 3600), (3601, 3600), (10**8, 3600)]
-)
+@pytest.mark.parametrize(("retry_after_s", "waited_s"), [(0, 5), (5, 5), (6, 6), (3600, 3600), (3601, 3600), (10**8, 3600)])
 def test_the_larger_of_schedule_and_retry_after_is_waited_up_to_an_hour(retry_after_s: int, waited_s: int) -> None:
     assert delivery_rules.retry_wait(1, timedelta(seconds=retry_after_s), 0.0) == timedelta(seconds=waited_s)
 
@@ -222,9 +220,7 @@ def encoded(bytes_count: int) -> str:
         *[("s" * length, 16 <= length <= 256) for length in (15, 16, 256, 257)],
     ],
 )
-def test_a_secret_has_16_to_256_characters_and_an_encoded_one_a_key_of_24_to_64_bytes(
-    secret: str, is_good: bool
-) -> None:
+def test_a_secret_has_16_to_256_characters_and_an_encoded_one_a_key_of_24_to_64_bytes(secret: str, is_good: bool) -> None:
     if is_good:
         endpoint_rules.check_secret(secret)
     else:
@@ -233,9 +229,7 @@ def test_a_secret_has_16_to_256_characters_and_an_encoded_one_a_key_of_24_to_64_
         assert secret not in refused.value.message or secret == "whsec_"
 
 
-_DATE_WORDS = st.sampled_from(
-    ["Mon,", "Fri", "01", "Jan", "0", "9999", "00:00:00", "GMT", "-0000", ":", "+", ",", " ", "٣"]
-)
+_DATE_WORDS = st.sampled_from(["Mon,", "Fri", "01", "Jan", "0", "9999", "00:00:00", "GMT", "-0000", ":", "+", ",", " ", "٣"])
 _DATE_LIKE = st.lists(_DATE_WORDS | st.integers().map(str) | st.text(max_size=4), max_size=9).map(" ".join)
 
 
@@ -248,9 +242,7 @@ def test_no_retry_after_that_a_receiver_can_send_breaks_the_judging_of_its_attem
 
 
 def test_events_are_kept_for_longer_than_their_attempts_may_take() -> None:
-    longest = [
-        max(wait * (1 + delivery_rules.JITTER), delivery_rules.RETRY_AFTER_MAX) for wait in delivery_rules.RETRY_WAITS
-    ]
+    longest = [max(wait * (1 + delivery_rules.JITTER), delivery_rules.RETRY_AFTER_MAX) for wait in delivery_rules.RETRY_WAITS]
     took = sum(longest, (len(longest) + 1) * timedelta(seconds=15))
     assert read_settings({"PIXCONNECT_EVENT_RETENTION_DAYS": "4"}).event_retention_days == 4
     assert timedelta(days=3) < took <= timedelta(days=4)

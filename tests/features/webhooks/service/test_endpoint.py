@@ -164,9 +164,7 @@ async def test_deliveries_are_listed_newest_first_and_by_status(service: Webhook
     assert ([found.id for found in page.items], page.total_count) == ([4, 2], 2)
     assert page.items[0].attempts == ()
     later = Span(initial_at=service.context.clock.now())
-    assert (
-        await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, None, later)
-    ).total_count == 0
+    assert (await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, None, later)).total_count == 0
 
 
 async def test_events_are_kept_and_listed_whether_or_not_anybody_is_told(service: WebhookService) -> None:
@@ -221,16 +219,10 @@ async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookSe
     (event,) = await service.announce([1])
     async with open_receiver() as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
-        await endpoint_usecases.change_endpoint(
-            service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
-        )
+        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
         now = service.context.clock.now()
-        assert (
-            await redelivery.redeliver_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
-        )
-        await endpoint_usecases.change_endpoint(
-            service.context, service.caller, endpoint.id, EndpointChange(status="active")
-        )
+        assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
+        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
         await receiver.wait_for(1)
 
 
@@ -291,9 +283,7 @@ async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(service: We
 
 
 async def _change(service: WebhookService, endpoint_id: int, status: Literal["active", "inactive"]) -> Endpoint:
-    return await endpoint_usecases.change_endpoint(
-        service.context, service.caller, endpoint_id, EndpointChange(status=status)
-    )
+    return await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint_id, EndpointChange(status=status))
 
 
 async def _dated_before(service: WebhookService, instant: datetime) -> int:
@@ -314,9 +304,7 @@ async def _attempts(service: WebhookService, count: int) -> bool:
 
 async def paused_endpoint(service: WebhookService) -> int:
     endpoint = await service.add_endpoint(URL)
-    await endpoint_usecases.change_endpoint(
-        service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
-    )
+    await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
     return endpoint.id
 
 
@@ -328,9 +316,7 @@ async def replay(service: WebhookService, endpoint_id: int, context: Context | N
 
 
 def with_pending_max(service: WebhookService, pending_max: int) -> Context:
-    return structs.replace(
-        service.context, policy=structs.replace(service.context.policy, webhook_pending_max=pending_max)
-    )
+    return structs.replace(service.context, policy=structs.replace(service.context.policy, webhook_pending_max=pending_max))
 
 
 async def test_what_waits_for_an_endpoint_already_is_not_made_to_wait_twice(service: WebhookService) -> None:

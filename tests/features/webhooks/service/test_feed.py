@@ -236,9 +236,7 @@ async def test_writers_and_sequencers_that_are_killed_lose_nothing(service: Serv
 
 
 async def connect(service: Service) -> asyncpg.Connection:
-    return await pool.connect(
-        service.database.service_url, role="pixconnect_service", schema="pixconnect", name="killed"
-    )
+    return await pool.connect(service.database.service_url, role="pixconnect_service", schema="pixconnect", name="killed")
 
 
 async def test_filters_pass_over_and_go_on(service: Service) -> None:

@@ -44,9 +44,7 @@ async def page_of(
 async def check_totals(service: WebhookService, endpoint: Endpoint) -> dict[str, int]:
     """Hold every total against a count of the rows."""
     found = {status: (await page_of(service, endpoint, status)).total_count for status in STATUSES}
-    rows = await service.fetch(
-        "select status, count(*) from delivery where endpoint_id = $1 group by status", endpoint.id
-    )
+    rows = await service.fetch("select status, count(*) from delivery where endpoint_id = $1 group by status", endpoint.id)
     assert {status: count for status, count in found.items() if count} == {row["status"]: row["count"] for row in rows}
     assert (await page_of(service, endpoint, None)).total_count == sum(found.values())
     (row,) = await service.fetch("select count(*) from event where holder_id = $1", service.caller.holder_id)
@@ -84,9 +82,7 @@ async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookServ
         await redelivery.redeliver(service.context, service.caller, rows[0]["id"])
         await eventually(lambda: _has_attempts(service, 6))
         assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
-    await service.context.pool.execute(
-        "update delivery set failures_count = 14, due_at = now() where id = $1", rows[1]["id"]
-    )
+    await service.context.pool.execute("update delivery set failures_count = 14, due_at = now() where id = $1", rows[1]["id"])
     async with open_receiver(answering(500)) as receiver, running_worker(service):
         await service.context.pool.execute("update webhook_endpoint set url = $1", receiver.url)
         await eventually(lambda: _are(service, pending=2, delivered=1, failed=1))

@@ -280,9 +280,7 @@ async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: po
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3])
-        await endpoint_usecases.change_endpoint(
-            service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
-        )
+        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
         async with running_worker(service):
             await asyncio.sleep(1)
             assert receiver.received == []
@@ -357,9 +355,7 @@ async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addr
         await service.add_endpoint(good.url)
         await service.announce(list(range(1000, 1100)))
         await good.wait_for(100)
-        (row,) = await service.fetch(
-            "select max(attempts_count) as most from delivery where endpoint_id = $1", endpoint.id
-        )
+        (row,) = await service.fetch("select max(attempts_count) as most from delivery where endpoint_id = $1", endpoint.id)
         assert row["most"] == 0, "nobody waited for one of the hanging ones"
         assert hanging.connections_count <= 64
         let_go.set()
@@ -566,9 +562,7 @@ async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_
         defective = service.context.with_port(RECEIVERS, cast(Receivers, DefectiveReceivers()))
         async with running_worker(structs.replace(service, context=defective)):
             await eventually(lambda: _has_attempts(service, 1))
-            page = await endpoint_usecases.list_deliveries(
-                service.context, service.caller, endpoint.id, "pending", Span()
-            )
+            page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
             (row,) = await service.fetch("select due_at - modified_at as wait, failures_count from delivery")
     assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
     assert row["failures_count"] == 1

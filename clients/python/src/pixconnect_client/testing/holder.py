@@ -49,9 +49,7 @@ class Pix:
         self._endpoint_id = self.client.endpoints.create(inbox.url, inbox.secret, [str(name) for name in EventName]).id
         earlier = next(self.client.events.list(page_size=1).pages()).items
         if earlier:
-            self.client.endpoints.replay(
-                self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp
-            )
+            self.client.endpoints.replay(self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp)
 
     def pay(self, charge: Charge | str, amount: int | None = None) -> Payment:
         """Pay a charge, or the text of a QR code, from another institution. The default amount is that of the charge."""

@@ -170,9 +170,7 @@ def _read_notice(run: Run) -> Found | None:
 def _start_keeper(run: Run, settings: Mapping[str, str], others: int) -> None:
     # Leave out the user's own settings, such as mode, database and home.
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PIXCONNECT_") and name not in _OWN_VARIABLES
+        name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_") and name not in _OWN_VARIABLES
     }
     environment |= {"PORT": "0", "PIXCONNECT_API_PROCESSES_COUNT": "1", **settings}
     # The keeper continues after this call.

@@ -193,9 +193,7 @@ class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
     """A part of its `end_to_end_id`, in capitals or not."""
 
 
-async def initiate_pix_with_key(
-    services: Services, request: Request[None, Nothing, InitiatePixWithKeyRequest]
-) -> Transfer:
+async def initiate_pix_with_key(services: Services, request: Request[None, Nothing, InitiatePixWithKeyRequest]) -> Transfer:
     """Send a Pix to a key.
 
     The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
@@ -271,9 +269,7 @@ async def list_transfers(services: Services, request: Request[None, TransferList
     return asked.show(page, map(_show, page.items))
 
 
-async def search_transfers(
-    services: Services, request: Request[None, TransferSearchQuery, Nothing]
-) -> Listing[Transfer]:
+async def search_transfers(services: Services, request: Request[None, TransferSearchQuery, Nothing]) -> Listing[Transfer]:
     """Search your transfers.
 
     Transfers of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By `direction`,

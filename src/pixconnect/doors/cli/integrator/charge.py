@@ -81,9 +81,7 @@ def read_terms(
         if discounts or any(option is not None for option in (days_valid, fine, interest, rebate)):
             raise CommandError("--days-valid, --fine, --interest, --rebate, --discount: only with --due-on")
         return None
-    added = (
-        None if interest is None else _read_by_period("--interest", interest, _INTEREST, "a value {}, such as 1%/month")
-    )
+    added = None if interest is None else _read_by_period("--interest", interest, _INTEREST, "a value {}, such as 1%/month")
     return ReadTerms(
         due_on=_read_day("--due-on", due_on),
         valid_days=days_valid,
@@ -248,9 +246,7 @@ def paid_by(charge: TheCharge, *, external_id: ByExternalId = False, json: Json 
 
 
 @app.command
-def watch(
-    charge: TheCharge, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
-) -> None:
+def watch(charge: TheCharge, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False) -> None:
     """Print a charge's status whenever it changes, until it is paid or expired."""
     with open_session() as session:
         found = find(session.client, charge, is_external_id=external_id)

@@ -64,9 +64,7 @@ def charge_expired(chosen: Chosen) -> Mark:
     for day in range(1, _DAYS_MAX + 1):
         now = chosen.client.sandbox.advance_clock(_DAY_S).now
         if chosen.client.charges.get(charge.id).status == "EXPIRED":
-            terminal.notice(
-                f"the sandbox's clock is {day} d further, at {format_local(now)} (`pixconnect clock reset`)"
-            )
+            terminal.notice(f"the sandbox's clock is {day} d further, at {format_local(now)} (`pixconnect clock reset`)")
             return "id", charge.id
     raise CommandError(f"the charge {charge.id} lives for more than {_DAYS_MAX} days", status=ExitStatus.ENDED_BADLY)
 

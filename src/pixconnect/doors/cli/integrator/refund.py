@@ -67,9 +67,7 @@ def _find_received(client: Client, received: str) -> Transfer:
         is_both = "" if found is None else f"; transfer {found.id} by `pixconnect refund create {found.end_to_end_id}`"
         raise CommandError(f"{received} is a charge; what paid it is given back by {ways}{is_both}")
     if found is None:
-        raise CommandError(
-            f"there is no transfer {received} of this holder that was received; a charge has to be paid first"
-        )
+        raise CommandError(f"there is no transfer {received} of this holder that was received; a charge has to be paid first")
     return found
 
 
@@ -114,9 +112,7 @@ def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json:
 
 
 @app.command
-def watch(
-    refund: TheRefund, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
-) -> None:
+def watch(refund: TheRefund, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False) -> None:
     """Print a refund's status whenever it changes, until it has ended."""
     with open_session() as session:
         found = find(session.client, refund, is_external_id=external_id)

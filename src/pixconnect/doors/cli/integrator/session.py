@@ -70,9 +70,7 @@ def connect(credentials: Credentials) -> Client:
 
 def refuse_live(credentials: Credentials) -> None:
     if credentials.mode == "live":
-        raise CommandError(
-            f"this verb is for a sandbox, and {credentials.source} leads to a live service: nothing was sent"
-        )
+        raise CommandError(f"this verb is for a sandbox, and {credentials.source} leads to a live service: nothing was sent")
 
 
 def is_sandbox(client: Client) -> bool:
@@ -112,15 +110,12 @@ def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
             status=ExitStatus.UNAVAILABLE,
         )
     if error.may_have_happened:
-        again = (
-            f"ask again with --external-id {error.external_id}" if error.external_id else "check before you try again"
-        )
+        again = f"ask again with --external-id {error.external_id}" if error.external_id else "check before you try again"
         return CommandError(f"it may have been done all the same ({error}): {again}", status=ExitStatus.UNSURE)
     match error:
         case Unauthorized():
             return CommandError(
-                f"{credentials.api_url} refuses the client {credentials.client_id} of {credentials.source}: "
-                f"{error.message}"
+                f"{credentials.api_url} refuses the client {credentials.client_id} of {credentials.source}: {error.message}"
             )
         case Forbidden():
             todo = advise_scope(error, credentials)

@@ -155,9 +155,7 @@ def parties(transfer: TheTransfer, *, external_id: ByExternalId = False, json: J
 
 
 @app.command
-def receipt(
-    transfer: TheTransfer, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False
-) -> None:
+def receipt(transfer: TheTransfer, *, external_id: ByExternalId = False, pdf: PdfFile = None, json: Json = False) -> None:
     """Print the receipt of a transfer that has settled, or write it as PDF (comprovante)."""
     with open_session() as session:
         found, transfers = find(session.client, transfer, is_external_id=external_id), session.client.transfers
@@ -203,15 +201,11 @@ def list_transfers(
 
 
 @app.command
-def watch(
-    transfer: TheTransfer, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
-) -> None:
+def watch(transfer: TheTransfer, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False) -> None:
     """Print a transfer's status whenever it changes, until it has ended."""
     with open_session() as session:
         found = find(session.client, transfer, is_external_id=external_id)
-        records.watch(
-            lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json
-        )
+        records.watch(lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json)
 
 
 def _read_day(text: str) -> datetime:
@@ -236,6 +230,4 @@ def _read_account(account: str, name: str | None, tax_id: str | None) -> Transfe
     ispb, branch, number, *kind = parts
     # The service checks any other text here.
     account_type = AccountType(kind[0]) if kind else AccountType.CHECKING
-    return TransferParty(
-        ispb=ispb, branch=branch, account_number=number, account_type=account_type, name=name, tax_id=tax_id
-    )
+    return TransferParty(ispb=ispb, branch=branch, account_number=number, account_type=account_type, name=name, tax_id=tax_id)

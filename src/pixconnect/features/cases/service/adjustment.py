@@ -131,9 +131,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         added = [_post(work, case.id, step, proposal.proposed_by, context.operator) for step in steps]
         await work.write()
         if case.ended_at is None and _sum(made) + _sum(added) == case.amount_cents:
-            await case_store.end(
-                connection, [case.id], "adjusted", context.operator, f"{wanted.kind}, by two operators"
-            )
+            await case_store.end(connection, [case.id], "adjusted", context.operator, f"{wanted.kind}, by two operators")
         await proposals.record_confirmed(context, connection, account, proposal, added[-1])
 
 
@@ -224,8 +222,7 @@ def _plan_write_off(made: Sequence[Adjustment], house_id: int) -> list[_Step]:
     moved = [one for one in standing if one.holder_id != house_id]
     steps = [_plan_opposite(made, one.id, "written_off") for one in moved]
     steps += [
-        _Step(holder_id=house_id, kind="written_off", direction=one.direction, amount_cents=one.amount_cents)
-        for one in moved
+        _Step(holder_id=house_id, kind="written_off", direction=one.direction, amount_cents=one.amount_cents) for one in moved
     ]
     # The house may have written off a part of it before.
     settled_cents = sum(one.signed_cents for one in made if one.account == "settlement")
@@ -327,9 +324,7 @@ async def _find_returned(
         raise errors.BadRequest(f"returns: no transfer {name} has left over {account.name}")
     left_cents = original.amount_cents - original.returned_cents
     if item.amount_cents > left_cents:
-        raise errors.BadRequest(
-            f"returns: {left_cents} cents of the transfer were not given back, and the line has more"
-        )
+        raise errors.BadRequest(f"returns: {left_cents} cents of the transfer were not given back, and the line has more")
     return item, original
 
 

@@ -123,9 +123,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         plan = await _plan(connection, account, named, wanted.ours, waiting)
         reserved = await line_store.list_reserved(connection, account.id, [one.item_id for one in plan.items["counts"]])
         lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
-        said = dict[str, str | int](
-            case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values())
-        )
+        said = dict[str, str | int](case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values()))
         said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
         said["ours"] = _encode(wanted.ours).decode()
@@ -248,9 +246,7 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
     )
 
 
-def _add_alike(
-    named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]
-) -> dict[Answer, Sequence[str]]:
+def _add_alike(named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]) -> dict[Answer, Sequence[str]]:
     """Add the lines of each answer's patterns; a named line keeps its own answer."""
 
     def mark(one: RecordedItem) -> tuple[str | None, str, str]:
@@ -264,9 +260,7 @@ def _add_alike(
     return added
 
 
-async def _count(
-    writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
-) -> None:
+async def _count(writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> None:
     """Count lines that were in no sum; one that resembles a Pix of this service is posted now, as it is none."""
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
@@ -274,9 +268,7 @@ async def _count(
     if not left:
         return
     described = await describe_movements(writes, connection, account, left, {})
-    reports = [
-        ReportedMovement(holder_id=holder_id, report=report, is_refusable=False) for holder_id, report in described
-    ]
+    reports = [ReportedMovement(holder_id=holder_id, report=report, is_refusable=False) for holder_id, report in described]
     for outcome in await RECEIVE_MOVEMENTS.write(Batch(reports, connection, writes.clock)):
         if isinstance(outcome, Exception) or outcome.misfit is not None or outcome.refusal_code is not None:
             raise errors.BadRequest("counts: a line of this name is recorded with other contents")

@@ -140,9 +140,7 @@ async def _look_at_files(connection: Connection, account: InstitutionAccount) ->
         verb = f"`institution statement {account.name}`"
         said = f"no file of {account.name} is read before a person confirms the first: {verb}"
         found = [
-            rules.Difference(
-                kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since
-            )
+            rules.Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)
         ]
     await case_store.keep(connection, ("file",), account.id, _EVER, found)
 
@@ -154,8 +152,7 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
     refunds = await order_store.list_unsent_refunds(connection, account.id, since, LOOKED_AT_MAX)
     holds = await find_holds(connection, (await read_ordered(connection, [order.name for order in refunds])).values())
     found = [
-        (f"transfer {one.transfer_id}", one.holder_id, f"is not given back: {one.reason}", one.created_at)
-        for one in waiting
+        (f"transfer {one.transfer_id}", one.holder_id, f"is not given back: {one.reason}", one.created_at) for one in waiting
     ]
     found += [
         (f"refund {order.resource_id}", order.holder_id, f"does not leave: {holds[order.name]}", order.ordered_at)
@@ -200,9 +197,7 @@ async def list_cases(
         raise errors.BadRequest("said: must not be empty: all of the kind would be taken")
     async with context.pool.acquire() as connection:
         named = {account.id: account.name for account in await account_store.list_all(connection)}
-        only = (
-            None if institution is None else found(await account_store.find_named(connection, institution), institution)
-        )
+        only = None if institution is None else found(await account_store.find_named(connection, institution), institution)
         cases = await case_store.list_oldest(
             connection,
             with_ended=with_ended,

@@ -159,9 +159,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         if item_id is not None and not ended.beside:
             key = (order.line_kind, order.resource_id)
             await item_store.join(connection, account.id, [ItemJoin(item_id=item_id, key=key, by="amount")])
-        await case_store.end(
-            connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
-        )
+        await case_store.end(connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators")
         await proposals.record_confirmed(context, connection, account, proposal, ending)
 
 
@@ -178,25 +176,19 @@ def _read(proposal: Proposal) -> WantedEnding:
     )
 
 
-async def _find(
-    context: Operator, connection: Connection, wanted: WantedEnding
-) -> tuple[rules.SilentOrder, str | None]:
+async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[rules.SilentOrder, str | None]:
     """Find the order of the case, if operators may decide how it ended, and its statement line."""
     case = await proposals.lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
         raise errors.BadRequest("case: it has no order over an account at an institution")
     if await case_store.find_of_cases(connection, [case.id]):
-        raise errors.BadRequest(
-            "case: two operators have said how the order ended: that stays; close the case by --reason"
-        )
+        raise errors.BadRequest("case: two operators have said how the order ended: that stays; close the case by --reason")
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
     account = await proposals.find_account_of(connection, case)
     order = await case_store.find_silent(connection, account.id, case.name)
     if order is None:
-        raise errors.BadRequest(
-            "case: its order has an end, or was never called: what it comes to is recorded by itself"
-        )
+        raise errors.BadRequest("case: its order has an end, or was never called: what it comes to is recorded by itself")
     await _check_time(context, connection, order)
     return order, await _choose_item(connection, order, wanted)
 

@@ -32,10 +32,7 @@ def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[D
         items[item.day].append(item)
     for line in span.lines:
         lines[line.day].append(line)
-    return [
-        _of_day(account, day, apart.get(day, (0, 0)), items[day], lines[day])
-        for day in sorted({*apart, *items, *lines})
-    ]
+    return [_of_day(account, day, apart.get(day, (0, 0)), items[day], lines[day]) for day in sorted({*apart, *items, *lines})]
 
 
 def _of_day(
@@ -50,16 +47,10 @@ def _of_day(
     owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
     # In the sums of the day, and none of our records.
     unrecorded_cents = sum(
-        item.signed_cents
-        for item in items
-        if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
+        item.signed_cents for item in items if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
     )
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
-    said = (
-        [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"]
-        if apart_cents
-        else []
-    )
+    said = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
     if disagreements_count:
         said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
     said += [_describe_item(item, len(find_parts(item, lines))) for item in items]

@@ -83,9 +83,7 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
 
 
 def is_separable(item: RecordedItem) -> bool:
-    return item.waits == "no_money" or (
-        item.joined_kind in _JOINED and item.joined_by != "name" and not item.is_reversal
-    )
+    return item.waits == "no_money" or (item.joined_kind in _JOINED and item.joined_by != "name" and not item.is_reversal)
 
 
 async def _find(connection: Connection, account: InstitutionAccount, item_ids: Sequence[str]) -> list[RecordedItem]:
@@ -149,7 +147,5 @@ async def _find_days(
 ) -> list[date]:
     """List the days of separated lines, and of the records that have no line any more."""
     on = [item.day for item in items]
-    lines = await line_store.list_unmatched(
-        connection, account.id, (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX)
-    )
+    lines = await line_store.list_unmatched(connection, account.id, (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX))
     return sorted({*on, *(line.day for line in lines if line.key in keys)})

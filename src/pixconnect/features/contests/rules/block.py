@@ -246,9 +246,7 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, re
         return Misfit(reason="changed_repeat", explanation=explanation)
     # An older report may contain any earlier state.
     if reported_at > block.reported_at and block.state == "ended" and terms.wanted_cents:
-        return Misfit(
-            reason="contradiction", explanation=f"the block {terms.reference} has ended, and is reported as open"
-        )
+        return Misfit(reason="contradiction", explanation=f"the block {terms.reference} has ended, and is reported as open")
     # It was never available, and goes as a whole: with the transfer that credits it, or with its return.
     if reported_at > block.reported_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:
         explanation = f"the suspect credit {terms.reference} is held whole until it is released or returned"
@@ -296,9 +294,7 @@ class Contests(Protocol):
         ...
 
 
-def report_contest(
-    contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime
-) -> InfractionReport:
+def report_contest(contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime) -> InfractionReport:
     """Report a contest's whole present state, the same for each reading; ``now`` is real time, by which its times end."""
     taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
     rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)

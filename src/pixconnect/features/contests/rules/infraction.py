@@ -110,9 +110,7 @@ class InfractionReturn(Struct, frozen=True, kw_only=True):
     infraction_id: int
 
 
-def find_infraction_misfit(
-    report: InfractionReport, known: Infraction | None, transfer: Transfer | None
-) -> Misfit | None:
+def find_infraction_misfit(report: InfractionReport, known: Infraction | None, transfer: Transfer | None) -> Misfit | None:
     """Find why a report is implausible, before anything is done."""
     if transfer is None or transfer.is_book or transfer.settled_at is None:
         explanation = f"contests {report.end_to_end_id}, and no such Pix was received here"
@@ -263,9 +261,7 @@ def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) ->
                 modified_at=now,
             )
         case DefenceRefused(reason=reason):
-            return structs.replace(
-                infraction, defence_state="refused", defence_refusal=reason, send_at=None, modified_at=now
-            )
+            return structs.replace(infraction, defence_state="refused", defence_refusal=reason, send_at=None, modified_at=now)
         case _:
             after = SEND_AGAIN_AFTER if infraction.institution_id is None else SEND_AGAIN_THERE_AFTER
             return structs.replace(infraction, send_at=now + after)

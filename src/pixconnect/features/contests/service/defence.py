@@ -95,9 +95,7 @@ async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfr
     ]
 
 
-async def defend(
-    context: Context, caller: Caller, infraction_id: int, text: str, act: Act | None = None
-) -> ShownInfraction:
+async def defend(context: Context, caller: Caller, infraction_id: int, text: str, act: Act | None = None) -> ShownInfraction:
     """Answer an infraction; repetitions are idempotent.
 
     Args:
@@ -137,9 +135,7 @@ async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:
     due = await infraction_store.find_due(context.pool, slots, now, count_max)
     sending = [each for each in due if each.institution_id is None and each.send_at is not None and each.send_at <= now]
     said = await _send(context, sending)
-    reminders = [
-        InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id) for each in due if each not in sending
-    ]
+    reminders = [InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id) for each in due if each not in sending]
     await _note(context, [*_join(sending, said), *reminders])
     return len(due)
 
@@ -190,9 +186,7 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
     work = await lock_balances(batch)
     # Its event contains the blocked sum.
     await work.claim(HeldBlocks).read()
-    found = await infraction_store.lock_by_id(
-        work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch})
-    )
+    found = await infraction_store.lock_by_id(work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch}))
     outcomes: list[Infraction | errors.PixConnectError] = []
     for each in batch:
         key = each.infraction_id, each.holder_id

@@ -253,9 +253,7 @@ class Contests(OrderRule):
         # The institution did not block the amount of a waiting line.
         uncovered = {block.holder_id for block in blocks if block.line_id is None}
         refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
-        contested = (
-            await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()
-        )
+        contested = await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()
         holds: dict[str, str] = {}
         for each in blocked:
             one = each.ordered
@@ -281,9 +279,7 @@ class HeldCredits(SuspectCredits):
         return work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is not None
 
     def hold(self, work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
-        block = open_suspect_credit(
-            transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
-        )
+        block = open_suspect_credit(transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now)
         work.claim(HeldBlocks).hold_suspect(transfer, block, charge)
 
     def release(self, work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:

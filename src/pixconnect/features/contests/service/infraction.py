@@ -44,9 +44,7 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 
 _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
-_NOT_YET: Final = Misfit(
-    reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends"
-)
+_NOT_YET: Final = Misfit(reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends")
 
 
 class ReportedInfraction(Struct, frozen=True, kw_only=True):
@@ -165,10 +163,7 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
         misfit = misfit or _find_wrong_part(told, transfer, locked.refunds)
         if misfit is not None:
             outcomes.append(misfit)
-        elif (
-            _new_cents(told, locked.refunds)
-            > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents
-        ):
+        elif _new_cents(told, locked.refunds) > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents:
             outcomes.append(errors.ServiceUnavailable("a refund of the same Pix is under way"))
         else:
             _follow(work, told, known, locked)
@@ -245,9 +240,7 @@ def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infracti
     if (not ends and report.reported_at <= block.reported_at) or block.state == "ended":
         return
     terms = infraction_rules.block_of(report)
-    changed = block_rules.change_block(
-        block, terms, report.report_id, max(report.reported_at, block.reported_at), work.now
-    )
+    changed = block_rules.change_block(block, terms, report.report_id, max(report.reported_at, block.reported_at), work.now)
     locked.blocks[told.name] = work.claim(HeldBlocks).hold(block, changed)
 
 

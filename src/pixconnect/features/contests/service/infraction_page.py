@@ -165,9 +165,7 @@ async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datet
     return await list_store.count_unanswered(context.pool, viewer.holder_id, now)
 
 
-async def browse_blocks(
-    context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None
-) -> Browsed[Block]:
+async def browse_blocks(context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None) -> Browsed[Block]:
     """List open blocks, holder by holder, oldest first: for operators only."""
     names = check_names("kind", kinds, tuple(BLOCK_KINDS))
     span = check_span(Wanted(), after, PAGE_SIZE)

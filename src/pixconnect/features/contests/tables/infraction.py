@@ -34,9 +34,7 @@ _MOVED: Final = INFRACTION.only(
     "send_at, remind_at, modified_at",
 )
 UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
-INFRACTIONS: Final = Fact(
-    rank=140, inserts=(INSERT,), updates=(UPDATE,), may_move_new=True, sort_key=attrgetter("name")
-)
+INFRACTIONS: Final = Fact(rank=140, inserts=(INSERT,), updates=(UPDATE,), may_move_new=True, sort_key=attrgetter("name"))
 # Written with the institution's refund, in one statement.
 INFRACTION_RETURN: Final = Table(
     "infraction_return",
@@ -143,9 +141,7 @@ class TakenReturn(NamedTuple):
     reason: InfractionReason
 
 
-async def find_links(
-    connection: Connection | Pool, refunds: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], TakenReturn]:
+async def find_links(connection: Connection | Pool, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TakenReturn]:
     """Find the infractions that caused some refunds, by the refund's id and holder."""
     rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
     return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}
@@ -215,9 +211,7 @@ _FIND: Final[LiteralString] = """
 """
 
 
-async def find_blocks(
-    connection: Connection | Pool, references: Sequence[str], institution_id: int | None
-) -> dict[str, Block]:
+async def find_blocks(connection: Connection | Pool, references: Sequence[str], institution_id: int | None) -> dict[str, Block]:
     """Find blocks by the institution's names, of any holder, including ended ones."""
     return {block.reference: block for block in await BLOCK.find_all(connection, _FIND, references, institution_id)}
 

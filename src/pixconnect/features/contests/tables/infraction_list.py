@@ -85,9 +85,7 @@ async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> 
     return row["count"], row["first_ends_at"]
 
 
-find: Final = FindOne[Infraction, int, int | None](
-    INFRACTION, "where id = $1 and ($2::bigint is null or holder_id = $2)"
-)
+find: Final = FindOne[Infraction, int, int | None](INFRACTION, "where id = $1 and ($2::bigint is null or holder_id = $2)")
 
 _OF_TRANSFERS: Final[LiteralString] = """
     where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id

@@ -78,11 +78,7 @@ def count_business_days(after: date, until: date) -> int:
     # Counted by years, not day by day: callers may send due dates thousands of years away.
     if until <= after:
         return 0
-    return (
-        _count_in_year_until(until)
-        - _count_in_year_until(after)
-        + sum(map(_count_of_year, range(after.year, until.year)))
-    )
+    return _count_in_year_until(until) - _count_in_year_until(after) + sum(map(_count_of_year, range(after.year, until.year)))
 
 
 def _count_in_year_until(day: date) -> int:
@@ -90,9 +86,7 @@ def _count_in_year_until(day: date) -> int:
     last = day.toordinal()
     holidays = _list_holidays(day.year)
     before = date(day.year, 1, 1).toordinal() - 1
-    return (
-        _count_weekdays(last) - _count_weekdays(before) - bisect_right(holidays, last) + bisect_left(holidays, before)
-    )
+    return _count_weekdays(last) - _count_weekdays(before) - bisect_right(holidays, last) + bisect_left(holidays, before)
 
 
 # Cached for good: a number for each of at most 9,999 years, and a due date may have any of them.

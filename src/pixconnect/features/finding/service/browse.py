@@ -165,9 +165,7 @@ async def _search(
     whose = await _find_whose(context.pool, viewer, is_merged=is_narrowed or is_whole)
 
     async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
-        return await browse_store.look_back(
-            context.pool, lookback, whose, wanted, names, before, look_at_count, show_count
-        )
+        return await browse_store.look_back(context.pool, lookback, whose, wanted, names, before, look_at_count, show_count)
 
     return await look_back(context, look, span, whose, is_whole=is_whole)
 

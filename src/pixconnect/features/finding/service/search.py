@@ -61,9 +61,7 @@ async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: 
     return await origin_store.list_of(pool, "endpoint", endpoint_id, holder_id, count_max)
 
 
-async def find_shown(
-    context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
-) -> Origin | None:
+async def find_shown(context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool) -> Origin | None:
     """Find the origin of a resource, as far as the visitor may see it."""
     fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
     found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
@@ -266,9 +264,7 @@ async def look_for(
     return await search_store.mark_contested(context.pool, found), searched_to
 
 
-async def _look_at_lists(
-    context: Core, viewer: Viewer, wanted: Wanted, each_max: int
-) -> tuple[list[Found], datetime | None]:
+async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max: int) -> tuple[list[Found], datetime | None]:
     """Search the viewer's lists for it, and return how far back they were scanned."""
     found: list[Found] = []
     ends: list[datetime] = []
@@ -295,13 +291,10 @@ async def _look_at_lists(
 
 async def _date_by_payment(pool: Pool, charges: Sequence[Found], wanted: Wanted) -> list[Found]:
     """Date paid charges by their payment, without those paid at another time: a person asks when money came."""
-    payments = await browse_store.read_payments(
-        pool, [(int(one.id), one.holder_id) for one in charges if one.holder_id]
-    )
+    payments = await browse_store.read_payments(pool, [(int(one.id), one.holder_id) for one in charges if one.holder_id])
     begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
     dated = [
-        structs.replace(one, created_at=paid.settled_at) if (paid := payments.get(int(one.id))) else one
-        for one in charges
+        structs.replace(one, created_at=paid.settled_at) if (paid := payments.get(int(one.id))) else one for one in charges
     ]
     return [one for one in dated if begin <= one.created_at <= end]
 

@@ -83,9 +83,7 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
             return refund.holder_id, Facts(refunds=[refund])
         transfer_id, whose = refund.transfer_id, refund.holder_id
     if kind != "charge":
-        transfer = errors.found(
-            await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer"
-        )
+        transfer = errors.found(await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer")
         if transfer.charge_id is None or not viewer.may("charge.read"):
             return transfer.holder_id, Facts(transfers=[await with_payee(pool, transfer)])
         charge_id, whose = transfer.charge_id, transfer.holder_id
@@ -154,9 +152,7 @@ async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int)
     return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
 
 
-async def _make_headers(
-    context: Context, delivery: Delivery, event: Event, endpoint: Endpoint
-) -> tuple[tuple[str, str], ...]:
+async def _make_headers(context: Context, delivery: Delivery, event: Event, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
     await context.port(SIGNER).look_after_rest()
     real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
     try:
@@ -167,6 +163,4 @@ async def _make_headers(
     except (SealBroken, errors.ServiceUnavailable):
         return ()
     number = (delivery.attempts[-1].number if delivery.attempts else 0) + 1
-    return tuple(
-        webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now)
-    )
+    return tuple(webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now))

@@ -64,10 +64,7 @@ _PAYMENTS: Final[LiteralString] = """
 async def read_payments(pool: Pool, charges: Sequence[tuple[int, int]]) -> dict[int, ChargePayment]:
     """The payments of paid charges, by charge; charges are named by their id and holder."""
     rows = await pool.fetch(_PAYMENTS, *split_pairs(charges)) if charges else []
-    return {
-        row["charge_id"]: ChargePayment(settled_at=row["settled_at"], returned_cents=row["returned_cents"])
-        for row in rows
-    }
+    return {row["charge_id"]: ChargePayment(settled_at=row["settled_at"], returned_cents=row["returned_cents"]) for row in rows}
 
 
 _RETURNED: Final[LiteralString] = """
@@ -107,14 +104,10 @@ class Lookback(Struct, frozen=True, kw_only=True):
 # All statements take the same: $1 holders, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 rows scanned and $7
 # rows shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
 _BEFORE: Final[LiteralString] = "created_at >= $3 and (created_at, id) < ($4, $5)"
-_AMOUNT: Final[LiteralString] = (
-    "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
-)
+_AMOUNT: Final[LiteralString] = "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
 
 
-def _statement(
-    looked: LiteralString, filters: LiteralString, order: LiteralString, last: LiteralString
-) -> LiteralString:
+def _statement(looked: LiteralString, filters: LiteralString, order: LiteralString, last: LiteralString) -> LiteralString:
     return f"""
         with looked as materialized ({looked}),
         place as (
@@ -154,9 +147,7 @@ def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is
     of_all: LiteralString = f"select {columns} from {table} where id < $5 order by id desc limit $6"
     in_span: LiteralString = "created_at between $3 and $4 and status = any($2::text[])"
     return Lookback(
-        of_holders=_statement(
-            _of_holders(table, columns, is_by_status=is_by_status), filters, NEWEST_FIRST, "created_at, id"
-        ),
+        of_holders=_statement(_of_holders(table, columns, is_by_status=is_by_status), filters, NEWEST_FIRST, "created_at, id"),
         of_all=_statement(of_all, f"{filters} and {in_span} and $1::bigint is null", "order by id desc", "id"),
     )
 

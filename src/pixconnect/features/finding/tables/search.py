@@ -175,9 +175,7 @@ _FIND_EXTERNAL_BEGINNING: Final = _WITH_PARTIES.format(
 )
 
 
-async def find_by_external_beginning(
-    pool: Pool, beginning: str, each_max: int, holder_id: int | None = None
-) -> list[Found]:
+async def find_by_external_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
     """Charges, transfers and refunds whose external id begins like this, of one holder or of all; not all of them."""
     rows = await pool.fetch(_FIND_EXTERNAL_BEGINNING, beginning, each_max, holder_id)
     return [convert(dict(row), Found) for row in rows]
@@ -231,9 +229,7 @@ _MARK_CONTESTED: Final[LiteralString] = """
 
 async def mark_contested(pool: Pool, found: Sequence[Found]) -> list[Found]:
     """The same with their open infractions."""
-    wanted = [
-        (one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"} and one.holder_id
-    ]
+    wanted = [(one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"} and one.holder_id]
     contested = await find_contested(pool, wanted)
     return [structs.replace(one, open_infraction=contested.get((one.kind, one.id))) for one in found]
 

@@ -85,9 +85,7 @@ async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
 
 
 async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
-    return await REFUND.find_all(
-        pool, "where transfer_id = any($1) and holder_id = $2 order by id", transfer_ids, holder_id
-    )
+    return await REFUND.find_all(pool, "where transfer_id = any($1) and holder_id = $2 order by id", transfer_ids, holder_id)
 
 
 find_open_orders: Final = FindAll[OpenOrder, Sequence[str]](ORDER, "where name = any($1)")

@@ -31,9 +31,7 @@ app = App(name="client", help="Manage holders' OAuth clients.")
 
 
 @app.command
-def create(
-    *, holder_id: HolderId, name: str = "client", scope: operating.Many[ScopeName] = (), json: Json = False
-) -> None:
+def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[ScopeName] = (), json: Json = False) -> None:
     """Make a client; prints its client_id and its client_secret, which is shown only once.
 
     In live mode its scopes must be named.
@@ -165,9 +163,7 @@ def _read_certificate(file: Path) -> Certificate:
 def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
     settings = read_settings()
     if settings.mode == "live" or settings.tls_authority_file:
-        raise CommandError(
-            "--file: missing; certificates are made by the sandbox's own authority alone: name one of yours"
-        )
+        raise CommandError("--file: missing; certificates are made by the sandbox's own authority alone: name one of yours")
     # It becomes part of file names.
     if not is_client_id(client_id):
         raise CommandError(f"client_id: there is no client {client_id}")

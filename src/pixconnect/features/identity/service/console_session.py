@@ -258,14 +258,10 @@ async def revoke_session(context: Operator, visitor: access_rules.Visitor, sessi
         await audit.record(acting, connection, "console sign-out", f"session {session_id}", before=dict(of=whose))
 
 
-async def _judge_operator(
-    context: Operator, connection: Connection, asked: OperatorSignIn
-) -> ConsoleOperator | errors.Refusal:
+async def _judge_operator(context: Operator, connection: Connection, asked: OperatorSignIn) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
-    left_s = await access_store.limited_for_s(
-        connection, by_address, access_rules.FAILURES_WINDOW_S, access_rules.FAILURES_MAX
-    )
+    left_s = await access_store.limited_for_s(connection, by_address, access_rules.FAILURES_WINDOW_S, access_rules.FAILURES_MAX)
     if left_s is not None:
         return AddressLimited(left_s)
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
@@ -281,9 +277,7 @@ async def _judge_operator(
     named = found and found.name  # an unknown name is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
     await access_store.append_failures(connection, [by_address])
-    await access_store.delete_old_failures(
-        connection, access_rules.FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX
-    )
+    await access_store.delete_old_failures(connection, access_rules.FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(_REFUSED)
 
 

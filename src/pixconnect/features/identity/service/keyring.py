@@ -72,9 +72,7 @@ class Keyring:
         await signing_key.rotate_if_due(self._core)
         await self.reload()
 
-    async def keep_fresh(
-        self, look_every_s: float = LOOK_INTERVAL_S, reload_every_s: float = RELOAD_INTERVAL_S
-    ) -> None:
+    async def keep_fresh(self, look_every_s: float = LOOK_INTERVAL_S, reload_every_s: float = RELOAD_INTERVAL_S) -> None:
         """Follow changes of the keys, and make the next key when it is due; run this as a task and cancel it at the end."""
         try:
             while True:
@@ -239,9 +237,7 @@ class Keyring:
         if key.expires_at <= self._core.clock.real_now():
             raise errors.ServiceUnavailable("signing key: its certificate has expired")
         if self._core.clock.monotonic_s() - self._read_at_s > STALE_AFTER_S:
-            raise errors.ServiceUnavailable(
-                "signing keys: not read from the database for two minutes; see whether it answers"
-            )
+            raise errors.ServiceUnavailable("signing keys: not read from the database for two minutes; see whether it answers")
         if not jose.is_signed_by(self.sign_jws(b"check"), self._public[key.kid]):
             raise errors.ServiceUnavailable("signing key: what it signs cannot be verified")
 

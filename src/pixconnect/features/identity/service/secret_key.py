@@ -147,9 +147,7 @@ async def _reseal_endpoints(context: Operator, broken: list[str], batch_max: int
     count, after_id = 0, 0
     while True:
         async with context.pool.acquire() as connection, connection.transaction():
-            batch = await endpoint_store.lock_sealed_otherwise(
-                connection, context.secret_box.seal_head, after_id, batch_max
-            )
+            batch = await endpoint_store.lock_sealed_otherwise(connection, context.secret_box.seal_head, after_id, batch_max)
             for endpoint in batch:
                 resealed = _reseal_endpoint(context.secret_box, endpoint, broken)
                 if resealed != endpoint:
@@ -166,8 +164,7 @@ def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> E
     return structs.replace(
         endpoint,
         secret_sealed=_again(box, endpoint.secret_sealed, about, broken) or endpoint.secret_sealed,
-        previous_secret_sealed=_again(box, endpoint.previous_secret_sealed, about, broken)
-        or endpoint.previous_secret_sealed,
+        previous_secret_sealed=_again(box, endpoint.previous_secret_sealed, about, broken) or endpoint.previous_secret_sealed,
         authorization_sealed=_again(box, endpoint.authorization_sealed, about, broken) or endpoint.authorization_sealed,
     )
 

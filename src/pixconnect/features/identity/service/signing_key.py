@@ -124,9 +124,7 @@ def _signs_from(newest: SigningKey | None, now: datetime) -> datetime:
     return now if newest is None else now + signing_rules.PUBLISHED_AHEAD
 
 
-async def _make_key(
-    context: Core, connection: Connection, host: str, now: datetime, signs_from: datetime
-) -> SigningKey:
+async def _make_key(context: Core, connection: Connection, host: str, now: datetime, signs_from: datetime) -> SigningKey:
     key = jose.make_key()
     kid = jose.thumbprint(key)
     authority_key, authority = await _open_authority(context, connection, now)
@@ -193,6 +191,4 @@ def about_key(kid: str) -> str:
 
 
 def _audited_state(key: SigningKey) -> Mapping[str, object]:
-    return {
-        name: getattr(key, name) for name in ("kid", "host", "created_at", "signs_from", "expires_at", "revoked_at")
-    }
+    return {name: getattr(key, name) for name in ("kid", "host", "created_at", "signs_from", "expires_at", "revoked_at")}

@@ -190,10 +190,7 @@ class TokenIssuer:
             for request, client in zip(requests, clients, strict=True)
             if client is None and self._semaphore.is_held_by(request.address) and not request.is_every_request
         )
-        return [
-            None if self._waits_for_others(request) else client
-            for request, client in zip(requests, clients, strict=True)
-        ]
+        return [None if self._waits_for_others(request) else client for request, client in zip(requests, clients, strict=True)]
 
     def _waits_for_others(self, request: TokenRequest) -> bool:
         """Whether one of its address is checked alone; separately limited credentials do not wait for that."""
@@ -336,9 +333,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
     return stored.client if stored.client.certificate in (None, request.certificate) else None
 
 
-def _issue_token(
-    context: Core, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
-) -> AccessToken:
+def _issue_token(context: Core, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime) -> AccessToken:
     # Libraries written for one bank request all of its scopes: unknown ones are ignored, and the answer lists the granted ones.
     wanted = request.scopes
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)

@@ -146,9 +146,7 @@ async def find_session(connection: Connection, token_hash: bytes, now: datetime)
     row = await connection.fetchrow(f"{_FOUND} and token_hash = $2", now, token_hash)
     if row is None:
         return None
-    return FoundSession(
-        session=_SESSION.read(row), role=row["role"], holder_id=row["holder_id"], scopes=row["scopes"] or ()
-    )
+    return FoundSession(session=_SESSION.read(row), role=row["role"], holder_id=row["holder_id"], scopes=row["scopes"] or ())
 
 
 _LIST_SESSIONS: Final[LiteralString] = f"""
@@ -157,9 +155,7 @@ _LIST_SESSIONS: Final[LiteralString] = f"""
 """
 
 
-async def list_sessions(
-    connection: Connection, client_id: str | None, now: datetime, count_max: int
-) -> list[ConsoleSession]:
+async def list_sessions(connection: Connection, client_id: str | None, now: datetime, count_max: int) -> list[ConsoleSession]:
     """List valid sessions, last used first: those of a client, or all."""
     return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
 

@@ -82,9 +82,7 @@ update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and
 """)
 """Revoke a key, and delete its private part."""
 
-reseal: Final = Command[str, bytes](
-    "update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null"
-)
+reseal: Final = Command[str, bytes]("update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null")
 
 
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
@@ -115,9 +113,7 @@ list_authorities: Final = FindAll[Authority](_AUTHORITY, "order by created_at de
 
 
 async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
-    await connection.execute(
-        "update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed
-    )
+    await connection.execute("update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed)
 
 
 _NEW = _AUTHORITY.without("id")

@@ -228,9 +228,7 @@ class Calls:
     def _write(self, authorization: str, call: Call, body: bytes | None) -> bytes:
         # For redacting it from repeated texts.
         self._authorization = authorization
-        named = dict(
-            client_id=self._credential.client_id, account=self._account.account, uuid=str(self._parts.entropy.uuid4())
-        )
+        named = dict(client_id=self._credential.client_id, account=self._account.account, uuid=str(self._parts.entropy.uuid4()))
         own = {name: text.format(**named) for name, text in self._traits.headers.items()}
         options = self._account.options
         asked = {name: str(options[option]) for name, option in self._traits.query.items() if option in options}

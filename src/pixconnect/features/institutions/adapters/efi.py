@@ -201,9 +201,7 @@ class EfiInstitution(StandardInstitution):
             return await self._pay_code(pix, pix.br_code, payer)
         payee = write_payee(pix)
         if payee is None:
-            return port.CertainRefusal(
-                code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14"
-            )
+            return port.CertainRefusal(code="tipoConta", reason="Efi pays to no account of this type", reject_code="AC14")
         body = {"valor": format_reais(pix.amount_cents), "pagador": payer, "favorecido": payee}
         return await self._put(pix, f"{_SEND}/{pix.name}", body, self._known.send_refusals)
 
@@ -215,9 +213,7 @@ class EfiInstitution(StandardInstitution):
 
     async def _read_changed(self, pix: OutgoingPix, code: str) -> port.CertainRefusal | port.NotSent | None:
         """Find why a dynamic code must not be paid, by reading it at Efi; that moves nothing."""
-        change = Call(
-            "send", "POST", _CODE, {"pixCopiaECola": code}, repeated_on=self._ended, not_after_s=pix.not_after_s
-        )
+        change = Call("send", "POST", _CODE, {"pixCopiaECola": code}, repeated_on=self._ended, not_after_s=pix.not_after_s)
         read = await obtain(self._calls, change, decode_code, lambda answer: self._judge(answer, self._code_refusals))
         if isinstance(read, port.NotSent | port.UnknownOutcome):
             return port.NotSent(reason=read.reason)
@@ -254,9 +250,7 @@ class EfiInstitution(StandardInstitution):
     def sent_returns(self) -> SentReturns | None:
         return self
 
-    async def list_returns(
-        self, since: datetime, until: datetime
-    ) -> AsyncGenerator[Sequence[SentReturn | MalformedItem]]:
+    async def list_returns(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SentReturn | MalformedItem]]:
         async for rows in list_rows(self._calls, _RETURNED, since, until):
             yield wire.bound_malformed([item for row in rows for item in read_returns(row)])
 

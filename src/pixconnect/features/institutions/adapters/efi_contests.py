@@ -59,9 +59,7 @@ class EfiContests:
         self._clock = clock
         self.text_length_max = text_length_max
 
-    async def list_contests(
-        self, since: datetime, until: datetime
-    ) -> AsyncGenerator[Sequence[ListedContest | MalformedItem]]:
+    async def list_contests(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[ListedContest | MalformedItem]]:
         async for rows in list_rows(self._calls, _LIST, since, until):
             yield wire.read_each(rows, decode_contest)
 
@@ -118,9 +116,7 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         # Without its own deadline, the arrangement's time for an institution's analysis applies.
         respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
-        reported_at=wire.find_instant(members, "atualizadoEm")
-        or wire.find_instant(analysis, "finalizacao")
-        or opened_at,
+        reported_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,
     )
 
 

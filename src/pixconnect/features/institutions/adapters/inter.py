@@ -186,9 +186,7 @@ class InterInstitution(StandardInstitution):
     async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         body = write_send(pix)
         if body is None:
-            return port.CertainRefusal(
-                code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14"
-            )
+            return port.CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
         headers = {"x-id-idempotente": write_key(pix.name)}
         # Under the same key nothing is paid again, so it may be repeated after an expired token.
         on, until_s = self._ended, pix.not_after_s
@@ -253,9 +251,7 @@ class InterInstitution(StandardInstitution):
             ),
         )
 
-    async def list_statement(
-        self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
+    async def list_statement(self, since: date, until: date) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
         async for rows in self._list_rows(self._calls, since, until):
             yield wire.read_each(rows, _read_item)
 
@@ -283,9 +279,7 @@ class InterInstitution(StandardInstitution):
     async def _try_own(self) -> Sequence[port.PermissionTried]:
         return [await self._try("extrato.read", "account", _BALANCE)]
 
-    async def _read_page(
-        self, calls: Calls, query: Mapping[str, str], *, has_days: bool
-    ) -> tuple[Sequence[object], int, int]:
+    async def _read_page(self, calls: Calls, query: Mapping[str, str], *, has_days: bool) -> tuple[Sequence[object], int, int]:
         """Read lines, the number of pages and of lines; for a refused span of days, more pages than permitted."""
         content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
         if has_days and content.status == _REFUSED:

@@ -28,9 +28,7 @@ FILE_MAX: Final = 32 * 1024 * 1024
 _MEDIA_TYPES: Final = ("application/json", "text/json")
 _WAIT_MAX_S: Final = 86_400.0
 # A surrogate pair, a single surrogate, or any other escape, so that an escaped backslash starts nothing else.
-_ESCAPED: Final = re.compile(
-    rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\."
-)
+_ESCAPED: Final = re.compile(rb"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\.")
 _NO_CHARACTER: Final = rb"\ufffd"
 
 

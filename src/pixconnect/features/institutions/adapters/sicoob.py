@@ -209,9 +209,7 @@ class SicoobInstitution(StandardInstitution):
         content = await self._calls.read("account", _BALANCE, self._number())
         return self._read_required(content, lambda: wire.take_number_of_reais(_unwrap(content), "saldo"))
 
-    async def list_statement(
-        self, since: date, until: date
-    ) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
+    async def list_statement(self, since: date, until: date) -> AsyncGenerator[Sequence[port.InstitutionItem | MalformedItem]]:
         # Without pages, a day is the smallest query.
         while since <= until:
             path = _STATEMENT.format(month=since.month, year=since.year)

@@ -90,9 +90,7 @@ class ConnectedInstitution(port.Institution):
     async def _make_sure(self, change: Call, *secrets: str) -> None:
         answer = await self._calls.change(change)
         if not isinstance(answer, Content):
-            raise port.InstitutionUnavailable(
-                answer.reason, answer.retry_after if isinstance(answer, port.NotSent) else None
-            )
+            raise port.InstitutionUnavailable(answer.reason, answer.retry_after if isinstance(answer, port.NotSent) else None)
         is_absent = change.method == "DELETE" and (answer.status == 404 or answer.name in self._known.absent)
         if not answer.is_success and not is_absent:
             raise self._calls.refuse(answer, *secrets)
@@ -101,9 +99,7 @@ class ConnectedInstitution(port.Institution):
         if content.is_success or is_absent:
             return port.PermissionTried(name=name, is_given=True)
         explanation = self._calls.describe(content)
-        return port.PermissionTried(
-            name=name, is_given=False if content.status == 403 else None, explanation=explanation
-        )
+        return port.PermissionTried(name=name, is_given=False if content.status == 403 else None, explanation=explanation)
 
 
 class StandardInstitution(ConnectedInstitution):
@@ -159,9 +155,7 @@ class StandardInstitution(ConnectedInstitution):
             return None
         pix, unreadable = found
         if unreadable or pix.end_to_end_id != end_to_end_id:
-            raise port.InstitutionUnavailable(
-                unreadable[0].reason if unreadable else "the institution answered another Pix"
-            )
+            raise port.InstitutionUnavailable(unreadable[0].reason if unreadable else "the institution answered another Pix")
         return pix
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> port.RefundAnswer:
@@ -215,9 +209,7 @@ class StandardInstitution(ConnectedInstitution):
             could = await self._calls.tokens.try_scopes(self._known.sending_scopes)
             sending = sorted(could or ())
             told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
-            tried.append(
-                port.PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told)
-            )
+            tried.append(port.PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told))
         return tried
 
     # Institutions' additions.
@@ -266,9 +258,7 @@ class StandardInstitution(ConnectedInstitution):
             is_about = not known.properties or (bool(violated) and all(map(known.is_about, violated)))
             if (content.status, content.name) == (known.status, known.name) and is_about:
                 member = violated[0] if violated else None
-                return port.CertainRefusal(
-                    code=content.name, reason=reason, member=member, reject_code=known.reject_code
-                )
+                return port.CertainRefusal(code=content.name, reason=reason, member=member, reject_code=known.reject_code)
         return port.UnknownOutcome(reason=reason)
 
     async def _find_webhook(self, key: str) -> port.Webhook | None:
@@ -282,9 +272,7 @@ class StandardInstitution(ConnectedInstitution):
             ),
         )
 
-    async def _try(
-        self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None
-    ) -> port.PermissionTried:
+    async def _try(self, name: str, route: Route, path: str, query: Mapping[str, str] | None = None) -> port.PermissionTried:
         content = await self._calls.read(route, path, query)
         is_absent = content.status == 404 or content.name in self._known.absent
         return self._judge_tried(name, content, is_absent=is_absent)
@@ -298,15 +286,11 @@ class StandardInstitution(ConnectedInstitution):
 
 def _look_up_scope(name: str, granted: Collection[str] | None) -> port.PermissionTried:
     if granted is None:
-        return port.PermissionTried(
-            name=name, is_given=None, explanation="the institution does not say; known at first use"
-        )
+        return port.PermissionTried(name=name, is_given=None, explanation="the institution does not say; known at first use")
     return port.PermissionTried(name=name, is_given=name in granted)
 
 
-async def list_rows(
-    calls: Calls, listed: PagedList, since: datetime, until: datetime
-) -> AsyncGenerator[Sequence[object]]:
+async def list_rows(calls: Calls, listed: PagedList, since: datetime, until: datetime) -> AsyncGenerator[Sequence[object]]:
     """Yield pages of raw rows; raises ``InstitutionUnavailable`` if a whole page is unreadable."""
 
     def read(members: Mapping[str, object]) -> tuple[Sequence[object], int]:

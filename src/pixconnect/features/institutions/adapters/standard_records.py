@@ -76,9 +76,7 @@ def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) ->
     )
 
 
-def _decode_part(
-    value: Mapping[str, object], name: str, kinds: Sequence[str], make: Callable[..., _Part]
-) -> _Part | None:
+def _decode_part(value: Mapping[str, object], name: str, kinds: Sequence[str], make: Callable[..., _Part]) -> _Part | None:
     part = _find_part(value, name)
     return None if part is None else make(kind=_take_kind(part, name, kinds), value=_take_hundredths(part))
 

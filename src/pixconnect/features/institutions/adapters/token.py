@@ -193,9 +193,7 @@ class AccountTokens(Tokens):
                     raise
                 # A credential that receives today keeps receiving, without its further scopes.
                 self._asks_more = False
-                _log.warning(
-                    "the institution gives no token for charges with a due date", scopes=self._traits.due_scopes
-                )
+                _log.warning("the institution gives no token for charges with a due date", scopes=self._traits.due_scopes)
         return await self._request(None, self._traits.scopes)
 
     def _usable(self) -> Token | None:

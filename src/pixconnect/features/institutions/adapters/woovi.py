@@ -70,9 +70,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         if terms.due is not None:
             # Its own kind counts days from the opening, has few modalities, and only its end can be revised.
             return port.CertainRefusal(code="due", reason="Woovi opens no charge with a due date by these terms")
-        body = dict[str, object](
-            correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s
-        )
+        body = dict[str, object](correlationID=terms.txid, value=terms.amount_cents, type="DYNAMIC", expiresIn=terms.lifetime_s)
         if terms.question:
             body["comment"] = terms.question
         if terms.payer is not None:
@@ -101,9 +99,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         if not isinstance(known, port.OpenedCharge):
             return known
         if known.amount_cents != terms.amount_cents:
-            return port.CertainRefusal(
-                code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount"
-            )
+            return port.CertainRefusal(code="UNCHANGEABLE", reason="Woovi changes a charge's end alone", member="amount")
         ends_at = known.created_at + timedelta(seconds=terms.lifetime_s)
         path = f"{_ROOT}/charge/{terms.txid}"
         answer = await self._calls.change(Call("charge", "PATCH", path, {"expiresDate": format_milliseconds(ends_at)}))
@@ -222,10 +218,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
             self._judge_tried("ACCOUNT_GET_LIST", await self._read_accounts()),
             await self._try("PAYMENT_GET", f"{SENDS}/{self._entropy.token(32)}"),
             port.PermissionTried(name="PAYMENT_POST", is_given=None, explanation=written),
-            *[
-                port.PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use")
-                for key in keys
-            ],
+            *[port.PermissionTried(name=f"key {key}", is_given=None, explanation="known at its first use") for key in keys],
         ]
 
     async def _find_open(self, txid: str) -> port.OpenedCharge | port.NotSent | port.UnknownOutcome:
@@ -256,9 +249,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         page = as_members(content.members.get("pageInfo")) or {}
         # Only the documentation has this member, and not the API document.
         has_count = page.get("totalCount") is not None
-        count = (
-            self._read_required(content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
-        )
+        count = self._read_required(content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
         return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
     async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[port.ReceivedPix | MalformedItem]:

@@ -95,9 +95,7 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         settled_at=wire.find_instant(moved, "time") if status == "settled" else None,
         payee=_find_payee(told, moved, as_members(members.get("destination")) or {}),
         # The other side of the movement has more details of an account than the payment.
-        paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID")
-        if is_question
-        else None,
+        paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID") if is_question else None,
         reason=_write_reason(word, members, moved) if status == "refused" else None,
         reject_code=_find_reject_code(members, moved) if status == "refused" else None,
     )
@@ -108,9 +106,7 @@ def is_created(members: Mapping[str, object]) -> bool:
     return (as_members(members.get("payment")) or {}).get("status") == "CREATED"
 
 
-def _find_payee(
-    told: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]
-) -> str | None:
+def _find_payee(told: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]) -> str | None:
     """Find its payee in the form of ``name_payee``, if reported in full."""
     side = as_members(moved.get("creditParty")) or {}
     alias = _find_alias(told)
@@ -209,9 +205,7 @@ class WooviSender:
     async def send(self, pix: OutgoingPix) -> port.SendAnswer:
         body = write_cents_send(pix, approves=not self._has_two_steps, has_text_psp=self._has_text_psp)
         if body is None:
-            return port.CertainRefusal(
-                code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14"
-            )
+            return port.CertainRefusal(code="accountType", reason="Woovi pays to no account of this type", reject_code="AC14")
         answer = await self._calls.change(Call("send", "POST", SENDS, body, is_new=True, not_after_s=pix.not_after_s))
         if not isinstance(answer, Content):
             return answer
@@ -296,9 +290,7 @@ class WooviSender:
             content = await self._calls.read("sent", SENDS, paged, body_max=LIST_MAX)
             if content.status in unless:
                 return False
-            rows = read_required(
-                self._calls, content, lambda content=content: wire.take_rows(content.members, "payments")
-            )
+            rows = read_required(self._calls, content, lambda content=content: wire.take_rows(content.members, "payments"))
             if any(find_sent_name(row) in (name, None) for row in rows):
                 return True
             if not has_more(content.members, len(rows), (number + 1) * _LIMIT, _LIMIT):

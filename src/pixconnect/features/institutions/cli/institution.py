@@ -78,9 +78,7 @@ def _show_sent(says: InquiryAnswer) -> Shown | None:
     if sent is None or order is None:
         return None
     returns = [f"{one.return_id}: {one.amount_cents}" for one in sent.returns]
-    here = (
-        "transfer_id=id holder_id status_here=status amount_here_cents=amount_cents returned_here_cents=returned_cents"
-    )
+    here = "transfer_id=id holder_id status_here=status amount_here_cents=amount_cents returned_here_cents=returned_cents"
     return dict(
         **output.pick(sent, "end_to_end_id status_there=status amount_there_cents=amount_cents settled_at"),
         returns_there=(returns or None) if says.lists_returns else "not reported by this institution",
@@ -160,9 +158,7 @@ def add(
     async def do(operator: Operator, writes: Writer) -> None:
         from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
-        account = await account_usecases.add_account(
-            operator, opener, name, said, house, opening_balance, read_text_file
-        )
+        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance, read_text_file)
         await post_opening(writes, account)
 
     operating.run_writing(do)
@@ -223,9 +219,7 @@ def check(
         send_penny(name, penny, key_type=key_type, is_agreed=yes, timeout_s=timeout, as_json=json)
         return
 
-    async def do(
-        context: Operator, opener: OpenInstitution
-    ) -> tuple[Sequence[PermissionTried], Sequence[PermissionTried]]:
+    async def do(context: Operator, opener: OpenInstitution) -> tuple[Sequence[PermissionTried], Sequence[PermissionTried]]:
         account = (await account_usecases.read_account(context, name)).account
         tried = await credential_usecases.try_permissions(context, opener, account)
         return tried, webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))
@@ -371,8 +365,7 @@ def _read_file(file: Path) -> AccountDescription:
 def _show_registered(there: RegisteredWebhooks, *, json: bool) -> None:
     kept = {each.key: each.url for each in there.kept}
     rows: list[Shown] = [
-        dict(key=each.key, url=each.url, whose=each.whose or "nobody's", kept=kept.get(each.key or ""))
-        for each in there.found
+        dict(key=each.key, url=each.url, whose=each.whose or "nobody's", kept=kept.get(each.key or "")) for each in there.found
     ]
     if json:
         output.show(dict(address=there.address, webhooks=rows), as_json=True)

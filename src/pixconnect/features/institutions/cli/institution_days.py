@@ -188,9 +188,7 @@ def _show_day(shown: ShownDay) -> Shown:
         day=judged.day.isoformat(),
         **output.pick(judged, "status=state opening_cents closing_cents"),
         difference_cents=judged.difference_cents or None,
-        **output.pick(
-            judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"
-        ),
+        **output.pick(judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"),
         **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count"),
         **output.pick(shown, "read_at closed_at reopened_at"),
     )

@@ -32,9 +32,7 @@ from pixconnect.platform.config import Settings
 _LOOK_EVERY_S: Final = 1.0
 
 
-def send_penny(
-    name: str, key: str, *, key_type: KeyType | None, is_agreed: bool, timeout_s: float, as_json: bool
-) -> None:
+def send_penny(name: str, key: str, *, key_type: KeyType | None, is_agreed: bool, timeout_s: float, as_json: bool) -> None:
     """Send it, follow it, and wait until something comes back; ends with 5 on a failure or timeout."""
     kind = key_type or guess_key_type(key)
 
@@ -59,15 +57,11 @@ def send_penny(
         )
     if not sent.is_back:
         left = "has not ended" if transfer.status == "PROCESSING" else "arrived, and nothing came back"
-        raise CommandError(
-            f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY
-        )
+        raise CommandError(f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY)
 
 
 def _ask(account: InstitutionAccount, fee: int | None, key: str, *, is_agreed: bool) -> None:
-    terminal.notice(
-        f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
-    )
+    terminal.notice(f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}.")
     terminal.notice(
         "The institution's fee for it is not read yet: see your contract."
         if fee is None
@@ -121,6 +115,4 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
     rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]
     output.show_list("steps", rows, as_json=json)
     if found.differs_count:
-        raise CommandError(
-            f"{found.differs_count} differ from the institution's profile", status=ExitStatus.ENDED_BADLY
-        )
+        raise CommandError(f"{found.differs_count} differ from the institution's profile", status=ExitStatus.ENDED_BADLY)

@@ -172,9 +172,7 @@ def _check_options(options: Mapping[str, Option]) -> None:
                 raise errors.BadRequest(f"options.{name}: must be {'a text' if wanted is str else 'true or false'}")
         elif isinstance(wanted, range):
             if type(value) is not int or value not in wanted:
-                raise errors.BadRequest(
-                    f"options.{name}: must be a whole number from {wanted.start} to {wanted.stop - 1}"
-                )
+                raise errors.BadRequest(f"options.{name}: must be a whole number from {wanted.start} to {wanted.stop - 1}")
         elif value not in wanted:
             raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
 

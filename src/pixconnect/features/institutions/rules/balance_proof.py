@@ -138,10 +138,7 @@ def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance)
     after = min((day for day in balances.ends if day > closing.on and day in balances.closed), default=None)
     if after is None:
         return True
-    return (
-        closing.cents + sum(net for day, net in balances.nets.items() if closing.on < day <= after)
-        == balances.ends[after]
-    )
+    return closing.cents + sum(net for day, net in balances.nets.items() if closing.on < day <= after) == balances.ends[after]
 
 
 def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int, steps_max: int) -> dict[int, bool]:

@@ -264,9 +264,7 @@ def _net_of(balances: DayBalances, sums: Mapping[date, DaySums]) -> int:
     return sums[balances.day].net_cents if balances.day in sums else 0
 
 
-def _find_state(
-    balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool
-) -> DayState:
+def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool) -> DayState:
     if balances.read_at is None or difference:
         return "open"
     # A statement read during its own day may lack later lines.
@@ -300,9 +298,7 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
     unlisted = [item for item in recorded if item.source != form and not pairs.take_named(item)]
     unlisted = [item for item in unlisted if not pairs.take_other(item)]
     more = {place for place in pairs.free if pairs.matches[place] is None}
-    return ComparedForm(
-        matches=pairs.matches, is_more=[place in more for place in range(len(lines))], unlisted=unlisted
-    )
+    return ComparedForm(matches=pairs.matches, is_more=[place in more for place in range(len(lines))], unlisted=unlisted)
 
 
 class _Pairs:

@@ -152,9 +152,7 @@ def join_items(
     for line in pairing.lines.values() if sum_forms else ():
         totals[line.direction, line.day] += line.amount_cents if line.key[0] == "transfer" else 0
     for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
-        if totals[item.direction, item.day] == item.amount_cents and (
-            parts := find_parts(item, pairing.lines.values())
-        ):
+        if totals[item.direction, item.day] == item.amount_cents and (parts := find_parts(item, pairing.lines.values())):
             pairing.join_sum(item, parts)
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
@@ -180,9 +178,7 @@ def join_items(
     )
 
 
-def _index(
-    lines: Iterable[BookLine], names_of: Callable[[BookLine], Iterable[str]]
-) -> defaultdict[str, list[BookLine]]:
+def _index(lines: Iterable[BookLine], names_of: Callable[[BookLine], Iterable[str]]) -> defaultdict[str, list[BookLine]]:
     found = defaultdict[str, list[BookLine]](list)
     for line in lines:
         for name in dict.fromkeys(names_of(line)):
@@ -215,9 +211,7 @@ def _join_named_sums(pairing: _Pairing) -> None:
     """Match sums with the transfers that they name, if these are all and have the amount."""
     by_name = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.names)
     for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
-        named = (
-            {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
-        )
+        named = {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
         lines = [line for line in named.values() if line.key in pairing.lines and line.key[0] == "transfer"]
         lines = [line for line in lines if line.direction == item.direction]
         if count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:

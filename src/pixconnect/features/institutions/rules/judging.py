@@ -180,9 +180,7 @@ def _decide(
     decided = choose(numbers) if numbers else {}
     never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
     never |= {
-        n
-        for n, counts in decided.items()
-        if counts and n >= len(lines) and balance_proof.is_called_balance(judged[n][0])
+        n for n, counts in decided.items() if counts and n >= len(lines) and balance_proof.is_called_balance(judged[n][0])
     }
     if any(decided.get(number) for number in never):
         # A balance from its own file closes no gap: another line is missing.
@@ -190,9 +188,7 @@ def _decide(
     return decided
 
 
-def judge_listed(
-    lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date
-) -> tuple[JudgedLine, ...]:
+def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date) -> tuple[JudgedLine, ...]:
     """Judge lines whose ids are their identity; the first of two under one id stands.
 
     The other gets an id from its contents, so that it is the same line each time.

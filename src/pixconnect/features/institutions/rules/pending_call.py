@@ -138,9 +138,7 @@ def is_done_at_institution(change: ChargeChange, there: port.OpenedCharge) -> bo
     # Without the earlier revision, our change could not be distinguished from the charge's former contents.
     if there.status != "active" or change.revision_there is None or there.revision <= change.revision_there:
         return False
-    return (
-        there.is_as_asked(write_terms(change.txid, change.contents)) and there.lifetime_s == change.contents.lifetime_s
-    )
+    return there.is_as_asked(write_terms(change.txid, change.contents)) and there.lifetime_s == change.contents.lifetime_s
 
 
 def write_terms(txid: str, contents: ChargeContents) -> port.ChargeTerms:

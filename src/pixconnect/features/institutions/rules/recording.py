@@ -107,9 +107,7 @@ class Redaction:
         taken: The exchange, which alone contains the secrets stored in files.
     """
 
-    def __init__(
-        self, account: InstitutionAccount, credential: Credential, taken: Sequence[TakenExchange] = ()
-    ) -> None:
+    def __init__(self, account: InstitutionAccount, credential: Credential, taken: Sequence[TakenExchange] = ()) -> None:
         told = {text for each in taken for text in _list_secrets(each)}
         known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *told) if text}
         known |= {text: mask(text) for text in (account.tax_id, account.account) if text}
@@ -252,9 +250,7 @@ def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExc
     """List the differences of answers from the profile: statuses, names of refusals, members; each once."""
     found = [(exchange, _find_operation(profile, exchange)) for exchange in exchanges]
     told = [
-        RehearsedStep(
-            step=f"{exchange.method} {operation[0] if operation else exchange.path}", outcome="differs", text=text
-        )
+        RehearsedStep(step=f"{exchange.method} {operation[0] if operation else exchange.path}", outcome="differs", text=text)
         for exchange, operation in found
         for text in _judge(profile, exchange, operation)
     ]
@@ -300,9 +296,7 @@ def _known_names(profile: InstitutionProfile) -> frozenset[str]:
     traits = profile.account
     certain = (*traits.opening_refusals, *traits.revision_refusals, *traits.refund_refusals)
     groups = [refusal.name for group in profile.errors.values() for refusal in group.codes.values()]
-    return frozenset(
-        name.rpartition("/")[2] for name in (*groups, *traits.absent, *(refusal.name for refusal in certain))
-    )
+    return frozenset(name.rpartition("/")[2] for name in (*groups, *traits.absent, *(refusal.name for refusal in certain)))
 
 
 def _find_operation(profile: InstitutionProfile, exchange: RecordedExchange) -> tuple[str, OperationTraits, int] | None:

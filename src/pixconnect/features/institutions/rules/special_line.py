@@ -138,9 +138,7 @@ def is_within(item: InstitutionItem, order: BookLine) -> bool:
     return item.amount_cents == order.amount_cents and order.day <= item.day <= order.day + BACK_WITHIN
 
 
-def may_give_back(
-    item: InstitutionItem, order: BookLine, debited: Collection[LineKey], whole: Collection[date]
-) -> bool:
+def may_give_back(item: InstitutionItem, order: BookLine, debited: Collection[LineKey], whole: Collection[date]) -> bool:
     """Whether a line may yet prove to reverse an order: the order may fail, or its debit is not read.
 
     Args:

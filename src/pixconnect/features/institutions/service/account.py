@@ -150,9 +150,7 @@ async def set_state(context: Operator, name: str, state: AccountState) -> Instit
                 await account_store.set_state(connection, before.id, state)
                 await alarm_store.end(connection, before.id, context.operator)
             verb = "resume" if state == "active" else "pause"
-            await audit.record(
-                context, connection, f"institution {verb}", name_account(name), before=before, after=after
-            )
+            await audit.record(context, connection, f"institution {verb}", name_account(name), before=before, after=after)
             return after
     return before
 
@@ -195,9 +193,7 @@ async def rotate_account(
             raise errors.BadRequest(f"name: the account {name} is closed for good")
         for field in _LASTING:
             if getattr(before, field) != getattr(said, field):
-                raise errors.BadRequest(
-                    f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
-                )
+                raise errors.BadRequest(f"{field}: is {getattr(before, field)!r} and stays so; add another account instead")
         changed = {field: getattr(said, field) for field in _CHANGING}
         after = structs.replace(before, revision=before.revision + 1, **changed)
         await open_accounts.refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
@@ -241,9 +237,7 @@ async def refuse_use(connection: Connection, account: InstitutionAccount, now: d
         raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
 
 
-async def put_on_account(
-    connection: Connection, account: InstitutionAccount, holder_id: int, field: str = "holder_id"
-) -> None:
+async def put_on_account(connection: Connection, account: InstitutionAccount, holder_id: int, field: str = "holder_id") -> None:
     """Put a holder on an account; it must never have had money, payments or charges on another one.
 
     Args:
@@ -291,11 +285,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
     async def read_balance() -> int:
         cents = await institution.read_balance() if stated_cents is None else stated_cents
         if not 0 <= cents <= AMOUNT_MAX_CENTS:
-            told = (
-                ""
-                if stated_cents is not None
-                else f"; the institution reports {show_reais(cents)}, so nothing was added"
-            )
+            told = "" if stated_cents is not None else f"; the institution reports {show_reais(cents)}, so nothing was added"
             raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents{told}")
         return cents
 
@@ -315,9 +305,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
         raise open_accounts.explain_to_operator(error, ", so nothing was added") from error
     finally:
         await institution.close()
-    raise errors.ServiceUnavailable(
-        "money moves on the account all the time, so its books cannot begin now; nothing was added"
-    )
+    raise errors.ServiceUnavailable("money moves on the account all the time, so its books cannot begin now; nothing was added")
 
 
 async def _check_house(connection: Connection, owner_tax_id: str, house_id: int) -> None:
@@ -329,9 +317,7 @@ async def _check_house(connection: Connection, owner_tax_id: str, house_id: int)
         raise errors.BadRequest("house: its CPF or CNPJ is not that of the account's owner")
 
 
-async def _show(
-    connection: Connection, account: InstitutionAccount, ending: Sequence[EndingCertificate]
-) -> ShownAccount:
+async def _show(connection: Connection, account: InstitutionAccount, ending: Sequence[EndingCertificate]) -> ShownAccount:
     near = await day_store.find(connection, account.id, "near")
     return ShownAccount(
         account=account,

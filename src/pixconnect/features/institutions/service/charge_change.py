@@ -106,9 +106,7 @@ def want_change(
     )
 
 
-async def begin_change(
-    connection: Connection, charge: Charge, wanted: ChargeChange
-) -> tuple[ChargeChange | None, bool]:
+async def begin_change(connection: Connection, charge: Charge, wanted: ChargeChange) -> tuple[ChargeChange | None, bool]:
     """Record a change under the lock of its charge.
 
     Returns:
@@ -131,9 +129,7 @@ async def begin_change(
     if wanted.contents is not None and are_equivalent(wanted.contents, charge_rules.read_contents(found)):
         return None, False
     if not charge_rules.may_be_changed(found):
-        raise calls.RefusedByInstitution(
-            port.CertainRefusal(code="status", reason=f"it is {found.status}", member="status")
-        )
+        raise calls.RefusedByInstitution(port.CertainRefusal(code="status", reason=f"it is {found.status}", member="status"))
     return await call_store.insert_change(connection, wanted), True
 
 
@@ -238,9 +234,7 @@ def _revise(work: UnitOfWork, charge: Charge, change: ChargeChange, there: port.
         work.announce(announce_charge, after, "qrcode.pending")
 
 
-async def _remove(
-    work: UnitOfWork, batch: Batch[Any], charge: Charge, change: ChargeChange, there: port.OpenedCharge
-) -> None:
+async def _remove(work: UnitOfWork, batch: Batch[Any], charge: Charge, change: ChargeChange, there: port.OpenedCharge) -> None:
     removal: Removal = "REMOVED_BY_RECEIVER" if there.status == "removed_by_us" else "REMOVED_BY_PSP"
     if change.kind == "remove":
         await CHANGES.end(batch.connection, change, "done")

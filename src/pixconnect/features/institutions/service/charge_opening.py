@@ -91,9 +91,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
         raise calls.RefusedByInstitution(fault)
     opening = await _begin(context, caller, new, opened)
     if opening is None:
-        named = (
-            None if new.txid is None else await call_store.find_opening_of_txid(context.pool, institution_id, new.txid)
-        )
+        named = None if new.txid is None else await call_store.find_opening_of_txid(context.pool, institution_id, new.txid)
         if named is not None and named.holder_id != caller.holder_id:
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
         return await open_at_institution(context, caller, new, institution_id)
@@ -222,9 +220,7 @@ def _explain_end(ended: call_rules.ChargeOpening) -> Exception | None:
             refusal = port.CertainRefusal(code=ended.refusal_code or "", reason=ended.refusal_reason or "")
             return calls.RefusedByInstitution(refusal)
         case "given_up":
-            return errors.ServiceUnavailable(
-                "the institution could not be asked, or the account is closed: there is no charge"
-            )
+            return errors.ServiceUnavailable("the institution could not be asked, or the account is closed: there is no charge")
         case "opened" | "opening":
             return None
 
@@ -283,9 +279,7 @@ def _write_charge(
     return charge
 
 
-async def fall_back(
-    context: Context, opening: call_rules.ChargeOpening, answer: port.NotSent | port.UnknownOutcome
-) -> Charge:
+async def fall_back(context: Context, opening: call_rules.ChargeOpening, answer: port.NotSent | port.UnknownOutcome) -> Charge:
     """Write the charge with a static code, which it keeps; a possible charge there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
     wanted, reference = opening.contents, context.entropy.token(call_rules.REFERENCE_LENGTH)

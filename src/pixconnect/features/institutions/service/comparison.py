@@ -138,9 +138,7 @@ async def _conclude(
         case = await case_store.find_named(connection, "account", account.id, _NAME)
         case_cents = None if case is None or case.ended_as == "recorded" else case.amount_cents
         verdict = judge(found, seen, case_cents)
-        differences = (
-            [_describe_difference(account, verdict.seen, context.clock.now())] if verdict.seen is not None else []
-        )
+        differences = [_describe_difference(account, verdict.seen, context.clock.now())] if verdict.seen is not None else []
         if verdict.act == "report" or (verdict.act == "end" and case is not None):
             await case_store.keep(connection, ("account",), account.id, _EVER, differences)
     if verdict.act == "report":

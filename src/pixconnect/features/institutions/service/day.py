@@ -113,16 +113,13 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     begins_on = max(first_on, to_day(account.opened_at))
     lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # A day shows its missing lines only when it is read after its end.
-    whole = {
-        one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)
-    }
+    whole = {one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)}
     return UnmatchedSpan(
         since=since,
         days=[
             one.judged
             for one in judged
-            if (one.judged.difference_cents or one.judged.cases.disagreements_count)
-            and day_rules.is_over(one.judged.day, now)
+            if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
         ],
         items=[item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)],
         lines=[line for line in lines if line.day in whole],
@@ -132,9 +129,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
     """List an account's lines of a day, or of all, that wait for an operator or a later reading, by day and id."""
-    items = await item_store.list_unjoined(
-        connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY
-    )
+    items = await item_store.list_unjoined(connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY)
     return [item for item in items if day in (None, item.day)]
 
 
@@ -143,9 +138,7 @@ async def judge_anew(
 ) -> list[tuple[RecordedDay, JudgedDay]]:
     """Return recorded days, each with its new judgement, oldest first."""
     every = OpenDays(judged_from=since, carried_from=since)
-    judged = {
-        shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)
-    }
+    judged = {shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)}
     return [(day, judged[day.day]) for day in await day_store.list_days(connection, account.id, since, to_day(now))]
 
 

@@ -82,9 +82,7 @@ async def ask(operator: Operator, at: Context, opened: port.OpenAccount, asked: 
         ServiceUnavailable: The institution gave no answer.
     """
     if not is_end_to_end_id(asked) and not is_txid(asked):
-        raise errors.BadRequest(
-            "asked: must be an end-to-end id (E and 31 characters) or a txid (26 to 35 letters and digits)"
-        )
+        raise errors.BadRequest("asked: must be an end-to-end id (E and 31 characters) or a txid (26 to 35 letters and digits)")
     async with write_alone(operator.pool) as connection:
         subject = name_account(opened.account.name)
         await audit.record(operator, connection, "institution ask", subject, after=dict(asked=asked))
@@ -123,9 +121,7 @@ async def _read_sent(at: Context, opened: port.OpenAccount, asked: str) -> tuple
     return order, await opened.sender.read_sent(step.name_there, step.code_there, step.called_at)
 
 
-async def _read(
-    institution: port.Institution, asked: str
-) -> tuple[port.OpenedCharge | None, Sequence[port.ReceivedPix]]:
+async def _read(institution: port.Institution, asked: str) -> tuple[port.OpenedCharge | None, Sequence[port.ReceivedPix]]:
     # An end-to-end id has the form of a txid, but none of our charges has one with this beginning.
     if is_end_to_end_id(asked):
         pix = await institution.read_received(asked)
@@ -168,9 +164,7 @@ async def send_penny(
     async with write_alone(operator.pool) as connection:
         # Before sending: the audit has the attempt even if its outcome is lost.
         await audit.record(operator, connection, "institution check", name_account(account.name), after=request)
-    house = Caller(
-        client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
-    )
+    house = Caller(client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator)
     return (await start_transfer(context, house, request)).transfer
 
 

@@ -56,9 +56,7 @@ class NewContents(Struct, frozen=True, kw_only=True):
         return AT_ONCE if self.contents.due is None else WITH_DUE_DATE
 
 
-async def put_at_institution(
-    context: Context, caller: Caller, institution_id: int, put: NewContents
-) -> StandardCharge | None:
+async def put_at_institution(context: Context, caller: Caller, institution_id: int, put: NewContents) -> StandardCharge | None:
     """Open a charge at the holder's account, or revise it there; ``None`` if an earlier charge of the holder has the txid."""
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:

@@ -128,9 +128,7 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
     return {join.item_id for join in joined.joins}
 
 
-async def _list_near(
-    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
-) -> list[BookLine]:
+async def _list_near(connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> list[BookLine]:
     """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum."""
     if not items:
         return []
@@ -219,9 +217,7 @@ async def join_nameless(
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
     whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
-    waiting = [
-        item for item in back if any(special_line.may_give_back(item, order, debited, whole) for order in orders)
-    ]
+    waiting = [item for item in back if any(special_line.may_give_back(item, order, debited, whole) for order in orders)]
     return joined_ids, {item.item_id for item in waiting} - joined_ids
 
 

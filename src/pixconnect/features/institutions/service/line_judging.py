@@ -107,9 +107,7 @@ async def write_judged(
     await _find_again(connection, account_id, source, [line.item for line in lines if line.outcome == "new"])
 
 
-async def _find_again(
-    connection: Connection, account_id: int, source: ItemSource, new: Sequence[InstitutionItem]
-) -> None:
+async def _find_again(connection: Connection, account_id: int, source: ItemSource, new: Sequence[InstitutionItem]) -> None:
     """Find waiting lines of another format alone: the format of their days has them now."""
     if not new:
         return
@@ -227,9 +225,7 @@ async def judge_second(
     own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
     compared = compare(lines, [item for item in standing if item not in own_aside], source)
     # A line in a second format is no payer's text.
-    shown = [
-        one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source
-    ]
+    shown = [one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source]
     await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
     more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
     named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]

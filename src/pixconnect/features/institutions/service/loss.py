@@ -92,9 +92,7 @@ async def recover_account(
     return after
 
 
-def _find_doubt(
-    account: InstitutionAccount, traits: InstitutionTraits, accounts: Sequence[InstitutionAccount]
-) -> str | None:
+def _find_doubt(account: InstitutionAccount, traits: InstitutionTraits, accounts: Sequence[InstitutionAccount]) -> str | None:
     """Find why only statement lines show whether a replayed request was paid before; ``None`` if names show it too."""
     if traits.names_first:
         return "pays without our name"

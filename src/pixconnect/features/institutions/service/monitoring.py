@@ -84,9 +84,7 @@ async def _look_at_certificates(context: Context, _now: datetime) -> list[tuple[
 
 async def _look_at_charges(context: Context, _now: datetime) -> list[tuple[WaitingCharge, float]]:
     real_now = context.clock.real_now()
-    return [
-        (one, age_s(one.since, real_now)) for one in await call_store.list_begun(context.pool, real_now, LISTED_MAX)
-    ]
+    return [(one, age_s(one.since, real_now)) for one in await call_store.list_begun(context.pool, real_now, LISTED_MAX)]
 
 
 # fmt: off

@@ -183,9 +183,7 @@ async def try_permissions(
             credential = await read_sending_credential(connection, context.sending_box, account.id)
         if credential is not None:
             sending = open_institution(account, credential)
-            own = [
-                structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"
-            ]
+            own = [structs.replace(one, part="sending") for one in sending.traits.certificates if one.part == "receiving"]
             await account_store.note_certificates(connection, account.id, own, of_sending=True)
     tried += _check_ends(institution.traits.certificates, context.clock.real_now())
     if why_sealed:

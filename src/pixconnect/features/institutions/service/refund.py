@@ -81,9 +81,7 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
     made = await return_store.find_of_transfers(context.pool, list(recorded))
     unknown: list[tuple[Transfer | None, InstitutionReturn]] = []
     for name, pix in ended.items():
-        reports = [
-            _as_report(pix, refund) for refund in pix.refunds if refund.status == "returned" and refund.id not in ours
-        ]
+        reports = [_as_report(pix, refund) for refund in pix.refunds if refund.status == "returned" and refund.id not in ours]
         reports = [one for one in reports if not await kept_usecases.keep_if_dated_ahead(context, one, one.settled_at)]
         original = originals.get(name)
         if original is None:
@@ -111,9 +109,7 @@ async def _record_unknown(
             # A line of one of them may be becoming a movement right now: the next reading lists them again.
             return []
         await _record_without_original(context, account, [report for original, report in unknown if original is None])
-        new = [
-            await _prepare(context, account, original, report) for original, report in unknown if original is not None
-        ]
+        new = [await _prepare(context, account, original, report) for original, report in unknown if original is not None]
         return await _submit(context, new)
 
 
@@ -148,9 +144,7 @@ async def _end_ours(
         elif refund.status == "returned" and status != "RETURNED":
             settled_at = refund.settled_at or context.clock.now()
             endings.append(
-                SettledReport(
-                    report_id=refund.id, id=step.order_name, settled_at=settled_at, network_id=refund.return_id
-                )
+                SettledReport(report_id=refund.id, id=step.order_name, settled_at=settled_at, network_id=refund.return_id)
             )
     # A refund that we recorded as failed contradicts our records, and is kept as that.
     if endings:
@@ -224,18 +218,14 @@ async def _prepare(
     )
 
 
-async def _find_mistaken(
-    context: Context, account: InstitutionAccount, report: InstitutionReturn
-) -> ReversedMovement | None:
+async def _find_mistaken(context: Context, account: InstitutionAccount, report: InstitutionReturn) -> ReversedMovement | None:
     names = [] if report.return_id is None else [report.return_id]
     day = to_day(report.settled_at or context.clock.now())
     of = [report.original_end_to_end_id]
     return await return_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
 
 
-async def _record_without_original(
-    context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
-) -> None:
+async def _record_without_original(context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]) -> None:
     """Record a return of a payment from before the books: only later returns count here."""
     for report in reports:
         # One without an instant may be older, as its payment is.
@@ -271,9 +261,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     await work.lock_transfers(wanted)
     refunds = await refund_store.find_of_transfers(work.connection, wanted)
     moved = await movement_store.find_standing(work.connection, [one.mistaken.key for one in batch if one.mistaken])
-    account_ids = {
-        original.institution_id for original in work.transfers.values() if original.institution_id is not None
-    }
+    account_ids = {original.institution_id for original in work.transfers.values() if original.institution_id is not None}
     naming_keys = await return_store.read_keys(work.connection, sorted(account_ids))
     first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
     made = await return_store.find_of_transfers(work.connection, wanted)
@@ -329,9 +317,7 @@ def _is_ours(
     account_id = errors.require(original.institution_id, "it lies on an account")
     key = naming_keys[account_id]
     return returned.report.asked_as in {
-        name_at_institution(
-            key, account_id, "refund", first_ids[refund.holder_id], refund.external_id or refund.return_id
-        )
+        name_at_institution(key, account_id, "refund", first_ids[refund.holder_id], refund.external_id or refund.return_id)
         for refund in refunds
         if refund.made_by == "service" and refund.flow == "OUT"
     }

@@ -87,9 +87,7 @@ async def record_sent_returns(
     known = await refund_store.find_named(context.pool, list(returns), "IN")
     # An unchanged repetition ends here; another amount is compared when it is recorded.
     new = [
-        one
-        for one in returns.values()
-        if one.return_id not in known or known[one.return_id].amount_cents != one.amount_cents
+        one for one in returns.values() if one.return_id not in known or known[one.return_id].amount_cents != one.amount_cents
     ]
     if not new:
         return

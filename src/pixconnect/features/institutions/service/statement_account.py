@@ -75,9 +75,7 @@ def read_statement_file(content: bytes) -> StatementFile:
     try:
         return _read(content)
     except OverflowError:
-        raise InvalidStatement(
-            "it has a day that no calendar can compute with, such as one of the year 1 or 9999"
-        ) from None
+        raise InvalidStatement("it has a day that no calendar can compute with, such as one of the year 1 or 9999") from None
 
 
 def _read(content: bytes) -> StatementFile:
@@ -93,9 +91,7 @@ def _read(content: bytes) -> StatementFile:
     raise InvalidStatement("it is neither OFX, nor camt.053, nor a CNAB 240 statement, nor Efi's conciliation file")
 
 
-async def choose(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, *, is_own: bool
-) -> ChosenStatements:
+async def choose(connection: Connection, account: InstitutionAccount, file: StatementFile, *, is_own: bool) -> ChosenStatements:
     """Find the statements of an account in a file.
 
     Args:
@@ -131,9 +127,7 @@ def _read_known(account: InstitutionAccount) -> StatementAccount:
     return StatementAccount(bank=bank, branch=branch, number=account.account, type=kind, agreement=agreement)
 
 
-async def confirm(
-    context: Operator, connection: Connection, account: InstitutionAccount, chosen: ChosenStatements
-) -> None:
+async def confirm(context: Operator, connection: Connection, account: InstitutionAccount, chosen: ChosenStatements) -> None:
     """Record that an operator has confirmed the first file of this form; later ones must be of the same account."""
     source = FileSource(
         institution_id=account.id,

@@ -110,17 +110,11 @@ async def describe_movements(
     ]
 
 
-async def find_holders(
-    connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]
-) -> dict[str, int]:
+async def find_holders(connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> dict[str, int]:
     """Find the holder of each line's movement, by its id: that of the Pix that it names, else the house."""
-    lines = await line_store.find_named(
-        connection, account.id, sorted({name for one in items for name in one.names}), []
-    )
+    lines = await line_store.find_named(connection, account.id, sorted({name for one in items for name in one.names}), [])
     owners = {name: line.holder_id for line in lines for name in line.names}
-    return {
-        item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items
-    }
+    return {item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items}
 
 
 async def _report(
@@ -172,9 +166,7 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     return near[0] if len(near) == 1 else None
 
 
-async def plan(
-    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
-) -> dict[str, int | None]:
+async def plan(connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> dict[str, int | None]:
     """Run ``plan_investments`` on those of these lines that wait for nothing and are own investments.
 
     Call it while no other line of the account is matched.
@@ -199,14 +191,10 @@ async def plan(
     return plan_investments(items, await day_store.read_position(connection, account.id), is_told, yielded)
 
 
-async def hold_back(
-    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
-) -> list[UnmatchedItem]:
+async def hold_back(connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> list[UnmatchedItem]:
     """Return the lines; redemptions without a recorded application wait."""
     planned = await plan(connection, account, left)
-    return [
-        structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left
-    ]
+    return [structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left]
 
 
 async def invest(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> set[str]:

@@ -200,11 +200,7 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
         now = context.clock.now()
         await day_store.write_reported(
             connection,
-            [
-                RecordedDay(institution_id=account.id, day=day, source="api", read_at=now)
-                for day in spoken
-                if day not in others
-            ],
+            [RecordedDay(institution_id=account.id, day=day, source="api", read_at=now) for day in spoken if day not in others],
         )
 
 
@@ -294,9 +290,7 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
     return content
 
 
-async def _list_wanted(
-    context: Context, account: InstitutionAccount, now: datetime
-) -> list[tuple[date, DayFile | None]]:
+async def _list_wanted(context: Context, account: InstitutionAccount, now: datetime) -> list[tuple[date, DayFile | None]]:
     """List past days that are not closed, oldest first, and the requested file of each."""
     last = to_day(now - _BOOKED_AFTER) - timedelta(days=1)
     first = max(to_day(account.opened_at), last - FILES_BEHIND)

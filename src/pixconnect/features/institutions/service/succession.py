@@ -44,9 +44,7 @@ class Succession(Struct, frozen=True, kw_only=True):
     endpoints_count: int
 
 
-async def succeed_holder(
-    context: Operator, former_id: int, institution: str, account_number: str, branch: str
-) -> Succession:
+async def succeed_holder(context: Operator, former_id: int, institution: str, account_number: str, branch: str) -> Succession:
     """Open a holder on another account and move the former one's possessions to it; doing it twice changes nothing.
 
     Raises:
@@ -89,9 +87,7 @@ async def _judge(connection: Connection, former: Holder, account: InstitutionAcc
     if former.institution_id == account.id:
         raise errors.BadRequest(f"institution: holder {former.id} lies on the account {account.name}")
     if former.disabled_at is not None:
-        raise errors.BadRequest(
-            f"holder_id: holder {former.id} is disabled: enable it first, by `pixconnect holder enable`"
-        )
+        raise errors.BadRequest(f"holder_id: holder {former.id} is disabled: enable it first, by `pixconnect holder enable`")
     for statement in gather("unfinished", str):
         if (unfinished := await connection.fetchval(statement, former.id)) is not None:
             raise errors.BadRequest(f"holder_id: {unfinished}; repeat this once that has ended")

@@ -176,9 +176,7 @@ async def keep_unreadable(context: Context, account: InstitutionAccount, item: M
     await kept_usecases.keep_listed_item(context.pool, unreadable, misfit)
 
 
-async def note_end(
-    context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int
-) -> None:
+async def note_end(context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int) -> None:
     """Record the end of a sweep whose findings are all recorded or kept."""
     done = Sweep(
         institution_id=account.id,

@@ -133,9 +133,7 @@ async def set_webhooks(
             address = await _make_secret(context, connection, account, is_new=has_new_secret)
             check_address(address, account)
             for key, url in kept.items():
-                one = sweep_rules.KeptWebhook(
-                    institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now()
-                )
+                one = sweep_rules.KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
                 await account_store.KEPT.put(connection, one)
             said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
             await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
@@ -250,10 +248,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
         kept = await account_store.list_kept_webhooks(connection, account.id)
     # Without one of our secrets no registration is ours, but a restored database may lack an older secret.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
-    there = [
-        RegisteredWebhook(key=each.key, url=each.url, whose=sweep_rules.judge_address(each.url, ours))
-        for each in listed
-    ]
+    there = [RegisteredWebhook(key=each.key, url=each.url, whose=sweep_rules.judge_address(each.url, ours)) for each in listed]
     if institution.traits.has_webhook_per_key:
         missing = set(account.keys) - {each.key for each in there}
         there += [RegisteredWebhook(key=key, url=None, whose=None) for key in sorted(missing)]
@@ -290,9 +285,7 @@ def check_address(address: str, account: InstitutionAccount) -> None:
     if not address.startswith("https://") and account.environment != "counterpart":
         raise errors.BadRequest("PIXCONNECT_CALLBACK_BASE_URL: must be https: institutions call no other address")
     if len(address) > _URL_MAX:
-        raise errors.BadRequest(
-            f"PIXCONNECT_CALLBACK_BASE_URL: is too long: some institutions take {_URL_MAX} characters"
-        )
+        raise errors.BadRequest(f"PIXCONNECT_CALLBACK_BASE_URL: is too long: some institutions take {_URL_MAX} characters")
 
 
 @asynccontextmanager
@@ -327,9 +320,7 @@ class Callbacks:
         if self._context.clock.monotonic_s() >= self._fresh_until_s:
             await self._looks.look()
         callback = self._callbacks.get(name)
-        is_true = hmac.compare_digest(
-            sweep_rules.digest_secret(secret), _NOBODYS if callback is None else callback.digest
-        )
+        is_true = hmac.compare_digest(sweep_rules.digest_secret(secret), _NOBODYS if callback is None else callback.digest)
         if callback is None or not is_true:
             return False
         # After the secret: a caller without it learns nothing about the account.
@@ -344,7 +335,5 @@ class Callbacks:
 
     async def _look(self) -> None:
         now_s = self._context.clock.monotonic_s()
-        self._callbacks = {
-            callback.name: callback for callback in await account_store.list_callbacks(self._context.pool)
-        }
+        self._callbacks = {callback.name: callback for callback in await account_store.list_callbacks(self._context.pool)}
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S

@@ -95,9 +95,7 @@ class _Reader:
         try:
             self._parser.Parse(content, True)  # noqa: FBT003  expat's argument
         except expat.ExpatError as error:
-            raise files.InvalidStatement(
-                f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno
-            ) from None
+            raise files.InvalidStatement(f"it is no well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
         except (ValueError, LookupError) as error:
             if isinstance(error, files.InvalidStatement):
                 raise
@@ -298,9 +296,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
 def _find_parts(entry: _Part) -> ItemParts | None:
     """For an entry of several transactions, find their number as counted or listed, and their network names."""
     told = [
-        int(text)
-        for text in entry.find_all("NtryDtls/Btch/NbOfTxs")
-        if text.isascii() and text.isdigit() and len(text) < 8
+        int(text) for text in entry.find_all("NtryDtls/Btch/NbOfTxs") if text.isascii() and text.isdigit() and len(text) < 8
     ]
     count = max(sum(told), entry.transactions_count)
     if count < 2:

@@ -106,9 +106,7 @@ class _Statement(Struct):
         opening_first_on = None
         if opening is not None:
             # Some date it on the day before the first, some on the first day. Without a line of that day both are the same.
-            begins_there = (closing is not None and closing.on == opening.on) or any(
-                item.day == opening.on for item in items
-            )
+            begins_there = (closing is not None and closing.on == opening.on) or any(item.day == opening.on for item in items)
             opening_first_on = opening.on if begins_there else opening.on + timedelta(days=1)
         first_on, last_on = files.find_days((opening_first_on, closing and closing.on), items)
         return files.StatementFile(
@@ -150,9 +148,7 @@ class _Reader:
             raise last.fail("the file is cut off: a lot has no trailer" if self._lot else "the file has no lot")
         told = last.read_number(24, 29, "the count of records")
         if told not in (0, len(records), len(records) - 2):
-            raise last.fail(
-                f"the trailer counts {told} records, and the file has {len(records)}: lines are missing or doubled"
-            )
+            raise last.fail(f"the trailer counts {told} records, and the file has {len(records)}: lines are missing or doubled")
         return files.join_statements([one.conclude(records[0]) for one in self._statements.values()])
 
     def _begin_lot(self, record: _Record) -> None:
@@ -169,9 +165,7 @@ class _Reader:
         opening = self._read_balance(record, "the balance before the lot")
         before = self._of.lots[-1].closing if self._of.lots else None
         if opening is not None and before is not None and opening.cents != before.cents:
-            raise record.fail(
-                f"the lot begins with {opening.cents} cents, and the one before it ended with {before.cents}"
-            )
+            raise record.fail(f"the lot begins with {opening.cents} cents, and the one before it ended with {before.cents}")
         self._lot = _Lot(header=record, number=number, opening=opening)
 
     def _read_balance(self, record: _Record, name: str) -> files.StatedBalance | None:
@@ -196,9 +190,7 @@ class _Reader:
         if record.cut(14, 14).upper() != "E":
             raise record.fail(f"segment {record.cut(14, 14)!r} (column 14) is no line of a statement")
         if record.cut(53, 71).strip("0") and record.cut(53, 71) != lot.header.cut(53, 71):
-            raise record.fail(
-                f"the line is of account {record.account.number}, and its lot of {lot.header.account.number}"
-            )
+            raise record.fail(f"the line is of account {record.account.number}, and its lot of {lot.header.account.number}")
         lot.lines_count += 1
         cents = record.read_cents("the amount")
         if cents < 0:
@@ -301,9 +293,7 @@ def _read_origin(record: _Record) -> str:
         return ""
     if record.cut(112, 113) != "01":
         return written
-    return "/".join(record.cut(first, last).lstrip("0") for first, last in ((114, 116), (117, 121), (122, 133))).rstrip(
-        "/"
-    )
+    return "/".join(record.cut(first, last).lstrip("0") for first, last in ((114, 116), (117, 121), (122, 133))).rstrip("/")
 
 
 def _find_kind(category: str, history: str) -> ItemKind:

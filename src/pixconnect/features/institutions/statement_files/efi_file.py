@@ -95,9 +95,7 @@ def read_efi_file(content: bytes) -> files.StatementFile:
             count += 1
     # The trailer does not count the balances, contrary to its first sentence.
     if trailer[0] != "T" or len(trailer) < 2 or trailer[1] not in (str(count), str(len(rows) - 2)):
-        raise files.InvalidStatement(
-            f"T: the trailer must count the {count} records before it: the file is cut off", last
-        )
+        raise files.InvalidStatement(f"T: the trailer must count the {count} records before it: the file is cut off", last)
     return files.StatementFile(
         format="efi",
         account=StatementAccount(

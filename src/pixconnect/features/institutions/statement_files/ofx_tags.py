@@ -48,9 +48,7 @@ _TAG: Final = re.compile(
 )
 _TEXT_END: Final = re.compile(r"</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?(?P<name>NAME|EXTDNAME|MEMO)\s*+>", re.IGNORECASE)
 _ENDING: Final = re.compile(r"[ \t]*+(?:\n|\Z)")
-_ENDING_FIELD: Final = re.compile(
-    r"[ \t]*+(?:</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+)?(?:\n|\Z)", re.IGNORECASE
-)
+_ENDING_FIELD: Final = re.compile(r"[ \t]*+(?:</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+)?(?:\n|\Z)", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"\s*+")
 _LINE_END: Final = re.compile(r"(?:\r\n|\r|\n)(?=[ \t]*+<)")
 _LIST: Final = re.compile(r"<(?P<end>/?)(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?BANKTRANLIST\s*+>", re.IGNORECASE)
@@ -226,9 +224,7 @@ class _FreeTexts:
     def __init__(self, text: str, layout: Layout) -> None:
         self._text, self._layout = text, layout
         # If no line ends a text, most of these texts must have an end tag.
-        self._closed = {
-            name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")
-        }
+        self._closed = {name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")}
         self._name: str | None = None
         self._stood: set[str] = set()
         """Fields of the line of money so far: none occurs twice."""
@@ -317,9 +313,7 @@ class _FreeTexts:
         layout, is_end = self._layout, bool(found["end"])
         is_own_end = is_end and name == self._name
         if not layout.in_lines:
-            is_field = name in PARENTS or (
-                name in _FIELDS and (is_end or name in FREE_TEXTS or name not in self._stood)
-            )
+            is_field = name in PARENTS or (name in _FIELDS and (is_end or name in FREE_TEXTS or name not in self._stood))
             # Elements around lines of money have ended their texts.
             is_around = name in PARENTS and PARENTS[name] != "STMTTRN"
             return is_own_end or is_around if self._name in self._closed else is_field
@@ -343,9 +337,7 @@ class _FreeTexts:
             # A text followed by another one ends before that: behind it a payer may have written the same end.
             ends = [(found["name"].upper(), found) for found in _TEXT_END.finditer(line)]
             self._last_ends = {name: position + found.start() for name, found in ends}
-            self._last_ends |= {
-                name: position + found.start() for name, found in ends if _FOLLOWING.match(line, found.end())
-            }
+            self._last_ends |= {name: position + found.start() for name, found in ends if _FOLLOWING.match(line, found.end())}
         return self._last_ends.get(name, position)
 
 

@@ -109,9 +109,7 @@ def _branches(branch: str) -> set[str]:
 def _numbers(account: StatementAccount, other: StatementAccount) -> set[str]:
     """List the account's number as written and, if it begins with the branch, without that."""
     plain = _plain(account.number)
-    heads = {
-        form.zfill(_BRANCH_LENGTH) for branch in (account.branch, other.branch) for form in _branches(branch) if form
-    }
+    heads = {form.zfill(_BRANCH_LENGTH) for branch in (account.branch, other.branch) for form in _branches(branch) if form}
     return {plain.lstrip("0")} | {plain.removeprefix(head).lstrip("0") for head in heads if plain.startswith(head)}
 
 

@@ -142,9 +142,7 @@ def choose_statements(file: StatementFile, wanted: StatementAccount, name: str) 
         InvalidStatement: There is none, more than one account may be meant, or two statements are of the same days.
     """
     every = [structs.replace(file, others=()), *file.others]
-    chosen = sorted(
-        (one for one in every if find_difference(one.account, wanted, name) is None), key=lambda one: one.first_on
-    )
+    chosen = sorted((one for one in every if find_difference(one.account, wanted, name) is None), key=lambda one: one.first_on)
     accounts = list(dict.fromkeys(one.account for one in chosen))
     if len(accounts) > 1:
         listed = "; ".join(map(str, accounts))
@@ -202,9 +200,7 @@ def check_content(content: bytes) -> None:
         raise InvalidStatement("the file is empty")
     nul_at = content.find(b"\0")
     # For ASCII letters, as in a header, every other byte of UTF-16 is a NUL.
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or (
-        nul_at in (0, 1) and content[nul_at:16:2].strip(b"\0") == b""
-    ):
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or (nul_at in (0, 1) and content[nul_at:16:2].strip(b"\0") == b""):
         raise InvalidStatement("it is written in UTF-16; save it as UTF-8 or Windows-1252")
     if nul_at >= 0:
         line = content[:nul_at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
@@ -355,9 +351,7 @@ def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) ->
     days = sorted({item.day for item in items if not span[0] <= item.day <= span[1]})
     if not days:
         return ()
-    rule = (
-        f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
-    )
+    rule = f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
     return (f"{rule}: it proves none of those days; read a file that covers them",)
 
 

@@ -169,18 +169,14 @@ async def rotate(connection: Connection, account: InstitutionAccount, sealed: Se
     await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
 
 
-async def set_addresses(
-    connection: Connection, account_id: int, addresses: Mapping[str, object]
-) -> InstitutionAccount | None:
+async def set_addresses(connection: Connection, account_id: int, addresses: Mapping[str, object]) -> InstitutionAccount | None:
     """Replace the addresses and authorities of an account."""
     how: LiteralString = "set base_url = $2, token_url = $3, authorities = $4, revision = revision + 1 where id = $1"
     values = (addresses[name] for name in ("base_url", "token_url", "authorities"))
     return await ACCOUNT.change(connection, how, account_id, *values)
 
 
-_RESEAL: Final[LiteralString] = (
-    "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
-)
+_RESEAL: Final[LiteralString] = "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
 
 
 async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
@@ -323,8 +319,7 @@ _LIST: Final[LiteralString] = """
 async def list_certificates(connection: Connection | Pool) -> list[tuple[str, AccountCertificate]]:
     """List certificates of all accounts in use, with each one's name."""
     return [
-        (row["name"], AccountCertificate(part=row["part"], ends_at=row["ends_at"]))
-        for row in await connection.fetch(_LIST)
+        (row["name"], AccountCertificate(part=row["part"], ends_at=row["ends_at"])) for row in await connection.fetch(_LIST)
     ]
 
 

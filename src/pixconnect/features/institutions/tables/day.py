@@ -214,9 +214,7 @@ _FIND_UNSETTLED: Final[LiteralString] = """
 """
 
 
-async def find_unsettled(
-    pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]
-) -> date | None:
+async def find_unsettled(pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]) -> date | None:
     """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
     return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
 

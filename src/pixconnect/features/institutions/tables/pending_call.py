@@ -91,16 +91,12 @@ class PendingCalls(Table[Row]):
             where {name}.{key[0]} = due.{key[0]} and {name}.{key[1]} = due.{key[1]} returning {self.select}
         """
         # Without the fence: a later query is harmless.
-        self._put_off: LiteralString = (
-            f"update {name} set due_at = $3, {words} = left($4, 1000) {self._here} and {is_open}"
-        )
+        self._put_off: LiteralString = f"update {name} set due_at = $3, {words} = left($4, 1000) {self._here} and {is_open}"
         self._end: LiteralString = f"""
             update {name} set state = $4, {words} = left($5, 1000) {self._here} and calls_count = $3 and {is_open}
             returning txid
         """
-        self._give_up_all: LiteralString = (
-            f"update {name} set state = 'given_up' where institution_id = $1 and {is_open}"
-        )
+        self._give_up_all: LiteralString = f"update {name} set state = 'given_up' where institution_id = $1 and {is_open}"
 
     async def find_again(self, connection: Connection | Pool, row: Row) -> Row | None:
         return await self.find(connection, self._here, *self._keys.values(row))
@@ -172,14 +168,10 @@ async def insert_change(connection: Connection, change: ChargeChange) -> ChargeC
     return errors.require(CHANGES.read_found(row), "the inserted row exists")
 
 
-find_under_way: Final = FindOne[ChargeChange, int, int](
-    CHANGES, "where charge_id = $1 and holder_id = $2 and state = 'asked'"
-)
+find_under_way: Final = FindOne[ChargeChange, int, int](CHANGES, "where charge_id = $1 and holder_id = $2 and state = 'asked'")
 """The pending change, whose outcome is unknown."""
 
-find_last: Final = FindOne[ChargeChange, int, int](
-    CHANGES, "where charge_id = $1 and holder_id = $2 order by id desc limit 1"
-)
+find_last: Final = FindOne[ChargeChange, int, int](CHANGES, "where charge_id = $1 and holder_id = $2 order by id desc limit 1")
 
 _NOTE_REVISION: Final[LiteralString] = """
     update charge_change set revision_there = $3 where id = $1 and calls_count = $2 and state = 'asked' returning id
@@ -287,9 +279,7 @@ _TAKE_NAMED: Final[LiteralString] = f"""
 """
 
 
-async def take_named(
-    pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime
-) -> Sequence[ChargeOpening]:
+async def take_named(pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime) -> Sequence[ChargeOpening]:
     """Take openings of these txids with an unknown outcome, postponed for all other workers."""
     return [OPENINGS.read(row) for row in await pool.fetch(_TAKE_NAMED, institution_id, txids, again_at)]
 

@@ -123,9 +123,7 @@ async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: R
     """Change a row in a given state; ``False`` if it is in another, or the slot is another worker's."""
     changed = (after.state, after.may_be_done, after.called_at, after.outcome, after.refusal_code, after.refusal_reason)
     named = (after.code_there, before.only_asked, after.owner_tax_id, after.owner_name)
-    taken = await pool.fetchval(
-        _TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, *named
-    )
+    taken = await pool.fetchval(_TAKE, list(epochs), list(epochs.values()), before.order_name, before.state, *changed, *named)
     return taken is not None
 
 

@@ -120,9 +120,7 @@ _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
 """
 
 
-async def may_be_forgotten(
-    pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
-) -> bool:
+async def may_be_forgotten(pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta) -> bool:
     """Whether this amount left an account, without one of our orders, in a span that the database lost.
 
     Args:
@@ -148,9 +146,7 @@ _FIND: Final[LiteralString] = f"""
 """
 
 
-async def find_made(
-    connection: Connection | Pool, names: Sequence[str], holder_ids: Sequence[int]
-) -> dict[str, Refund]:
+async def find_made(connection: Connection | Pool, names: Sequence[str], holder_ids: Sequence[int]) -> dict[str, Refund]:
     """Find the refunds recorded under names, by name; each of our names has one request and so one refund."""
     return {row["asked_as"]: REFUND.read(row) for row in await connection.fetch(_FIND, names, holder_ids)}
 
@@ -218,6 +214,4 @@ async def list_without_charge(
     connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
 ) -> Sequence[UnmatchedCredit]:
     """List an account's credits since then without a charge, newest first."""
-    return [
-        UnmatchedCredit(**row) for row in await connection.fetch(_LIST_WITHOUT_CHARGE, institution_id, since, count_max)
-    ]
+    return [UnmatchedCredit(**row) for row in await connection.fetch(_LIST_WITHOUT_CHARGE, institution_id, since, count_max)]

@@ -65,9 +65,7 @@ SOURCE: Final = Table(
     },
 )
 
-list_sources: Final = FindAll[FileSource, int](
-    SOURCE, "where institution_id = $1 order by confirmed_at, format, is_own"
-)
+list_sources: Final = FindAll[FileSource, int](SOURCE, "where institution_id = $1 order by confirmed_at, format, is_own")
 """List the formats of files whose first file an operator has confirmed, oldest first."""
 
 are_ids_stable: Final = Value[bool, int]("""
@@ -306,9 +304,7 @@ _LIST_OPEN: Final[LiteralString] = """
 """
 
 
-async def read_open_amounts(
-    connection: Connection | Pool, institution_id: int
-) -> tuple[frozenset[int], frozenset[int]]:
+async def read_open_amounts(connection: Connection | Pool, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
     """Return amounts of pending orders: of all, and of those whose network name is not reported yet."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
     every, unnamed = rows, [row for row in rows if row["is_unnamed"]]

@@ -284,9 +284,7 @@ def watch_health(
         checks["standby"] = partial(check_standby, standby)
     # In a sandbox, no setting is dangerous.
     if not policy.is_sandbox:
-        checks["settings"] = partial(
-            check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates
-        )
+        checks["settings"] = partial(check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates)
         checks |= {name: partial(check_problems, context, found) for name, found in by_check.items()}
     return HealthWatch(checks, context.clock)
 
@@ -343,9 +341,7 @@ async def _look_at(context: Context, account: InstitutionAccount) -> None:
         await _raise(context, account, "drain", words, now)
 
 
-async def _raise(
-    context: Context, account: InstitutionAccount, kind: AlarmKind, observation: str, now: datetime
-) -> None:
+async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, observation: str, now: datetime) -> None:
     if await alarm_store.raise_alarm(context.pool, account.id, kind, observation, now):
         _log.critical("an account was paused", institution=account.name, reason=kind, said=observation)
 

@@ -36,9 +36,7 @@ LINES_MAX: Final = 20_000
 """Of all holders together; that takes 20 ms."""
 
 
-async def read_money(
-    context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
-) -> list[HolderMoney]:
+async def read_money(context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX) -> list[HolderMoney]:
     """Read these holders' balances, and the incoming and outgoing money of today and yesterday.
 
     No holder whose ledger the viewer may not see.
@@ -116,9 +114,7 @@ HOLDERS_AT_ONCE: Final = 200
 ENDPOINTS_MAX: Final = 1_000
 
 
-async def read_figures(
-    context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
-) -> Figures:
+async def read_figures(context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step) -> Figures:
     """Figures of a holder or of all, as far as the viewer's scopes show them."""
     if initial_at > final_at:
         raise errors.BadRequest("instant: the time ends before it begins")
@@ -146,9 +142,7 @@ async def read_figures(
     )
 
 
-async def read_days(
-    context: Core, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime
-) -> tuple[Series, ...]:
+async def read_days(context: Core, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime) -> tuple[Series, ...]:
     """What these few holders made on each day of Sao Paulo, by kind and present state."""
     return _gather(await figures_store.read_sums(context.pool, holder_ids, initial_at, final_at, "day"))
 

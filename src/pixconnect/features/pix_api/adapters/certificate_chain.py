@@ -90,9 +90,7 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
     return read
 
 
-def verify_chain(
-    chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime
-) -> x509.Certificate:
+def verify_chain(chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime) -> x509.Certificate:
     """Verify a chain in DER, leaf first, for a name in lower case or an IP address, and return its leaf.
 
     Raises:
@@ -285,14 +283,10 @@ def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
     except (msgspec.MsgspecError, ValueError, RecursionError, errors.BadRequest) as error:
         raise refusal(f"signed with a key whose jku serves no JWK set: {error}") from None
     member, thumbprint = _thumbprint_of(header)
-    return next(
-        (key for key in keys if key.get("kid") == header.kid and _strip_padding(key.get(member)) == thumbprint), None
-    )
+    return next((key for key in keys if key.get("kid") == header.kid and _strip_padding(key.get(member)) == thumbprint), None)
 
 
-def verify_payload(
-    signed: SignedPayload, key: Jwk, host: str, trusted: Sequence[x509.Certificate], now: datetime
-) -> None:
+def verify_payload(signed: SignedPayload, key: Jwk, host: str, trusted: Sequence[x509.Certificate], now: datetime) -> None:
     """Verify the certificate of a payload's key, then the signature; ``InvalidQrCode`` names the fault."""
     try:
         leaf = verify_chain(_decode_chain(key), host, trusted, now)

@@ -153,9 +153,7 @@ async def _list(services: Services, request: Asked, kind: _Kind) -> Reply:
         is_placed=is_placed,
         lot_number=lot_number,
     )
-    page = await charge_usecases.search_charges(
-        services.context, request.caller, search, frame.make_span(interval, asked)
-    )
+    page = await charge_usecases.search_charges(services.context, request.caller, search, frame.make_span(interval, asked))
     paid_by = await charge_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
     filters = dict(cpf=cpf, cnpj=cnpj, location_presente=is_placed, status=status, lote=lot_number)
@@ -195,8 +193,7 @@ def _show(services: Services, _: OwnAccount, shown: StandardCharge, pix: Pix | N
         calendario=charge_records.Calendario(
             criacao=format_milliseconds(counts_from(shown.charge)), expiracao=contents.lifetime_s
         ),
-        devedor=contents.payer
-        and charge_records.Devedor(nome=contents.payer.name, **_show_tax_id(contents.payer.tax_id)),
+        devedor=contents.payer and charge_records.Devedor(nome=contents.payer.name, **_show_tax_id(contents.payer.tax_id)),
         valor=charge_records.Valor(original=format_reais(contents.amount_cents), modalidade_alteracao=modality),
         **_show_both(services, shown, pix),
     )
@@ -270,9 +267,7 @@ def _show_value(amount_cents: int, terms: DueTerms) -> due_records.ValorVencimen
         original=format_reais(amount_cents),
         multa=terms.fine and _show_deduction(terms.fine),
         juros=interest
-        and due_records.Juros(
-            modalidade=INTEREST_KINDS.index(interest.kind) + 1, valor_perc=format_reais(interest.value)
-        ),
+        and due_records.Juros(modalidade=INTEREST_KINDS.index(interest.kind) + 1, valor_perc=format_reais(interest.value)),
         abatimento=terms.rebate and _show_deduction(terms.rebate),
         desconto=terms.discount and _show_discount(terms.discount),
     )
@@ -285,8 +280,7 @@ def _show_deduction(part: Fine | Rebate) -> due_records.Abatimento:
 
 def _show_discount(discount: Discount) -> due_records.Desconto:
     dated = [
-        due_records.DescontoDia(dia=each.until.isoformat(), valor_perc=format_reais(each.value))
-        for each in discount.dated
+        due_records.DescontoDia(dia=each.until.isoformat(), valor_perc=format_reais(each.value)) for each in discount.dated
     ]
     return due_records.Desconto(
         modalidade=DISCOUNT_KINDS.index(discount.kind) + 1,

@@ -91,9 +91,7 @@ async def create_location(services: Services, request: Asked) -> Reply:
     body = request.body.under(PayloadLocationSolicitada, ENTITY, "")
     kind = body.choice("tipoCob")
     body.raise_if_any()
-    location = await location_usecases.create_location(
-        services.context, request.caller, "cobv" if kind == "cobv" else "cob"
-    )
+    location = await location_usecases.create_location(services.context, request.caller, "cobv" if kind == "cobv" else "cob")
     address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"
     return Reply(status=201, record=show(services, location, None), headers=[(b"location", address.encode())])
 
@@ -119,9 +117,7 @@ async def list_locations(services: Services, request: Asked) -> Reply:
         services.context, request.caller, kind, frame.make_span(interval, asked), is_bound=is_bound
     )
     shown = PayloadLocationConsultadas(
-        parametros=frame.describe(
-            interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind
-        ),
+        parametros=frame.describe(interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind),
         loc=[show(services, item.location, item.txid) for item in page.items],
     )
     return Reply(status=200, record=shown)

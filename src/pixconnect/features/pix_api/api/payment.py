@@ -80,9 +80,7 @@ async def list_pix(services: Services, request: frame.Asked) -> Reply:
     page = frame.read_page(parameters)
     parameters.raise_if_any()
     search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
-    found = await standard_pix_usecases.list_pix(
-        services.context, request.caller, search, frame.make_span(interval, page)
-    )
+    found = await standard_pix_usecases.list_pix(services.context, request.caller, search, frame.make_span(interval, page))
     filters = dict(txid=txid, has_txid=has_txid, has_refunds=has_refunds, contest_purpose=contest_purpose)
     parametros = frame.describe(interval, page, found.total_count, ParametrosConsultaPix, cpf=cpf, cnpj=cnpj, **filters)
     return Reply(status=200, record=PixConsultados(parametros=parametros, pix=found.items))

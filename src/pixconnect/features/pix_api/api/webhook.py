@@ -158,9 +158,7 @@ def _show(webhook: KeyWebhook, cnpj: str | None) -> WebhookCompleto:
 _ID: Final = re.compile(r"[1-9][0-9]{0,15}")
 
 Situacao = Literal["PENDENTE", "ENTREGUE", "FALHOU"]
-_SITUATIONS: Final = dict[DeliveryStatus, Situacao](
-    (("pending", "PENDENTE"), ("delivered", "ENTREGUE"), ("failed", "FALHOU"))
-)
+_SITUATIONS: Final = dict[DeliveryStatus, Situacao]((("pending", "PENDENTE"), ("delivered", "ENTREGUE"), ("failed", "FALHOU")))
 _CHOICES: Final[tuple[Situacao, ...]] = get_args(Situacao)
 _STATUSES: Final[Mapping[Situacao, DeliveryStatus]] = {situation: status for status, situation in _SITUATIONS.items()}
 

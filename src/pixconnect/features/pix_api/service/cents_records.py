@@ -98,9 +98,7 @@ def show_cents_pix(transfer: Transfer, own: Party, charge: Charge | None, base_u
         "horario": at,
         "infoPagador": transfer.payer_message,
     }
-    status = dict(PROCESSING="IN_PROCESSING", CONFIRMED="CONFIRMED", RETURNED="REFUNDED").get(
-        transfer.status, "REJECTED"
-    )
+    status = dict(PROCESSING="IN_PROCESSING", CONFIRMED="CONFIRMED", RETURNED="REFUNDED").get(transfer.status, "REJECTED")
     return without_none(
         {
             "customer": shown and shown.get("customer"),

@@ -115,9 +115,7 @@ async def patch_charge(
     """
     account = await context.directory.read_account(caller.holder_id)
     if account.institution_id is not None:
-        there = await patch_at_institution(
-            context, caller, txid, change, kind=kind, location_id=location_id, removes=removes
-        )
+        there = await patch_at_institution(context, caller, txid, change, kind=kind, location_id=location_id, removes=removes)
         if there is not None:
             return there
     write = await make_write(context, caller, txid, kind, change.key, location_id)
@@ -230,9 +228,7 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
         else:
             removed, change = charge, await _want_at_institution(context, connection, charge)
             before, after = {"status": charge.status}, {"asked": change.removal}
-        await audit.record(
-            context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
-        )
+        await audit.record(context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after)
     return removed if change is None else await _await_removal(context, change, wait_s)
 
 
@@ -345,9 +341,7 @@ def _explain(context: Context, contents: ChargeContents, violated: Violated) -> 
         refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
         if refused:
             return errors.BadRequest("; ".join(map(_describe_term, refused)))
-    return errors.BadRequest(
-        "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
-    )
+    return errors.BadRequest("the holder has no address, which a payer has to be shown: the operator sets it by `holder set`")
 
 
 def _describe_term(refused: RefusedTerm) -> str:

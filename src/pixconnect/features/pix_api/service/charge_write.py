@@ -161,9 +161,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     )
 
 
-async def _find_done(
-    work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]
-) -> set[int]:
+async def _find_done(work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]) -> set[int]:
     """Find charges with the result of an earlier try: its COMMIT was executed, and only the answer lost."""
     done: set[int] = set()
     for write in batch:
@@ -281,9 +279,7 @@ def _revise(
     return StandardCharge.of(after, location)
 
 
-def _remove(
-    work: UnitOfWork, write: ChargeWrite, charge: Charge, own: Location | None, locked: _Locked
-) -> StandardCharge:
+def _remove(work: UnitOfWork, write: ChargeWrite, charge: Charge, own: Location | None, locked: _Locked) -> StandardCharge:
     violations = _judge_state(charge, REMOVAL)
     if violations:
         raise Violated(write.kind, violations)

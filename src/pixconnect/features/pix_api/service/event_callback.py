@@ -99,16 +99,12 @@ async def translate_event(context: Context, profile: InstitutionProfile, deliver
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
     if theirs is None:
         return delivery
-    describe = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[
-        delivery.resource
-    ]
+    describe = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[delivery.resource]
     said = {"event": theirs, **await describe(context, profile, delivery)}
     return structs.replace(delivery, body=msgspec.json.encode(said).decode())
 
 
-async def _show_charge_event(
-    context: Context, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _show_charge_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if charge is None:
         raise errors.InvariantBroken("charges are never deleted")
@@ -121,9 +117,7 @@ async def _show_charge_event(
     return {"charge": shown, "pix": cents_records.show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
 
 
-async def _show_transfer_event(
-    context: Context, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _show_transfer_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     transfer = await _find_transfer(context, delivery.holder_id, delivery.resource_id)
     own = await _read_own(context, transfer)
     if transfer.direction == "IN":
@@ -143,9 +137,7 @@ async def _show_transfer_event(
     return said
 
 
-async def _show_refund_event(
-    context: Context, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _show_refund_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if refund is None:
         raise errors.InvariantBroken("refunds are never deleted")
@@ -160,9 +152,7 @@ async def _show_refund_event(
 
 
 async def _find_transfer(context: Context, holder_id: int, transfer_id: int) -> Transfer:
-    return errors.require(
-        await transfer_store.find_by_id(context.pool, holder_id, transfer_id), "transfers are never deleted"
-    )
+    return errors.require(await transfer_store.find_by_id(context.pool, holder_id, transfer_id), "transfers are never deleted")
 
 
 async def _read_own(context: Context, transfer: Transfer) -> Party:
@@ -261,9 +251,7 @@ def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> 
     # Its owner may have changed it through our own API since: then it has no event there.
     event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
     sealed = endpoint.authorization_sealed
-    return EventWebhook(
-        endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about)
-    )
+    return EventWebhook(endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about))
 
 
 def _open(context: Context, sealed: bytes, about: str) -> str | None:

@@ -239,9 +239,7 @@ def _not_owned(key: str) -> Violation:
 _encoder = msgspec.json.Encoder()
 
 
-async def make_notice(
-    context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
-) -> DueDelivery | None:
+async def make_notice(context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]) -> DueDelivery | None:
     """Write the body of a delivery to the webhook of a key, which includes these other deliveries too.
 
     Args:

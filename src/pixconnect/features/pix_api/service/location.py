@@ -79,9 +79,7 @@ CREATE_LOCATIONS: Final = WriteOperation("create_locations", _create_locations)
 
 async def _check_served_here(context: Context, caller: Caller) -> None:
     if (await context.directory.read_account(caller.holder_id)).institution_id is not None:
-        raise errors.Forbidden(
-            "as cobranças desta conta são servidas pela instituição: suas locations só podem ser lidas"
-        )
+        raise errors.Forbidden("as cobranças desta conta são servidas pela instituição: suas locations só podem ser lidas")
 
 
 async def read_location(context: Context, caller: Caller, location_id: int) -> ShownLocation:
@@ -112,9 +110,7 @@ async def unbind_location(context: Context, caller: Caller, location_id: int) ->
         ServiceUnavailable: Another request bound it to another charge at the same time.
     """
     await _check_served_here(context, caller)
-    return await context.writes.submit(
-        UNBIND_LOCATIONS, UnboundLocation(holder_id=caller.holder_id, location_id=location_id)
-    )
+    return await context.writes.submit(UNBIND_LOCATIONS, UnboundLocation(holder_id=caller.holder_id, location_id=location_id))
 
 
 async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | errors.PixConnectError]:
@@ -139,9 +135,7 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
             item.taken_from = location.charge_id
             charge = charges.get((location.charge_id, location.holder_id))
             if charge is None:
-                outcomes.append(
-                    errors.ServiceUnavailable("the location was given to a charge just now; nothing was done")
-                )
+                outcomes.append(errors.ServiceUnavailable("the location was given to a charge just now; nothing was done"))
                 continue
             free = locations[name] = location_rules.free_location(location)
             work.move(LOCATIONS, location, free)

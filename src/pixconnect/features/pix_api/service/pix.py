@@ -169,9 +169,7 @@ async def add_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> lis
     taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
     links = await infraction_store.find_links(pool, taken)
     return [
-        structs.replace(each, reason=REFUND_REASONS[link.reason])
-        if (link := links.get((each.id, each.holder_id)))
-        else each
+        structs.replace(each, reason=REFUND_REASONS[link.reason]) if (link := links.get((each.id, each.holder_id))) else each
         for each in refunds
     ]
 

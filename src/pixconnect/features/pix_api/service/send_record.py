@@ -118,9 +118,7 @@ def show_sent_notice(transfer: Transfer) -> Shown:
     return {**shown, **message, "gnExtras": extras}
 
 
-async def find_sent(
-    context: Context, caller: Caller, *, id_envio: str = "", end_to_end_id: str = ""
-) -> Transfer | None:
+async def find_sent(context: Context, caller: Caller, *, id_envio: str = "", end_to_end_id: str = "") -> Transfer | None:
     """Find a transfer that the caller sent, by one of its two names."""
     pool, holder_id = context.pool, caller.holder_id
     if id_envio:

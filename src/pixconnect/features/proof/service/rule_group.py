@@ -281,11 +281,7 @@ _GROUPS: Final = (OfHolders, RuleGroup, OfRail, OfAccounts, OfHeads)
 def group_rules(look: Look, rules: Sequence[Rule]) -> list[RuleGroup]:
     """Return the groups with something to check, in order. Holders always have: their slices get checkpoints."""
     groups = [kind(look, [rule for rule in rules if rule.of in kind.subjects]) for kind in _GROUPS]
-    return [
-        each
-        for each in groups
-        if each.rules or isinstance(each, OfHolders) or (isinstance(each, OfHeads) and look.heads)
-    ]
+    return [each for each in groups if each.rules or isinstance(each, OfHolders) or (isinstance(each, OfHeads) and look.heads)]
 
 
 async def find(asked: Awaitable[Answer]) -> Answer | None:
@@ -325,9 +321,7 @@ async def compare_with_rail(
         return []
     found = list[Finding]()
     if rail_store.ITEMS.name in rules:
-        found += await _compare_items(
-            connection, rail, max(first - APART, since) if since else first - APART, items_at_once
-        )
+        found += await _compare_items(connection, rail, max(first - APART, since) if since else first - APART, items_at_once)
     if rail_store.SUM.name in rules:
         found += await _compare_sums(connection, rail)
     return found

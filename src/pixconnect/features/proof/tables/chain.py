@@ -19,9 +19,7 @@ from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
-_REWRITTEN: Final = (
-    "history was rewritten with the rights of the tables' owner, or a part of the database was restored alone"
-)
+_REWRITTEN: Final = "history was rewritten with the rights of the tables' owner, or a part of the database was restored alone"
 _COMPARE: Final = "compare with an earlier backup; `pixconnect verify entry ID --holder-id ID` shows the chained facts"
 
 # After a change of one link the next one no longer follows, but later ones do: the finding names the origin.

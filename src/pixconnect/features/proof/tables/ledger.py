@@ -8,9 +8,7 @@ from typing import Final, LiteralString
 
 from pixconnect.kernel.rules.proof import Rule
 
-_rule: Final = partial(
-    Rule, todo="find out who wrote by hand, and since when by earlier runs; compare with an earlier backup"
-)
+_rule: Final = partial(Rule, todo="find out who wrote by hand, and since when by earlier runs; compare with an earlier backup")
 
 LEDGER: Final = (
     _rule(

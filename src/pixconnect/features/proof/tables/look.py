@@ -203,9 +203,7 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
             holder_id = None if part is None else part.first_id
             expected = "values that can be compared"
             return [
-                Finding(
-                    rule=rule.name, holder_id=holder_id, ids=("unreadable values",), expected=expected, found=str(error)
-                )
+                Finding(rule=rule.name, holder_id=holder_id, ids=("unreadable values",), expected=expected, found=str(error))
             ]
     # A number, instant or JSON was overwritten with something else: bisecting the range finds its holder.
     middle = (part.first_id + part.last_id) // 2

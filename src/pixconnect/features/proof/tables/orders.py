@@ -5,9 +5,7 @@ from typing import Final
 
 from pixconnect.kernel.rules.proof import Rule
 
-_rule: Final = partial(
-    Rule, todo="look at it with `pixconnect find ID`, and let the rail's statement of its day decide"
-)
+_rule: Final = partial(Rule, todo="look at it with `pixconnect find ID`, and let the rail's statement of its day decide")
 
 # No rule here decides how an order ended: only the rail does.
 ORDERS: Final = (

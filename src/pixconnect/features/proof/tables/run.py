@@ -84,9 +84,7 @@ async def read_seen_at(connection: Connection, run: Run) -> datetime:
 
 async def has_seen(connection: Connection, run: Run, seen_at: datetime) -> bool:
     """Whether a server has the row that the run wrote then."""
-    return await connection.fetchval(
-        "select exists (select from proof_run where id = $1 and seen_at >= $2)", run.id, seen_at
-    )
+    return await connection.fetchval("select exists (select from proof_run where id = $1 and seen_at >= $2)", run.id, seen_at)
 
 
 _NOTE_SLICE: Final[LiteralString] = """
@@ -175,9 +173,7 @@ async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> 
 
 async def stop(connection: Connection, run: Run) -> None:
     """Stop a run; the next request continues it after its last holder."""
-    await connection.execute(
-        "update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1", run.id
-    )
+    await connection.execute("update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1", run.id)
 
 
 async def read(connection: Connection, run_id: int) -> Run:

@@ -77,9 +77,7 @@ def make_fee(fee: Fee, name: str, number: int, at: datetime, *, waits: bool) -> 
 
 
 def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> rail.MovementReport:
-    return rail.MovementReport(
-        report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=at, **structs.asdict(asked)
-    )
+    return rail.MovementReport(report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=at, **structs.asdict(asked))
 
 
 def make_arrival(report: rail.MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
@@ -104,9 +102,7 @@ def read_orders(faults: Faults, orders: Sequence[rail.Order], latency_ms: int) -
     ]
     # A code that is paid once is a dynamic one, and only those have a txid of this length. Merchants are outside.
     claims = {
-        order.end_to_end_id: order.txid
-        for order in orders
-        if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
+        order.end_to_end_id: order.txid for order in orders if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
     }
     fees = {
         order.end_to_end_id: (order.debit_party, how.fee_cents)
@@ -134,17 +130,13 @@ def _treat_order(faults: Faults, order: rail.Order) -> Behaviour:
         return Behaviour(code="AM01")
     if faults.rules:
         key, amount_cents = order.credit_party.key, order.amount_cents
-        how = faults.behaviour_of(
-            Message(operation="submit", id=order.end_to_end_id, key=key, amount_cents=amount_cents)
-        )
+        how = faults.behaviour_of(Message(operation="submit", id=order.end_to_end_id, key=key, amount_cents=amount_cents))
         if how is not None:
             return how
     return registry.behaviour_to(order.credit_party)
 
 
-def _treat_refunds(
-    faults: Faults, orders: Sequence[rail.RefundOrder], originals: Mapping[str, Original]
-) -> list[Behaviour]:
+def _treat_refunds(faults: Faults, orders: Sequence[rail.RefundOrder], originals: Mapping[str, Original]) -> list[Behaviour]:
     left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
     behaviours: list[Behaviour] = []
     for order in orders:
@@ -268,9 +260,7 @@ def split_credit(credit: rail.CreditReport, how: Behaviour) -> list[rail.CreditR
     fields = structs.asdict(credit)
     held_for = timedelta(milliseconds=how.ends_after_ms or 0)
     accepted = (
-        rail.CreditHeld(**fields, until=credit.reported_at + held_for)
-        if how.is_suspect
-        else rail.CreditAccepted(**fields)
+        rail.CreditHeld(**fields, until=credit.reported_at + held_for) if how.is_suspect else rail.CreditAccepted(**fields)
     )
     end = credit if how.cancel_code is None else rail.CreditCancelled(**fields, code=how.cancel_code)
     first, last = (end, accepted) if how.is_early else (accepted, end)

@@ -336,9 +336,7 @@ _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookup"): _look_up,
     ("POST", "/rail/lookups"): _look_up_together,
     ("POST", "/rail/orders"): _decoding(_orders, lambda world, orders: world.network.submit(orders)),
-    ("POST", "/rail/refund-orders"): _decoding(
-        _refund_orders, lambda world, orders: world.network.submit_refunds(orders)
-    ),
+    ("POST", "/rail/refund-orders"): _decoding(_refund_orders, lambda world, orders: world.network.submit_refunds(orders)),
     ("POST", "/rail/defences"): _decoding(_defences, contesting.receive_defences),
     ("POST", "/rail/query"): _decoding(_ids, lambda world, ids: world.network.query(ids)),
     ("POST", "/rail/acknowledgements"): _acknowledge,

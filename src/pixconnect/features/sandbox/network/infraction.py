@@ -49,9 +49,7 @@ TAKE = """
 insert into settlement (id, kind, original_id, amount_cents, taken_at, due_at, is_open)
 values ($1, 'refund', $2, $3, $4, $5, false) on conflict (id) do nothing
 """
-CALL_OFF = (
-    "update settlement set code = 'FF08', is_due = true where id = any($1::text[]) and kind = 'refund' and code is null"
-)
+CALL_OFF = "update settlement set code = 'FF08', is_due = true where id = any($1::text[]) and kind = 'refund' and code is null"
 # Returns that other contests may take by time: these alone are neither open nor due.
 CONTESTED = """
 select amount_cents, coalesce(settled_at, due_at) as settled_at, amount_cents - (

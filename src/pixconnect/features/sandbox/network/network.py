@@ -288,15 +288,11 @@ class Network:
             # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
             now = self._clock.now()
             try:
-                taken, arriving, arrivals = await answers.write(
-                    self._pool, kind, now, arriving, group, self.arrival_numbers
-                )
+                taken, arriving, arrivals = await answers.write(self._pool, kind, now, arriving, group, self.arrival_numbers)
             except BaseException:
                 self._is_stale = True
                 raise
-            self._schedule_outcomes(
-                now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours
-            )
+            self._schedule_outcomes(now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours)
             self._schedule_arrivals(arrivals)
         self._sweep()
         if any(how.is_early for how in behaviours):
@@ -309,9 +305,7 @@ class Network:
     def _schedule_outcomes(
         self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], behaviours: Sequence[Behaviour]
     ) -> None:
-        repeated = {
-            order.id: how.reports_count for order, how in zip(new, behaviours, strict=True) if how.reports_count > 1
-        }
+        repeated = {order.id: how.reports_count for order, how in zip(new, behaviours, strict=True) if how.reports_count > 1}
         groups: defaultdict[int, list[Pending]] = defaultdict(list)
         for order in written:
             if order.is_open:

@@ -153,9 +153,7 @@ async def serve_location(outside: Outside, token: str) -> str | None:
     code = await directory.find_code(outside.pool, token)
     if code is None:
         return None
-    how = await _find_behaviour(
-        outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents)
-    )
+    how = await _find_behaviour(outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents))
     await _check_answers(how)
     return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
 
@@ -164,9 +162,7 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
     number = next(outside.network.arrival_numbers)
     end_to_end_id = make_network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
-    how = await _find_behaviour(
-        outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents)
-    )
+    how = await _find_behaviour(outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents))
     if transfer.suspect is not None:
         how = behaviour.hold(how, is_returned=transfer.suspect == "return")
     report = CreditReport(
@@ -192,9 +188,7 @@ async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
     number = next(outside.network.arrival_numbers)
     return_id = make_network_id(outside, "D", number)
     amount_cents = asked.amount_cents or order.amount_cents
-    how = await _find_behaviour(
-        outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents)
-    )
+    how = await _find_behaviour(outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents))
     report = ReturnReport(
         report_id=return_id,
         return_id=return_id,
@@ -261,9 +255,7 @@ async def _arrive(
     written = [(arrival, pending)]
     if how.fee_cents is not None and isinstance(report, CreditReport):
         fee = (report.credit_party, how.fee_cents)
-        written.append(
-            answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
-        )
+        written.append(answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True))
     # A held payment is answered once the service has its report.
     wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)
     is_waited_for = how.is_answered and wait_ms < ACKNOWLEDGED_TIMEOUT_S * 1000
@@ -298,9 +290,7 @@ async def find_end(acknowledgement: Awaitable[str | None]) -> tuple[ArrivalStatu
     return "CONFIRMED" if code is None else "ERROR", code
 
 
-def _arrival(
-    report: CreditReport | ReturnReport | MovementReport, status: ArrivalStatus, code: str | None = None
-) -> Arrival:
+def _arrival(report: CreditReport | ReturnReport | MovementReport, status: ArrivalStatus, code: str | None = None) -> Arrival:
     return Arrival(id=report.report_id, amount_cents=report.amount_cents, status=status, code=code)
 
 
@@ -312,9 +302,7 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
     if not identifiers.is_txid(txid):
         raise SandboxRefusal("invalid", "txid: must be 26 to 35 letters and digits in a dynamic code")
     token = outside.chance.uuid("token", number).hex
-    code = MerchantCode(
-        txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False
-    )
+    code = MerchantCode(txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False)
     if not await directory.insert_code(outside.pool, number, token, code):
         raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
     return token

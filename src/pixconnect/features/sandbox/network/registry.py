@@ -225,9 +225,7 @@ def outside_party(
 
 
 def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_tax_id: str) -> DirectoryEntry:
-    return DirectoryEntry(
-        key=key, key_type=key_type, party=outside_party(account_number, name, owner_tax_id, key, key_type)
-    )
+    return DirectoryEntry(key=key, key_type=key_type, party=outside_party(account_number, name, owner_tax_id, key, key_type))
 
 
 def _list_always_present() -> list[tuple[str, str, str, Behaviour]]:

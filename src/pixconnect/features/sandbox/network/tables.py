@@ -93,16 +93,10 @@ OPEN_ARRIVALS = "select id, due_at, report, is_due, waits_for from arrival where
 
 # Before the clock is moved back from $1 to $2: settlements stay, and a deadline set at an instant now in the future moves
 # nearer by as much.
-KEEP_SETTLED = (
-    "update {table} set is_due = true where due_at > $2::timestamptz and due_at <= $1::timestamptz and not is_due"
-)
-BRING_NEARER = (
-    "update {table} set due_at = due_at - ($1 - $2::timestamptz) where due_at > $1 and taken_at > $2 and not is_due"
-)
+KEEP_SETTLED = "update {table} set is_due = true where due_at > $2::timestamptz and due_at <= $1::timestamptz and not is_due"
+BRING_NEARER = "update {table} set due_at = due_at - ($1 - $2::timestamptz) where due_at > $1 and taken_at > $2 and not is_due"
 
-FIND_CODES = (
-    "select txid, amount_cents, paid_by from merchant_code where txid = any($1::text[]) order by txid for update"
-)
+FIND_CODES = "select txid, amount_cents, paid_by from merchant_code where txid = any($1::text[]) order by txid for update"
 
 CLAIM_CODES = """
 update merchant_code m set paid_by = c.paid_by
@@ -239,9 +233,7 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
     await executor.execute(CLOSE_ORDERS, ids)
 
 
-async def acknowledge_arrivals(
-    executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime
-) -> list[AfterStep]:
+async def acknowledge_arrivals(executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime) -> list[AfterStep]:
     """Record acknowledgements, but repeated ones, and return the next steps; what ended without a code settles now."""
     rows = await executor.fetch(ACKNOWLEDGE_ARRIVALS, *_columns(acknowledged), now)
     return [AfterStep(*row) for row in rows]

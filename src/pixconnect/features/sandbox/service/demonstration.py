@@ -214,9 +214,7 @@ async def open_sandbox_holder(
     )
     client_secret = access.make_webhook_secret(context.entropy)
     secret_hash, *_ = access.hash_secret(context.secret_box, client.client_id, client_secret)
-    stored = StoredClient(
-        client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
-    )
+    stored = StoredClient(client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True)
     key = parse_pix_key(str(context.entropy.uuid4()), "EVP")
     # Two transactions: if the second fails, the holder exists, and its secret is lost.
     async with writing(context.pool) as write:

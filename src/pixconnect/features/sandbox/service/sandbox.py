@@ -70,9 +70,7 @@ async def pay_by_code(
         money.check_amount(amount_cents)
     code = br_code.parse_br_code(text)
     if code.location is not None:
-        return await _pay_at(
-            context, caller, code.location, amount_cents, terms, "emv: is not a QR code of this holder"
-        )
+        return await _pay_at(context, caller, code.location, amount_cents, terms, "emv: is not a QR code of this holder")
     return await _pay_code(context, caller, code.key or "", code.txid, amount_cents or code.fixed_amount_cents, terms)
 
 
@@ -111,9 +109,7 @@ async def _pay_code(
     )
 
 
-async def pay_by_key(
-    context: Context, caller: Caller, key: str, amount_cents: int, terms: PaymentTerms = NO_TERMS
-) -> Arrival:
+async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: int, terms: PaymentTerms = NO_TERMS) -> Arrival:
     """Pay to one of the holder's keys as a payer at another institution."""
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
@@ -129,9 +125,7 @@ async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, ver
     return await call(context, sandbox_control.JUDGE_CREDIT, asked)
 
 
-async def give_back(
-    context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
-) -> Arrival:
+async def give_back(context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
     """Return an amount of this holder's transfer, or the rest of it, as its receiver would."""
     if amount_cents is not None:
         money.check_amount(amount_cents)

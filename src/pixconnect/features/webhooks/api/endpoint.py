@@ -138,9 +138,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """The number of events."""
 
 
-async def create_endpoint(
-    services: Services, request: Request[None, Nothing, CreateEndpointRequest]
-) -> WebhookEndpoint:
+async def create_endpoint(services: Services, request: Request[None, Nothing, CreateEndpointRequest]) -> WebhookEndpoint:
     """Register a webhook endpoint.
 
     Events that happen from now on are posted to it. At most 20 endpoints.
@@ -187,9 +185,7 @@ async def delete_endpoint(services: Services, request: Request[int, Nothing, Not
     return _show_endpoint(await endpoint_usecases.delete_endpoint(services.context, request.caller, request.parameter))
 
 
-async def list_deliveries(
-    services: Services, request: Request[int, DeliveryListQuery, Nothing]
-) -> Listing[WebhookDelivery]:
+async def list_deliveries(services: Services, request: Request[int, DeliveryListQuery, Nothing]) -> Listing[WebhookDelivery]:
     """List an endpoint's deliveries.
 
     With the newest 15 attempts of each; of all but the newest, the first 64 characters of the answer.

@@ -146,9 +146,7 @@ def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
     if query.event_types is not None:
         given = frozenset(query.event_types.split(","))
         if not given <= EVENT_NAMES:
-            raise errors.BadRequest(
-                f"event_types: must be names separated by commas, of {', '.join(get_args(EventName))}"
-            )
+            raise errors.BadRequest(f"event_types: must be names separated by commas, of {', '.join(get_args(EventName))}")
         names = given
     return FeedQuery(
         cursor=None if query.cursor is None else read_feed_cursor(query.cursor, holder_id),

@@ -20,9 +20,7 @@ EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id
 
 
 @app.command(name="list")
-def list_endpoints(
-    *, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False
-) -> None:
+def list_endpoints(*, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False) -> None:
     """Print webhook endpoints by id, at most 1000.
 
     Args:

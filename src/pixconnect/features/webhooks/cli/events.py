@@ -48,9 +48,7 @@ def find_recent_event(client: Client, event_id: int) -> FoundEvent:
     raise CommandError(f"there is no event {event_id} among the newest {_SEARCHED_MAX} of this holder")
 
 
-def wait_for_event(
-    client: Client, since: datetime, is_meant: Callable[[FoundEvent], bool], timeout_s: float
-) -> FoundEvent:
+def wait_for_event(client: Client, since: datetime, is_meant: Callable[[FoundEvent], bool], timeout_s: float) -> FoundEvent:
     """Wait for an event."""
     deadline_s = time.monotonic() + timeout_s
     while True:

@@ -70,9 +70,7 @@ class Forwarder:
         body = msgspec.json.encode({name: event[name] for name in _FIELDS})
         # The receiver compares the time with the machine's own clock; only the service has the key that signs a JWS.
         now = datetime.now(UTC)  # noqa: TID251
-        headers = request_headers(
-            [self._secret], message_id(event["id"]), body, jws="", attempt_number=number, real_now=now
-        )
+        headers = request_headers([self._secret], message_id(event["id"]), body, jws="", attempt_number=number, real_now=now)
         began_s = time.monotonic()
         try:
             answer = await self._http.post(self.url, content=body, headers=[one for one in headers if one[1]])
@@ -101,9 +99,7 @@ def complete(address: str) -> str:
     # A single bare word is more likely a typo than the name of a machine.
     is_word = not (is_whole or parts.port or parts.host == "localhost" or "." in parts.host)
     if parts.scheme not in {"http", "https"} or not parts.host or is_word or not 0 < (parts.port or 1) <= _PORT_MAX:
-        raise CommandError(
-            f"--forward-to: must be an address such as http://localhost:3000/, or a port; it is {address!r}"
-        )
+        raise CommandError(f"--forward-to: must be an address such as http://localhost:3000/, or a port; it is {address!r}")
     return url
 
 

@@ -107,9 +107,7 @@ def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
-async def _post(
-    context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
-) -> WebhookExchange:
+async def _post(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> WebhookExchange:
     try:
         secrets = recipient.open_secrets(context)
     except SealBroken:
@@ -223,9 +221,7 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
     return answers
 
 
-async def _record_attempts(
-    connection: Connection, epochs: Mapping[int, int], conclusions: Sequence[Conclusion]
-) -> None:
+async def _record_attempts(connection: Connection, epochs: Mapping[int, int], conclusions: Sequence[Conclusion]) -> None:
     ids = [conclusion.delivery.id for conclusion in conclusions]
     covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
     if covered_ids:

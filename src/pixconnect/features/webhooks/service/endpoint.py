@@ -155,9 +155,7 @@ async def create_endpoint(
         if terms is not None:
             word = terms.authorization
             authorization = None if word is None else _seal(context, endpoint_id, word)
-            endpoint = structs.replace(
-                endpoint, profile=terms.profile, name=terms.name, authorization_sealed=authorization
-            )
+            endpoint = structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=authorization)
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
         await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
@@ -229,9 +227,7 @@ async def note_change(
     await origin_store.note(connection, origin_store.Asked("endpoint", endpoint_id, now, caller))
     # The console audits its acts itself, in the name of the signed-in person.
     if caller.token_id is not None:
-        shown = [
-            None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)
-        ]
+        shown = [None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)]
         await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
 
 

@@ -49,9 +49,7 @@ LOOKED_AT_MAX: Final = 5_000
 STALLED_S: Final = 60
 """If an event waits longer than this for its position, the sequencer does not work."""
 _ID_MAX: Final = 2**53 - 1
-_NO_LONGER_KEPT: Final = (
-    "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
-)
+_NO_LONGER_KEPT: Final = "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
 
 _log = structlog.get_logger(__name__)
 
@@ -168,9 +166,7 @@ def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]
     return places[cursor.passed_count if places and rows.found[0].position == cursor.position else 0 :]
 
 
-async def _read_events(
-    pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]
-) -> list[tuple[int, Event]]:
+async def _read_events(pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]) -> list[tuple[int, Event]]:
     if not event_ids:
         return []
     resources = None
@@ -181,15 +177,11 @@ async def _read_events(
         resources = await feed_store.find_resources(pool, holder_id, query.any_id, number)
     names = None if query.names is None else sorted(query.names)
     # One more than the page shows whether there is a next one.
-    found = await feed_store.read_events(
-        pool, holder_id, event_ids, query.page_size + 1, names, query.resource, resources
-    )
+    found = await feed_store.read_events(pool, holder_id, event_ids, query.page_size + 1, names, query.resource, resources)
     # Events have partitions of their own, which may be a little earlier than their positions.
     if query.cursor is not None:
         is_whole = (
-            await feed_store.has_event(pool, holder_id, event_ids[0])
-            if query.is_filtered
-            else len(found) == len(event_ids)
+            await feed_store.has_event(pool, holder_id, event_ids[0]) if query.is_filtered else len(found) == len(event_ids)
         )
         if not is_whole:
             raise errors.CursorExpired(_NO_LONGER_KEPT)

@@ -41,9 +41,7 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int, act: Act
         return await read_delivery(context, caller, delivery_id)
 
 
-async def redeliver_one(
-    context: Context, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
-) -> None:
+async def redeliver_one(context: Context, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None) -> None:
     async with write.transaction() as connection:
         now = await service_now_to_write(context.clock, connection)
         held_ids, ids = [], await redelivery_store.find_same_body(connection, holder_id, delivery_id)
@@ -57,9 +55,7 @@ async def redeliver_one(
     context.wake_workers()
 
 
-async def redeliver_events(
-    context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
-) -> int:
+async def redeliver_events(context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime) -> int:
     """Send an endpoint all events of an interval again, of its event types; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted.

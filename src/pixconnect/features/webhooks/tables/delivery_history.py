@@ -196,9 +196,7 @@ _KEEP: Final[LiteralString] = """
 """
 
 
-async def keep_notice(
-    connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str
-) -> None:
+async def keep_notice(connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str) -> None:
     """Store a delivery's body, and the other deliveries that it covers; all of them are locked."""
     await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
 
@@ -272,9 +270,7 @@ async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], a
     attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
     # A webhook receives its holder's credits, and those of the holder's predecessors.
     transfers = split_pairs({(row["resource_id"], row["holder_id"]) for row in rows})
-    names = {
-        (row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)
-    }
+    names = {(row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)}
     return [
         KeyDelivery(
             id=row["id"],

@@ -86,9 +86,7 @@ _READ_BACKLOGS: Final[LiteralString] = """
 """
 
 
-async def read_backlogs(
-    pool: Pool, endpoint_ids: Sequence[int], count_max: int
-) -> dict[int, tuple[int, datetime | None]]:
+async def read_backlogs(pool: Pool, endpoint_ids: Sequence[int], count_max: int) -> dict[int, tuple[int, datetime | None]]:
     """Count each endpoint's pending deliveries up to a bound, and return when the first is due."""
     rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
     return {row["id"]: (row["count"], row["next_at"]) for row in rows}
@@ -98,9 +96,7 @@ async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endp
     return await ENDPOINT.find(connection, f"{_OWN} for no key update", endpoint_id, holder_id)
 
 
-async def lock_concerned(
-    connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
-) -> list[Endpoint]:
+async def lock_concerned(connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]) -> list[Endpoint]:
     """Lock the endpoints of these attempts that may change: they failed now or had failed before."""
     return await ENDPOINT.find_all(
         connection,
@@ -127,9 +123,7 @@ _SEALED_OTHERWISE: Final[LiteralString] = """
 """
 
 
-async def lock_sealed_otherwise(
-    connection: Connection, seal_head: bytes, after_id: int, rows_max: int
-) -> list[Endpoint]:
+async def lock_sealed_otherwise(connection: Connection, seal_head: bytes, after_id: int, rows_max: int) -> list[Endpoint]:
     """Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
     return await ENDPOINT.find_all(connection, _SEALED_OTHERWISE, seal_head, after_id, rows_max)
 

@@ -156,9 +156,7 @@ async def read_events(
 
 
 async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
-    return await pool.fetchval(
-        "select exists (select from event where id = $1 and holder_id = $2)", event_id, holder_id
-    )
+    return await pool.fetchval("select exists (select from event where id = $1 and holder_id = $2)", event_id, holder_id)
 
 
 _FIND_RESOURCES: Final[LiteralString] = """

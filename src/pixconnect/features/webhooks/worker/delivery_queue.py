@@ -136,9 +136,7 @@ class DeliveryQueue:
         """
         queue = self._end(work)
         # As TCP does: increase slowly, halve on failure.
-        queue.limit = (
-            min(queue.limit + 1, self._limits.endpoint_max) if has_answered else max(queue.limit / 2, _LIMIT_MIN)
-        )
+        queue.limit = min(queue.limit + 1, self._limits.endpoint_max) if has_answered else max(queue.limit / 2, _LIMIT_MIN)
         if not is_lost:
             attempt = (work.delivery.id, work.delivery.attempts_count)
             self._finished.append((now_s, attempt))
@@ -169,9 +167,7 @@ class DeliveryQueue:
     def queues_with_more(self) -> Iterator[EndpointQueue]:
         """Yield the queues of endpoints that have more in the database, and room for it here."""
         # From half on: one read then brings many deliveries, and not one for each that is finished.
-        return (
-            queue for queue in self._queues.values() if queue.has_more and queue.kept_count <= self._kept_max() // 2
-        )
+        return (queue for queue in self._queues.values() if queue.has_more and queue.kept_count <= self._kept_max() // 2)
 
     def oldest_startable_at(self) -> datetime | None:
         """Return when the oldest delivery became due that only the worker's own limit delays; service time."""

@@ -42,9 +42,7 @@ _log = structlog.get_logger(__name__)
 class Sequencer(Member):
     due_if = feed_store.IS_ANY_NEW
 
-    def __init__(
-        self, context: Context, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
-    ) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S) -> None:
         self._context = context
         self._leases = leases
         self._poll_s = poll_s

@@ -228,7 +228,7 @@ def watch() -> None:
         # Dying once a second for hours is expected here.
         importlib.import_module("pixconnect.platform.local.supervisor").RESTARTS_WINDOW_S = 0.0
         # Parts run as separate programs, because a forked process has imported its functions already.
-        importlib.import_module("pixconnect.platform.local.fork_server").ForkServer.start = lambda _: None
+        importlib.import_module("pixconnect.running.part").start_forks = lambda: None
     if part == "sandbox":
         # Work of a dead worker is taken over sooner than after five seconds, because many die here.
         importlib.import_module("pixconnect.features.sandbox.network.outbox").REDELIVERED_AFTER_S = 1.0

@@ -291,11 +291,10 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
 
 async def _date_by_payment(pool: Pool, charges: Sequence[Found], wanted: Wanted) -> list[Found]:
     """Date paid charges by their payment, without those paid at another time: a person asks when money came."""
-    payments = await browse_store.read_payments(pool, [(int(one.id), one.holder_id) for one in charges if one.holder_id])
+    ids, holder_ids = [int(one.id) for one in charges], [one.holder_id or 0 for one in charges]
+    paid = await browse_store.find_payment_instants(pool, ids, holder_ids)
     begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
-    dated = [
-        structs.replace(one, created_at=paid.settled_at) if (paid := payments.get(int(one.id))) else one for one in charges
-    ]
+    dated = [structs.replace(one, created_at=paid.get(int(one.id), one.created_at)) for one in charges]
     return [one for one in dated if begin <= one.created_at <= end]
 
 
@@ -328,8 +327,7 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     if isinstance(one, Refund):
         return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow)
     party = one.counterparty.name
-    found = structs.replace(found, kind="transfer", direction=one.direction, party=party)
-    return structs.replace(found, created_at=settled_at)
+    return structs.replace(found, kind="transfer", created_at=settled_at, direction=one.direction, party=party)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

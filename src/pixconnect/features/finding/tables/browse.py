@@ -22,6 +22,7 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
+from pixconnect.kernel.tables.lookup import Pairs
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.tables.tally import Kind
@@ -48,24 +49,13 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
     return {row["id"]: row["external_id"] for row in rows}
 
 
-class ChargePayment(Struct, frozen=True, kw_only=True):
-    settled_at: datetime
-    returned_cents: int
-
-
-_PAYMENTS: Final[LiteralString] = """
-    select charge_id, coalesce(network_settled_at, settled_at) as settled_at, returned_cents
+find_payment_instants: Final = Pairs[int, datetime, Sequence[int], Sequence[int]]("""
+    select charge_id, coalesce(network_settled_at, settled_at)
     from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
     join transfer on transfer.charge_id = wanted.id and transfer.holder_id = wanted.holder_id
     where settled_at is not null
-"""
-
-
-async def read_payments(pool: Pool, charges: Sequence[tuple[int, int]]) -> dict[int, ChargePayment]:
-    """The payments of paid charges, by charge; charges are named by their id and holder."""
-    rows = await pool.fetch(_PAYMENTS, *split_pairs(charges)) if charges else []
-    return {row["charge_id"]: ChargePayment(settled_at=row["settled_at"], returned_cents=row["returned_cents"]) for row in rows}
-
+""")
+"""Find when paid charges were paid, by charge; each is named by its id and its holder."""
 
 _RETURNED: Final[LiteralString] = """
     select kind, wanted.id::text, returned_cents

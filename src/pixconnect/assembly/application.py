@@ -18,6 +18,7 @@ from msgspec import structs
 
 from pixconnect.assembly.operations import choose_refusal_form, list_routes
 from pixconnect.doors.api import envelope
+from pixconnect.doors.api.decoding import READ_SLOWLY_MAX
 from pixconnect.doors.api.envelope import Headers, Listing
 from pixconnect.doors.api.operation import NOBODY, AnyOperation, Later, Request, RequestLines, Services, read_at_standby
 from pixconnect.doors.api.prepared import PreparedOperation, prepare, read_headers, receive_body
@@ -230,6 +231,9 @@ class Application:
             # Nothing else ran meanwhile. Reading the thread's own CPU time would cost each request 1 to 4 us.
             progress.cost_s = self._monotonic_s() - began_s
             raise
+        if len(raw_body) >= READ_SLOWLY_MAX:
+            # Its handler may refuse it for its contents.
+            progress.cost_s = self._monotonic_s() - began_s
         if prepared.is_change:
             sender = read_sender(headers, progress.peer, self._services.trusted_proxies)
             caller = caller.asking(sender, progress.request_id, progress.scope.get(TRACEPARENT))

@@ -1,6 +1,7 @@
 """Requests that are made to be slow to parse cost little, in units of a health request in the same minute."""
 
 import base64
+import itertools
 import json
 import time
 from typing import Any
@@ -169,6 +170,21 @@ async def test_no_body_is_read_of_a_holder_that_hangs_up_on_the_refusals_before(
     monkeypatch.setattr(Application, "_decode", refuse := _RefuseDearly())
     statuses = [(await api.post(CHARGE, b"{")).status for _ in range(5)]
     assert (statuses, refuse.count) == ([400, 400, 429, 429, 429], 2)
+
+
+async def test_a_long_body_that_its_handler_refuses_is_paced_by_its_decoding(
+    services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(clock, "monotonic_s", itertools.count().__next__)
+    services = structs.replace(services, context=a_context(clock=clock))
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+    costs_s: list[float] = []
+    monkeypatch.setattr(RefusalPace, "interval_s", lambda _, status, cost_s, **__: costs_s.append(cost_s) or 0.0)
+    lot = b'{"descricao": "a", "cobsv": [{"txid": "short"}]}'
+    for body in (lot, lot + b" " * READ_SLOWLY_MAX):
+        assert (await api.call("PUT", "/pix/v2/lotecobv/1", body)).status == 400
+    assert costs_s[0] == 0 < costs_s[1]
 
 
 class _RefuseDearly:

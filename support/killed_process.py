@@ -226,18 +226,17 @@ def watch() -> None:
         _reach_by_wires(part, json.loads(wires.read_text()))
     if part == "run":
         # Dying once a second for hours is expected here.
-        importlib.import_module("pixconnect.platform.local.supervisor").RESTARTS_WINDOW_S = 0.0
+        _replace("pixconnect.platform.local.supervisor:RESTARTS_WINDOW_S", 0.0)
         # Parts run as separate programs, because a forked process has imported its functions already.
-        importlib.import_module("pixconnect.running.part").start_forks = lambda: None
+        _replace("pixconnect.running.part:start_forks", lambda: None)
     if part == "sandbox":
         # Work of a dead worker is taken over sooner than after five seconds, because many die here.
-        importlib.import_module("pixconnect.features.sandbox.network.outbox").REDELIVERED_AFTER_S = 1.0
+        _replace("pixconnect.features.sandbox.network.outbox:REDELIVERED_AFTER_S", 1.0)
     if (off := Path(home) / CLOCKS_FOLDER_NAME / part).exists():
         _set_clock_off(timedelta(seconds=int(off.read_text())))
     if (can := Path(home) / ABILITIES_FILE_NAME).exists() and part in {"serve", "work"}:
         rail = importlib.import_module("pixconnect.kernel.rules.rail")
-        adapter = importlib.import_module("pixconnect.features.sandbox.rail")
-        adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
+        _replace(f"{_RAIL}.abilities", rail.Abilities(**json.loads(can.read_text())))
     for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ()), *_TAKEOVER.get(part, ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
@@ -260,9 +259,8 @@ def _change_policy(file: Path, part: str) -> None:
     if part not in {"serve", "work"} or not file.exists():
         return
     periods: dict[str, int] = json.loads(file.read_text())
-    base = importlib.import_module("pixconnect.assembly.base")
-    make_policy = base.make_policy
-    base.make_policy = lambda settings: structs.replace(make_policy(settings), **periods)  # type: ignore[attr-defined]
+    make_policy = importlib.import_module("pixconnect.assembly.base").make_policy
+    _replace("pixconnect.assembly.base:make_policy", lambda settings: structs.replace(make_policy(settings), **periods))
 
 
 def watch_steps(folder: Path, part: Literal["work", "confirm"]) -> None:
@@ -286,7 +284,7 @@ def _set_clock_off(by: timedelta) -> None:
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.now(tz) + by
 
-    importlib.import_module("pixconnect.platform.adapters.system").datetime = Off  # type: ignore[attr-defined]
+    _replace("pixconnect.platform.adapters.system:datetime", Off)
 
 
 def _reach(file: Path) -> None:
@@ -302,6 +300,12 @@ def find_owner(target: str) -> tuple[Any, str]:
     module, _, path = target.partition(":")
     *owners, attribute = path.split(".")
     return functools.reduce(getattr, owners, importlib.import_module(module)), attribute
+
+
+def _replace(target: str, value: object) -> None:
+    owner, attribute = find_owner(target)
+    assert hasattr(owner, attribute), f"nothing to replace: {target}"
+    setattr(owner, attribute, value)
 
 
 def _wrap(folder: Path, part: str, name: str, target: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError
@@ -85,7 +86,7 @@ def spell(argument: Argument) -> str:
 
 
 def name_option(message: str, app: App, words: Sequence[str]) -> str:
-    """Return a refusal with the typed option in place of its field, if the verb has such an option."""
+    """Return a refusal with the typed option in place of its field, if the verb has such an option, or with the file's name."""
     field = _FIELD.match(message)
     if field is None:
         return message
@@ -98,6 +99,8 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
     if option is None:
         return message
     argument = options[option]
+    if Path in _list_types(argument) and (file := app.parse_args(words)[1].arguments.get(argument.field_info.name)):
+        return f"{file}: {message[field.end() :]}"
     is_typed = any(word.partition("=")[0] == option for word in words)
     return f"{option if is_typed else spell(argument)}: {message[field.end() :]}"
 

@@ -111,7 +111,7 @@ def test_what_a_file_does_not_prove_is_said_when_it_is_read(live: CommandLine, t
 def test_what_cannot_be_read_is_refused_by_its_line(live: CommandLine, tmp_path: Path) -> None:
     bad = write(tmp_path, make_ofx(make_ofx_line(amount="1.234")))
     refused = live.refusal("institution", "statement", "loja", bad)
-    assert "FILE: line 17: TRNAMT: '1.234' is no amount" in refused
+    assert f"{bad}: line 17: TRNAMT: '1.234' is no amount" in refused
     assert "NAME: there is no account other" in live.refusal("institution", "statement", "other", bad)
     assert "No such file" in live.refusal("institution", "statement", "loja", str(tmp_path / "none"))
     assert "NAME: there is no account other" in live.refusal("institution", "days", "other")

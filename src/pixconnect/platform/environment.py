@@ -97,6 +97,12 @@ def _describe_rule(name: str, rule: str) -> str:
     return rule
 
 
+def name_database_settings(environment: Mapping[str, str] = os.environ) -> str:
+    """Name the variables that hold addresses of the database; for the embedded server, the one that could."""
+    own = [variable for name in DATABASE_URLS for variable in _variables(name)]
+    return " or ".join(each for one in own for each in (one, f"{one}_FILE") if environment.get(each)) or own[0]
+
+
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
     return {name: path for name, (_, path) in _find_secret_files(environment).items()}
 

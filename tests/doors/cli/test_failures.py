@@ -33,7 +33,7 @@ from pixconnect.platform.migrations import NewerSchemaError
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
         (
             asyncpg.UndefinedObjectError('unrecognized configuration parameter "sslmod"'),
-            "PostgreSQL has no setting 'sslmod': look at what stands behind the ? of this part's DATABASE_URL",
+            "PostgreSQL has no setting 'sslmod': look behind the ? in PIXCONNECT_DATABASE_URL",
         ),
         (
             ssl.SSLCertVerificationError(1, "Hostname mismatch"),
@@ -126,7 +126,35 @@ def test_a_part_says_whether_only_the_database_keeps_it_from_working(error: Exce
     assert ended.value.code == status
 
 
-def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ([], "PIXCONNECT_DATABASE_URL"),
+        (["DATABASE_URL"], "DATABASE_URL"),
+        (
+            ["PIXCONNECT_OPERATOR_DATABASE_URL", "PIXCONNECT_DATABASE_URL_FILE"],
+            "PIXCONNECT_DATABASE_URL_FILE or PIXCONNECT_OPERATOR_DATABASE_URL",
+        ),
+    ],
+)
+def test_the_settings_that_hold_the_address_are_named(
+    variables: list[str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _unset_addresses(monkeypatch)
+    for variable in variables:
+        monkeypatch.setenv(variable, "postgresql://x:a-password@x/x")
+    line = f"PostgreSQL refuses the login (no entry): look at {named}"
+    assert failures.explain(asyncpg.InvalidAuthorizationSpecificationError("no entry")) == line
+
+
+def _unset_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if "DATABASE_URL" in name]:
+        monkeypatch.delenv(variable)
+
+
+def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _unset_addresses(monkeypatch)
+
     async def connect() -> str | None:
         [outcome] = await asyncio.gather(
             asyncpg.connect(f"postgresql://x@/x?host={tmp_path}", timeout=5), return_exceptions=True
@@ -146,4 +174,4 @@ def test_a_socket_that_is_closed_to_us_is_one_line(tmp_path: Path) -> None:
         finally:
             os.seteuid(was)
     line = "the database cannot be reached ([Errno 13] Permission denied): start it, or look at "
-    assert said == f"{line}this part's DATABASE_URL"
+    assert said == f"{line}the address in PIXCONNECT_DATABASE_URL"

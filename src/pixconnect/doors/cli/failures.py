@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 from pixconnect.doors.cli import terminal
+from pixconnect.platform import environment
 from pixconnect.platform.base.errors import PixConnectError, ServiceUnavailable
 from pixconnect.platform.config import SettingsError
 from pixconnect.platform.http.listening import ListeningError
@@ -74,9 +75,9 @@ _BY_NAME = {
     "SealBroken": "{}: set PIXCONNECT_SECRET_KEY_FILE or PIXCONNECT_SECRET_KEY to the key it was sealed with",
     "SecretKeyError": "{}",
     "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
-    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of this part's DATABASE_URL",
-    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at this part's DATABASE_URL",
-    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at this part's DATABASE_URL",
+    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password in {setting}",
+    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at {setting}",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at {setting}",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
     "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
     "pixconnect_operator, for `verify` PIXCONNECT_VERIFY_DATABASE_URL to one that may take pixconnect_verifier, and for "
@@ -86,9 +87,9 @@ _BY_NAME = {
     "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
     "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
     "DiskFullError": "the database's disk is full ({}): make room and try again",
-    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+    "ClientConfigurationError": "{setting} is no address of a PostgreSQL database ({})",
     "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
-    "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
+    "and at the name of the server, in {setting}",
     "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
     "ObjectNotInPrerequisiteStateError": "the database is in no state to do that ({}): look at its log, and try again",
     "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
@@ -135,10 +136,10 @@ def explain(error: BaseException) -> str | None:
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
-        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of this part's DATABASE_URL"
+        return f"PostgreSQL has no setting {unknown[1]!r}: look behind the ? in {environment.name_database_settings()}"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
-            return _BY_NAME[kind.__name__].format(error)
+            return _BY_NAME[kind.__name__].format(error, setting=environment.name_database_settings())
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
@@ -179,7 +180,8 @@ def explain_refused_value(error: BaseException) -> str | None:
 def _explain_loss(error: BaseException) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at this part's DATABASE_URL"
+        setting = environment.name_database_settings()
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at the address in {setting}"
     if is_database_away(error):
         return f"the database was lost ({said}): look at its log, and try again"
     if _is_one_of(error, _DATABASE_BUSY):

@@ -3,12 +3,15 @@
 import json
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
 from pixconnect.doors.cli.failures import ExitStatus
+from pixconnect.platform.config import Settings
 from pixconnect.platform.local.home import closed_mode
 from pixconnect.running import doctor as local_checks
 from pixconnect.running.main import main
@@ -111,6 +114,36 @@ def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
     looked = _look(capsys, ExitStatus.FOUND)
     assert "http://127.0.0.1:9 gives no health" in looked["service"]["text"]
     assert "start the parts" in looked["service"]["todo"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        (socket.gaierror(-2, "unknown"), "add pix.example to your DNS, or correct PIXCONNECT_BASE_URL; until then `curl"),
+        (ssl.SSLCertVerificationError("expired"), "give the proxy a valid certificate for pix.example (docs/guides/proxy.md)"),
+        (ConnectionRefusedError(), "start the parts, or look at the proxy before them"),
+    ],
+)
+def test_an_address_that_is_not_ready_is_told_by_its_cause(
+    cause: Exception, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise URLError(cause)
+
+    monkeypatch.setattr(local_checks, "urlopen", fail)
+    [found] = local_checks._look_at_parts(Settings(base_url="https://pix.example"))
+    assert found.todo is not None
+    assert found.todo.startswith(advice)
+
+
+def test_an_installation_by_parts_is_advised_to_make_a_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path / "absent"))
+    for variable, value in (("PIXCONNECT_MODE", "live"), ("PIXCONNECT_DATABASE_URL", "postgresql://x@127.0.0.1:9/x")):
+        with monkeypatch.context() as set_one:
+            set_one.setenv(variable, value)
+            [found] = local_checks._look_at_service()
+        assert "`pixconnect client create`" in found.text
+        assert "run" not in found.text
 
 
 def test_a_killed_service_and_credentials_that_nobody_takes_are_told(

@@ -6,11 +6,13 @@ import os
 import platform
 import shutil
 import socket
+import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import msgspec
@@ -72,14 +74,25 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
         with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
             report = json.load(answer)["data"]
     except (OSError, ValueError, KeyError) as error:
-        todo = "start the parts, or look at the proxy before them: docs/guides/production.md"
-        yield live_mode.wrong("service", f"{address} gives no health ({error})", todo)
+        yield live_mode.wrong("service", f"{address} gives no health ({error})", _advise_address(address, error))
         return
     bad = {name: check["error"] for name, check in report["checks"].items() if "error" in check}
     for name, error in bad.items():
         yield live_mode.wrong(name, error, "see docs/guides/production.md and the service's log")
     if not bad:
         yield live_mode.ok("service", f"{address} is healthy")
+
+
+def _advise_address(address: str, error: Exception) -> str:
+    cause, host = getattr(error, "reason", error), urlsplit(address).hostname
+    here = "until then `curl http://127.0.0.1:8081/readyz` asks a part on its own PORT"
+    match cause:
+        case socket.gaierror():
+            return f"add {host} to your DNS, or correct PIXCONNECT_BASE_URL; {here}"
+        case ssl.SSLError():
+            return f"give the proxy a valid certificate for {host} (docs/guides/proxy.md); {here}"
+        case _:
+            return "start the parts, or look at the proxy before them: docs/guides/production.md"
 
 
 def _look_at_home(settings: Settings) -> Iterator[Symptom]:
@@ -163,7 +176,7 @@ def _look_at_service() -> Iterator[Symptom]:
         # Another symptom has reported its fault.
         return
     except CommandError as error:
-        yield live_mode.note("credentials", str(error), "only one holder's verbs need them")
+        yield live_mode.note("credentials", str(error), "only a holder's verbs, such as `charge`, need them")
         return
     with connect(credentials) as client:
         try:

@@ -80,10 +80,10 @@ def _of_home(settings: Settings) -> Credentials:
             key=next((key for key in found.pix_keys if "@" in key), None),
             start=write_start(settings),
         )
-    if (home / RUNNING_FILE).exists():
+    # Only a sandbox that `pixconnect run` starts has a demonstration.
+    if settings.mode == "live" or settings.operators_url or (home / RUNNING_FILE).exists():
         raise CommandError(
-            f"the service of {home} has no demonstration: make a client with `pixconnect client create`, and give it to "
-            "`pixconnect profile add`"
+            "there are no credentials: make a client with `pixconnect client create`, and give it to `pixconnect profile add`"
         )
     raise CommandError(
         f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts it; of one that runs "

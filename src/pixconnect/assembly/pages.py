@@ -5,16 +5,9 @@ from typing import Final
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.features.identity import pages as signing_in
-from pixconnect.features.sandbox import pages as sandbox
-from pixconnect.features.webhooks import pages as webhooks
 from pixconnect.kernel.feature import gather
 
-ROUTES: Final[tuple[PageRoute, ...]] = (
-    *webhooks.ROUTES,
-    *sandbox.ROUTES,
-    *gather("pages", PageRoute),
-    *signing_in.ROUTES,
-)
+ROUTES: Final[tuple[PageRoute, ...]] = (*gather("pages", PageRoute), *signing_in.ROUTES)
 _PATHS: Final = {route.path for route in ROUTES}
 
 

@@ -6,7 +6,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Who calls: clients, tokens, certificates, signing keys, operators and their sessions.
     "identity": ("institutions", "webhooks"),
     # Webhook endpoints, deliveries and their signatures, redelivery, and the feed of events.
-    "webhooks": ("finding", "identity", "institutions", "pix_api", "sandbox"),
+    "webhooks": ("identity", "institutions", "pix_api", "sandbox"),
     # The statement and its files (CSV, OFX, camt.053).
     "statements": ("movements",),
     # Receipts of payments, as data and as PDF.
@@ -14,7 +14,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The OpenAPI documents, and the served site.
     "documentation": ("identity", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
-    "sandbox": ("contests", "due_charges", "finding", "identity", "webhooks"),
+    "sandbox": ("contests", "identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
     "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
@@ -62,7 +62,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "people": (),
     # Traces of requests and orders (OpenTelemetry).
     "traces": ("institutions", "monitoring", "webhooks"),
-    # Pages of the console that belong to no other feature.
+    # The console's pages of payments, webhooks, the ledger, figures, the sandbox, days of institutions and the audit.
     "console_pages": (
         "cases",
         "contests",
@@ -71,7 +71,9 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
         "institutions",
         "monitoring",
         "proof",
+        "sandbox",
         "statements",
+        "webhooks",
     ),
 }
 """Each feature with those that it imports. A new feature is its folder and a line here; frames show rows in this order."""

@@ -10,8 +10,8 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from pixconnect.assembly import pages
+from pixconnect.features.console_pages import sandbox
 from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
-from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
@@ -204,7 +204,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
 def deed(monkeypatch: pytest.MonkeyPatch) -> _Deed:
     deed = _Deed()
     for name in ("sandbox.pay_by_code", "sandbox.give_back", "clock.advance_clock"):
-        monkeypatch.setattr(f"pixconnect.features.sandbox.pages.{name}", deed)
+        monkeypatch.setattr(f"pixconnect.features.console_pages.sandbox.{name}", deed)
     return deed
 
 

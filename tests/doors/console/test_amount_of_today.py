@@ -9,10 +9,9 @@ from starlette.responses import Response
 
 from doors.console.test_account_days import visit
 from pixconnect.doors.console.visit import Visit
-from pixconnect.features.console_pages import payments
+from pixconnect.features.console_pages import payments, sandbox
 from pixconnect.features.due_charges.rules.terms import INTEREST_KINDS
 from pixconnect.features.pix_api.service import charge as charge_usecases
-from pixconnect.features.sandbox import pages as sandbox
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge_contents import ChargeContents, Discount, DueTerms, Fine, Interest, Payer, Rebate

@@ -1,4 +1,4 @@
-"""Console pages without a feature of their own."""
+"""The console's pages of payments, webhooks, the ledger, figures, the sandbox, institutions' days and the audit."""
 
 from typing import Final
 
@@ -8,6 +8,8 @@ FEATURE: Final = Feature(
     pages=(
         "features.console_pages.figures:OVERVIEW_ROUTES",
         "features.console_pages.payments:ROUTES",
+        "features.console_pages.webhooks:ROUTES",
+        "features.console_pages.sandbox:ROUTES",
         "features.console_pages.ledger:ROUTES",
         "features.console_pages.figures:ROUTES",
         "features.console_pages.days:ROUTES",

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect.features import sandbox
+from pixconnect.features import console_pages
+from pixconnect.features.console_pages.sandbox import FAULTS
 from pixconnect.features.sandbox.network.behaviour import USUAL, behaviour_of
-from pixconnect.features.sandbox.pages import FAULTS
 from pixconnect.features.sandbox.rules import FaultRule
 
-TEMPLATE = Path(sandbox.__file__).parent / "templates" / "sandbox.html"
+TEMPLATE = Path(console_pages.__file__).parent / "templates" / "sandbox.html"
 
 
 @pytest.mark.parametrize(("effect", "operation"), FAULTS)

@@ -18,7 +18,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Health checks, metrics, alarms and figures.
     "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
-    "contests": ("finding", "institutions", "movements", "sandbox"),
+    "contests": ("institutions", "movements", "sandbox"),
     # Money that an institution moves by itself: fees, wires.
     "movements": ("contests", "institutions", "sandbox"),
     # Operators' approval of outgoing transfers.

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Page, Request, expect
 
-from pixconnect.features.finding.service.browse import LISTED
+from pixconnect.doors.console.wanted import LISTED
 from pixconnect.kernel.rules.listing import Cursor, write_cursor
 from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from support.browser import Scheme, check_every_look, needs_chromium

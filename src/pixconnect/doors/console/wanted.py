@@ -1,18 +1,21 @@
-"""The filters of a console's list: operators, parsed from typed texts and from addresses."""
+"""A console's list: its filters, parsed from typed texts and from addresses, and its pages."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.listing import NUMBER_MAX
+from pixconnect.kernel.rules.listing import NUMBER_MAX, Span, read_cursor
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 
+PAGE_SIZE_MAX: Final = 200
+LISTED: Final = b"console"
+"""Cursors of these lists contain this, and not the filters, which people may change between pages."""
 TEXT_LENGTH_MAX: Final = 255
 _ID_LENGTH_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-03")
@@ -44,6 +47,7 @@ _NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
 
+Item = TypeVar("Item")
 Value = TypeVar("Value", int, datetime)
 
 
@@ -68,6 +72,40 @@ class Wanted(Struct, frozen=True, kw_only=True):
         """Whether it filters by a field without an index."""
         asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty, self.name_part)
         return any(value is not None for value in asked)
+
+
+class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
+    items: Sequence[Item]
+    total_count: int | None = None
+    """``None`` for a search, which has no count."""
+    next: str | None = None
+    """Where the next page begins; ``None`` at the end."""
+    searched_to: datetime | None = None
+    """How far back the search went, if not to the end: ``next`` continues there."""
+
+
+def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the chosen values, or all; each once."""
+    for name in asked:
+        if name not in known:
+            raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")
+    return tuple(name for name in known if not asked or name in asked)
+
+
+def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
+    if not 1 <= page_size <= PAGE_SIZE_MAX:
+        raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
+    for field, text in (("counterparty", wanted.counterparty), ("name_part", wanted.name_part)):
+        if text is not None and not 1 <= len(text) <= TEXT_LENGTH_MAX:
+            raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters")
+        if text is not None and not text.isprintable():
+            raise errors.BadRequest(f"{field}: must be printable")
+    return Span(
+        page_size=page_size,
+        initial_at=wanted.initial_at,
+        final_at=wanted.final_at,
+        after=None if after is None else read_cursor(after, LISTED),
+    )
 
 
 def read_id(text: str) -> int | None:

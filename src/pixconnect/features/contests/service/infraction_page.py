@@ -6,12 +6,11 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from pixconnect.doors.console.wanted import Wanted
+from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
 from pixconnect.features.contests.rules.block import Block
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables import infraction_list as list_store
-from pixconnect.features.finding.service.browse import LISTED, Browsed, check_names, check_span
 from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.kernel.flows.context import Context, Core
 from pixconnect.kernel.rules.access import Viewer

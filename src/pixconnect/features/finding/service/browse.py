@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, get_args
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.doors.console.wanted import TEXT_LENGTH_MAX, Wanted
+from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
@@ -31,7 +31,7 @@ from pixconnect.kernel.flows.context import Context, Core
 from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
 from pixconnect.kernel.rules.charge import STATUSES, Charge
 from pixconnect.kernel.rules.event import EVENT_NAMES, Event
-from pixconnect.kernel.rules.listing import Cursor, Span, read_cursor, write_cursor
+from pixconnect.kernel.rules.listing import Cursor, Span, write_cursor
 from pixconnect.kernel.rules.refund import Refund, RefundStatus
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.kernel.tables import charge as charge_store
@@ -54,23 +54,10 @@ HOLDERS_MERGED_MAX: Final = 100
 _HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
 """A scan faster than this is followed by one over more rows."""
-PAGE_SIZE_MAX: Final = 200
-LISTED: Final = b"console"
-"""Cursors of these lists contain this, and not the filters, which people may change between pages."""
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")
 Listed = TypeVar("Listed", Charge, Transfer, Refund)
-
-
-class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
-    items: Sequence[Item]
-    total_count: int | None = None
-    """``None`` for a search, which has no count."""
-    next: str | None = None
-    """Where the next page begins; ``None`` at the end."""
-    searched_to: datetime | None = None
-    """How far back the search went, if not to the end: ``next`` continues there."""
 
 
 class Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
@@ -265,30 +252,6 @@ def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
 
 def with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
     return Browsed(items=items, total_count=found.total_count, next=found.next, searched_to=found.searched_to)
-
-
-def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the chosen values, or all; each once."""
-    for name in asked:
-        if name not in known:
-            raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")
-    return tuple(name for name in known if not asked or name in asked)
-
-
-def check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
-    if not 1 <= page_size <= PAGE_SIZE_MAX:
-        raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
-    for field, text in (("counterparty", wanted.counterparty), ("name_part", wanted.name_part)):
-        if text is not None and not 1 <= len(text) <= TEXT_LENGTH_MAX:
-            raise errors.BadRequest(f"{field}: must have 1 to {TEXT_LENGTH_MAX} characters")
-        if text is not None and not text.isprintable():
-            raise errors.BadRequest(f"{field}: must be printable")
-    return Span(
-        page_size=page_size,
-        initial_at=wanted.initial_at,
-        final_at=wanted.final_at,
-        after=None if after is None else read_cursor(after, LISTED),
-    )
 
 
 ENDPOINTS_MAX: Final = 1_000

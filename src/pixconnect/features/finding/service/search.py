@@ -13,7 +13,14 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
+from pixconnect.doors.console.wanted import (
+    PAGE_SIZE_MAX,
+    Wanted,
+    list_possible_amounts,
+    read_amounts,
+    read_instants,
+    read_known,
+)
 from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
@@ -91,7 +98,7 @@ _CODE_BEGINS: Final = "000201"
 _LISTED: Final = dict[str, browse.Kind[Any]](charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)
 _TO_THE_MINUTE: Final = 21
 """One holder's are searched among all with this beginning, which are few only within one minute."""
-LOOKED_FOR_MAX: Final = browse.PAGE_SIZE_MAX
+LOOKED_FOR_MAX: Final = PAGE_SIZE_MAX
 _SHOWN_MAX: Final = 20
 """Maximum per kind, if people type other facts than an id."""
 _HOLDERS_LOOKED_AT_MAX: Final = 10_000

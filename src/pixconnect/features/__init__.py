@@ -16,7 +16,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The simulated network, its rail, its clock and its controls.
     "sandbox": ("contests", "identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
-    "monitoring": ("contests", "finding", "identity", "institutions", "sandbox", "webhooks"),
+    "monitoring": ("identity", "institutions", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
     "contests": ("institutions", "movements", "sandbox"),
     # Money that an institution moves by itself: fees, wires.

@@ -14,10 +14,8 @@ from starlette.responses import Response
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
-from pixconnect.features.finding.service import browse
+from pixconnect.features.finding.service import browse, overview
 from pixconnect.features.monitoring.rules import Series, Spread, Step
-from pixconnect.features.monitoring.service import overview
-from pixconnect.features.monitoring.service import overview as overview_usecases
 from pixconnect.features.monitoring.service.health import HealthWatch
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import holder, kept_report, unresolved
@@ -57,7 +55,7 @@ async def show_overview(visit: Visit) -> Response:
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.operator, 0, HOLDERS_MAX)
     holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]
-    money = await overview_usecases.read_money(context, viewer, holder_ids)
+    money = await overview.read_money(context, viewer, holder_ids)
     parts = [(each, found) for each in OVERVIEW if (found := await each.find(visit))]
     names = await browse.name_charges(context, viewer, transfers.items) if transfers else {}
     newest = [("charge", each.id, each.holder_id) for each in (charges.items if charges else ())]

@@ -10,9 +10,8 @@ from pixconnect.doors.console import wanted as wanted_rules
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.paces import SEARCHES, SUGGESTIONS
 from pixconnect.doors.console.visit import SEARCH_PATH, Visit
-from pixconnect.features.finding.service import browse, search
+from pixconnect.features.finding.service import browse, overview, search
 from pixconnect.features.finding.service.search import Found
-from pixconnect.features.monitoring.service import overview
 from pixconnect.kernel.flows import holder
 
 LISTED_MAX: Final = 50

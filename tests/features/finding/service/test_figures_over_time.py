@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from pixconnect.features.finding.service import overview
 from pixconnect.features.monitoring.rules import Figures, spread
-from pixconnect.features.monitoring.service import overview
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows.partition import fold_tallies

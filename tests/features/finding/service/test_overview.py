@@ -1,6 +1,6 @@
 """The first page's figures: the day's money in Sao Paulo, for those who may see it, and pending work."""
 
-from pixconnect.features.monitoring.service import overview
+from pixconnect.features.finding.service import overview
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer

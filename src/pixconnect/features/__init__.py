@@ -10,7 +10,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The statement and its files (CSV, OFX, camt.053).
     "statements": ("movements",),
     # Receipts of payments, as data and as PDF.
-    "receipts": ("finding", "institutions"),
+    "receipts": ("institutions",),
     # The OpenAPI documents, and the served site.
     "documentation": ("identity", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.

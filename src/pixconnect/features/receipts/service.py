@@ -3,13 +3,12 @@
 Also the known facts about a transfer's two sides, and its names for the network and the institution.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, structs
 
 from pixconnect.doors.api.envelope import Instant
 from pixconnect.doors.api.operation import Nothing, Request, Services
-from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
@@ -25,8 +24,14 @@ from pixconnect.kernel.rules.holder import Certainty, Party, judge_member
 from pixconnect.kernel.rules.order import HoldsUp, OrderWait
 from pixconnect.kernel.rules.refund import THEIRS_PREFIX, Refund
 from pixconnect.kernel.rules.transfer import Transfer, TransferView
+from pixconnect.kernel.tables.lookup import of_viewer
+from pixconnect.kernel.tables.refund import REFUND
+from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
+
+_find_transfer: Final = of_viewer(TRANSFER)
+_find_refund: Final = of_viewer(REFUND)
 
 
 class PartiesView(Struct, frozen=True, kw_only=True):
@@ -104,17 +109,17 @@ async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, reso
     viewer.require(READ_SCOPES[kind])
     if kind == "transfer":
         return await _read_of_transfer(context, viewer, resource_id)
-    refund = await timeline_store.find_refund(context.pool, resource_id, viewer.holder_id)
+    refund = await _find_refund(context.pool, resource_id, viewer.holder_id)
     if refund is None:
         raise errors.NotFound("id: there is no such refund")
     if refund.settled_at is None:
         raise errors.NotFound(f"id: this refund is {refund.status}; only one that was returned has a receipt")
-    original = await timeline_store.find_transfer(context.pool, refund.transfer_id, refund.holder_id)
+    original = await _find_transfer(context.pool, refund.transfer_id, refund.holder_id)
     return await _of_refund(context, refund, errors.require(original, "a refund has its transfer"))
 
 
 async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) -> Receipt:
-    transfer = await timeline_store.find_transfer(context.pool, transfer_id, viewer.holder_id)
+    transfer = await _find_transfer(context.pool, transfer_id, viewer.holder_id)
     if transfer is None:
         raise errors.NotFound("id: there is no such transfer")
     if transfer.settled_at is None:

@@ -76,6 +76,18 @@ class FindAll(_Records[Record], Generic[Record, *Sent]):
         return [self._read(row) for row in await connection.fetch(self.text, *sent)]
 
 
+OF_VIEWER: Final[LiteralString] = """
+    id = $1 and ($2::bigint is null or holder_id = $2 or holder_id = any (array(
+        select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
+    )))
+"""
+
+
+def of_viewer(table: Table[Record]) -> FindOne[Record, int, int | None]:
+    """Find a row by id, of this holder or of its family; ``None`` is any holder."""
+    return FindOne(table, f"where {OF_VIEWER}")
+
+
 # Without any succession in the installation, PostgreSQL skips the part that searches a family.
 _HAS_FAMILIES: Final[LiteralString] = "exists (select from holder where family_id is not null)"
 

@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
-from pixconnect.kernel.tables.lookup import FindAll, FindOne
+from pixconnect.kernel.tables.lookup import OF_VIEWER, FindAll, of_viewer
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.transfer import TRANSFER
@@ -33,16 +33,10 @@ REFUSED_LOOKED_AT_MAX: Final = 1_000
 NEWEST_LOOKED_AT_MAX: Final = 1_000
 """Among each endpoint's newest deliveries."""
 
-_WHOSE: Final[LiteralString] = """
-    id = $1 and ($2::bigint is null or holder_id = $2 or holder_id = any (array(
-        select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
-    )))
-"""
-
-find_charge: Final = FindOne[Charge, int, int | None](CHARGE, f"where {_WHOSE}")
-"""Find a charge of this holder or of its family, or of any."""
-find_transfer: Final = FindOne[Transfer, int, int | None](TRANSFER, f"where {_WHOSE}")
-find_refund: Final = FindOne[Refund, int, int | None](REFUND, f"where {_WHOSE}")
+find_charge: Final = of_viewer(CHARGE)
+find_transfer: Final = of_viewer(TRANSFER)
+find_refund: Final = of_viewer(REFUND)
+find_event: Final = of_viewer(EVENT)
 
 FURTHER_LOOKED_AT_MAX: Final = 100
 """Payments of a code whose charge another payment had paid."""
@@ -145,7 +139,7 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
     return await delivery_history.read_whole(pool, rows)
 
 
-_FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {_WHOSE}"
+_FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {OF_VIEWER}"
 _FIND_HELD_BACK: Final[LiteralString] = """
     select later.id from delivery as later where id = any($1) and status = 'pending' and exists (
         select from delivery where endpoint_id = later.endpoint_id and resource_id = later.resource_id
@@ -158,9 +152,6 @@ async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> 
     """A delivery of this holder or of its family, or of any, with its attempts."""
     found = await delivery_history.read_whole(pool, await pool.fetch(_FIND_DELIVERY, delivery_id, holder_id))
     return found[0] if found else None
-
-
-find_event: Final = FindOne[Event, int, int | None](EVENT, f"where {_WHOSE}")
 
 
 async def find_held_back(pool: Connection | Pool, deliveries: Sequence[Delivery]) -> set[int]:

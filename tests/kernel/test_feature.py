@@ -15,6 +15,7 @@ from pixconnect.doors.cli import failures
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
+from pixconnect.features.identity.service.secret_key import SealedKind
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
@@ -57,6 +58,7 @@ ROWS: dict[Any, type[Any]] = dict(
     event_facts=Fact,
     followers=Follower,
     key_removals=KeyRemoval,
+    sealed_kinds=SealedKind,
     chores=Chore,
     deadlines=Deadline,
     event_families=EventFamily,

@@ -4,7 +4,7 @@ from typing import Final
 
 FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Who calls: clients, tokens, certificates, signing keys, operators and their sessions.
-    "identity": ("institutions", "webhooks"),
+    "identity": (),
     # Webhook endpoints, deliveries and their signatures, redelivery, and the feed of events.
     "webhooks": ("identity", "institutions", "pix_api", "sandbox"),
     # The statement and its files (CSV, OFX, camt.053).

@@ -110,6 +110,8 @@ class Feature(NamedTuple):
     """Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``."""
     key_removals: Places = ()
     """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
+    sealed_kinds: Places = ()
+    """Secrets under the installation's secret key: ``features.identity.service.secret_key.SealedKind``."""
     accounts: Places = ()
     """Accounts at institutions, of one feature: ``kernel.flows.source.Accounts``."""
     day_rules: Places = ()

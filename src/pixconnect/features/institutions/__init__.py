@@ -7,6 +7,7 @@ from pixconnect.kernel.feature import Event, Feature, Verb
 FEATURE: Final = Feature(
     accounts=("features.institutions.source:ACCOUNTS",),
     end_rules=("features.institutions.orders:END_RULES",),
+    sealed_kinds=("features.institutions.service.open_accounts:SEALED_KINDS",),
     members=("features.institutions.worker:MEMBERS",),
     problems=("features.institutions.service.monitoring:PROBLEMS",),
     meters=("features.institutions.service.monitoring:METERS",),

@@ -8,6 +8,7 @@ FEATURE: Final = Feature(
     members=("features.webhooks.worker.feed:MEMBERS",),
     event_facts=("features.webhooks.tables.delivery:EVENT_FACTS",),
     followers=("features.webhooks.service.endpoint:FOLLOWERS",),
+    sealed_kinds=("features.webhooks.service.endpoint:SEALED_KINDS",),
     key_removals=("features.webhooks.service.endpoint:KEY_REMOVALS",),
     verbs=(
         Verb(

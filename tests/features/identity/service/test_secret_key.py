@@ -11,6 +11,7 @@ from msgspec import structs
 from pixconnect.features.identity.service import access, secret_key
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
 from pixconnect.features.webhooks.rules.endpoint import endpoint_seal
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.adapters.secret_box import AesSecretBox
 from pixconnect.platform.adapters.system import SystemEntropy
@@ -85,12 +86,13 @@ async def assert_only_the_new_key_opens(context: Context) -> None:
 
 async def test_everything_is_sealed_again_and_a_second_run_has_nothing_to_do(after: Context) -> None:
     done = await secret_key.reseal(as_operator(after), batch_max=3)
-    assert (done.webhook_endpoints_count, done.signing_keys_count, done.authorities_count) == (ENDPOINTS_COUNT, 1, 1)
+    kinds = ("webhook_endpoints", "signing_keys", "authorities")
+    assert [done.counts[kind] for kind in kinds] == [ENDPOINTS_COUNT, 1, 1]
     assert (done.broken, done.clients_left_count) == ([], 0)
     await assert_only_the_new_key_opens(after)
     sealed = await everything_sealed(after)
     again = await secret_key.reseal(as_operator(after))
-    assert (again.webhook_endpoints_count, again.signing_keys_count, again.authorities_count) == (0, 0, 0)
+    assert not any(again.counts.values())
     assert await everything_sealed(after) == sealed
 
 
@@ -99,14 +101,14 @@ async def test_values_sealed_before_keys_had_ids_are_sealed_again_under_the_same
         assert sealed.startswith(before.secret_box.seal_head), about
     # In the earlier form: the same cipher, without an id.
     await before.pool.execute("update webhook_endpoint set secret = '\\x01' || substr(secret, 10)")
-    assert (await secret_key.reseal(as_operator(before))).webhook_endpoints_count == ENDPOINTS_COUNT
+    assert (await secret_key.reseal(as_operator(before))).counts["webhook_endpoints"] == ENDPOINTS_COUNT
     for about, sealed in await everything_sealed(before):
         assert sealed.startswith(before.secret_box.seal_head), about
         assert before.secret_box.open(sealed, about)
 
 
 async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = secret_key.endpoint_store.reseal
+    original = endpoint_store.reseal
     calls: list[Any] = []
 
     async def dying(*arguments: Any) -> None:
@@ -115,10 +117,10 @@ async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, mo
             raise KeyboardInterrupt
         await original(*arguments)
 
-    monkeypatch.setattr(secret_key.endpoint_store, "reseal", dying)
+    monkeypatch.setattr(endpoint_store, "reseal", dying)
     with pytest.raises(KeyboardInterrupt):
         await secret_key.reseal(as_operator(after), batch_max=2)
-    assert (await secret_key.reseal(as_operator(after), batch_max=2)).webhook_endpoints_count == ENDPOINTS_COUNT - 2
+    assert (await secret_key.reseal(as_operator(after), batch_max=2)).counts["webhook_endpoints"] == ENDPOINTS_COUNT - 2
     await assert_only_the_new_key_opens(after)
 
 
@@ -126,7 +128,7 @@ async def test_what_neither_key_opens_is_named_and_stops_nobody_else(after: Cont
     await after.pool.execute("update webhook_endpoint set secret = '\\x01' where id = 3")
     done = await secret_key.reseal(as_operator(after))
     assert done.broken == ["webhook_endpoint:3"]
-    assert done.webhook_endpoints_count == ENDPOINTS_COUNT  # the third has a previous secret, which was readable
+    assert done.counts["webhook_endpoints"] == ENDPOINTS_COUNT  # the third has a previous secret, which was readable
     assert await after.pool.fetchval("select secret from webhook_endpoint where id = 3") == b"\x01"
 
 

@@ -212,8 +212,8 @@ async def test_a_credential_is_sealed_again_under_a_new_key(live: Service, there
     operator = structs.replace(
         as_operator(live.context), secret_box=AesSecretBox(new_key, SystemEntropy(), previous_key=bytes(32))
     )
-    assert (await secret_key.reseal(operator)).institution_accounts_count == 1
-    assert (await secret_key.reseal(operator)).institution_accounts_count == 0
+    assert (await secret_key.reseal(operator)).counts["institution_accounts"] == 1
+    assert (await secret_key.reseal(operator)).counts["institution_accounts"] == 0
     alone = structs.replace(operator, secret_box=AesSecretBox(new_key, SystemEntropy()))
     assert (await open_credential(alone, account.id)).client_secret == "not to be seen"
 
@@ -298,8 +298,8 @@ async def test_both_credentials_are_sealed_again_under_new_keys(live: Service, t
     account = await account_usecases.add_account(with_sending_key(live), there.open, "loja", said, await make_owner(live))
     new_key = bytes([8]) * 32
     rotated = with_sending_key(live, new_key, SENDING_KEY)
-    assert (await secret_key.reseal(rotated)).institution_accounts_count == 1
-    assert (await secret_key.reseal(rotated)).institution_accounts_count == 0
+    assert (await secret_key.reseal(rotated)).counts["institution_accounts"] == 1
+    assert (await secret_key.reseal(rotated)).counts["institution_accounts"] == 0
     alone = AesSecretBox(new_key, SystemEntropy())
     assert await read_sending_credential(live.context.pool, alone, account.id) == SENDING
     # Without the key nothing is lost, and the error names it.

@@ -75,8 +75,7 @@ def reseal(*, json: Json = False) -> None:
     # It checks every secret by itself, and names those that no key opens.
     done = operating.run_with_other_key(secret_key_usecases.reseal)
     broken = done.broken
-    kinds = ("webhook_endpoints", "signing_keys", "authorities", "operators", "institution_accounts")
-    resealed = output.pick(done, " ".join(f"{kind}_resealed={kind}_count" for kind in kinds))
+    resealed = {f"{kind}_resealed": count for kind, count in done.counts.items()}
     output.show(resealed | {"secrets_left": len(broken), "clients_left": done.clients_left_count}, as_json=json)
     # The result is printed all the same; the exit status shows that work remains.
     if broken:

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 from msgspec import structs
 
+from pixconnect.features.identity.service.secret_key import Resealing, SealedKind
 from pixconnect.features.institutions.accounts import ACCOUNT, AccountSource
 from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import (
@@ -31,6 +32,7 @@ from pixconnect.features.institutions.rules.account import (
 )
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
+from pixconnect.features.institutions.rules.sweep import callback_seal
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
@@ -95,6 +97,35 @@ async def read_credential(connection: Connection | Pool, box: SecretBox, account
     """Read the receiving credential; ``None`` if the account does not exist."""
     sealed = await account_store.read_sealed(connection, account_id)
     return None if sealed is None else _decode(box.open(sealed.receiving, account_seal(account_id)))
+
+
+async def _reseal(run: Resealing) -> int:
+    """Reseal credentials at institutions, and secrets of callbacks; processes that have one open keep it."""
+    context, count = run.context, 0
+    async with context.pool.acquire() as connection, connection.transaction():
+        for account in await account_store.list_all(connection):
+            before = await account_store.read_sealed(connection, account.id)
+            if before is None:
+                continue
+            receiving = run.again(before.receiving, account_seal(account.id))
+            about_sending = account_seal(account.id, "sending")
+            sending: bytes | None = None
+            if context.sending_box is not None:
+                sending = run.again(before.sending, about_sending, context.sending_box)
+            # The key that opens it may be on another machine. It is named, so that this is run again there.
+            elif before.sending is not None:
+                run.broken.append(about_sending)
+            if receiving is not None or sending is not None:
+                after = SealedCredentials(receiving=receiving or before.receiving, sending=sending or before.sending)
+                await account_store.reseal(connection, account.id, after)
+                count += 1
+        for callback in await account_store.lock_callbacks(connection):
+            if (sealed := run.again(callback.secret_sealed, callback_seal(callback.institution_id))) is not None:
+                await account_store.CALLBACK.put(connection, structs.replace(callback, secret_sealed=sealed))
+    return count
+
+
+SEALED_KINDS: Final = (SealedKind("institution_accounts", _reseal),)
 
 
 async def open_credential(context: Operator, account_id: int) -> Credential:

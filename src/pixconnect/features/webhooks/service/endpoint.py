@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from pixconnect.features.identity.service.secret_key import Resealing, SealedKind
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus, Receivers
 from pixconnect.features.webhooks.rules.endpoint import (
@@ -365,3 +366,29 @@ def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> N
 
 FOLLOWERS: Final = (Follower(notify_key),)
 KEY_REMOVALS: Final = (KeyRemoval(delete_key_webhook),)
+
+
+async def _reseal(run: Resealing) -> int:
+    count, after_id = 0, 0
+    while True:
+        async with run.context.pool.acquire() as connection, connection.transaction():
+            seal_head = run.context.secret_box.seal_head
+            batch = await endpoint_store.lock_sealed_otherwise(connection, seal_head, after_id, run.batch_max)
+            for before in batch:
+                about = endpoint_rules.endpoint_seal(before.id)
+                after = structs.replace(
+                    before,
+                    secret_sealed=run.again(before.secret_sealed, about) or before.secret_sealed,
+                    previous_secret_sealed=run.again(before.previous_secret_sealed, about) or before.previous_secret_sealed,
+                    authorization_sealed=run.again(before.authorization_sealed, about) or before.authorization_sealed,
+                )
+                if after != before:
+                    await endpoint_store.reseal(connection, after)
+                    count += 1
+        if len(batch) < run.batch_max:
+            return count
+        # Onwards by the id, not by the remaining rows: one that no key opens remains each time.
+        after_id = batch[-1].id
+
+
+SEALED_KINDS: Final = (SealedKind("webhook_endpoints", _reseal),)

@@ -19,6 +19,7 @@ from pixconnect.features.identity.service.secret_key import SealedKind
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
+from pixconnect.features.webhooks.service.delivery import Formats
 from pixconnect.kernel.feature import (
     Feature,
     FeatureError,
@@ -59,6 +60,7 @@ ROWS: dict[Any, type[Any]] = dict(
     followers=Follower,
     key_removals=KeyRemoval,
     sealed_kinds=SealedKind,
+    delivery_formats=Formats,
     chores=Chore,
     deadlines=Deadline,
     event_families=EventFamily,

@@ -6,7 +6,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Who calls: clients, tokens, certificates, signing keys, operators and their sessions.
     "identity": (),
     # Webhook endpoints, deliveries and their signatures, redelivery, and the feed of events.
-    "webhooks": ("identity", "institutions", "pix_api", "sandbox"),
+    "webhooks": ("identity", "sandbox"),
     # The statement and its files (CSV, OFX, camt.053).
     "statements": ("movements",),
     # Receipts of payments, as data and as PDF.
@@ -28,14 +28,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
-    "pix_api": (
-        "contests",
-        "due_charges",
-        "identity",
-        "institutions",
-        "sandbox",
-        "webhooks",
-    ),
+    "pix_api": ("contests", "due_charges", "identity", "institutions", "sandbox", "webhooks"),
     # Charges with a due date: interest, fines, rebates, discounts.
     "due_charges": ("pix_api",),
     # Lots of charges with a due date.

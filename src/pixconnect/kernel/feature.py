@@ -110,6 +110,8 @@ class Feature(NamedTuple):
     """Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``."""
     key_removals: Places = ()
     """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
+    delivery_formats: Places = ()
+    """Formats of webhooks other than ours, of one feature: ``features.webhooks.service.delivery.Formats``."""
     sealed_kinds: Places = ()
     """Secrets under the installation's secret key: ``features.identity.service.secret_key.SealedKind``."""
     accounts: Places = ()

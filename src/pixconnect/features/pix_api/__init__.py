@@ -7,6 +7,7 @@ from pixconnect.kernel.feature import Feature, Scope, Verb
 FEATURE: Final = Feature(
     verbs=(Verb(*("below operator", "charge", "features.pix_api.cli:app"), "The charges of holders."),),
     deadlines=("features.pix_api.tables:DEADLINES",),
+    delivery_formats=("features.pix_api.service.event_callback:DELIVERY_FORMATS",),
     scopes=(
         Scope("cob.read", "Pix API: reading and listing immediate charges", is_standard=True),
         Scope("cob.write", "Pix API: making, changing and removing immediate charges", is_standard=True),

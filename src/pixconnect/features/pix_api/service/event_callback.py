@@ -10,22 +10,24 @@ import asyncio
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.profiles.profile import InstitutionProfile
+from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
 from pixconnect.features.pix_api.rules import Order, Violated, Violation
-from pixconnect.features.pix_api.service import cents_records
+from pixconnect.features.pix_api.service import cents_records, key_webhook
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
 from pixconnect.features.webhooks.rules import endpoint as signature
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
+from pixconnect.features.webhooks.service.delivery import Format, Formats
 from pixconnect.features.webhooks.service.endpoint import CallbackTerms, EndpointConflict, HostIsAnothers
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context, write_alone
@@ -172,16 +174,6 @@ def _as_order(transfer: Transfer) -> Order:
     )
 
 
-async def sign_for(
-    context: Context, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
-) -> list[tuple[str, str]]:
-    """Return the institution's headers of an attempt."""
-    sealed, word = endpoint.authorization_sealed, None
-    if sealed is not None:
-        word = context.secret_box.open(sealed, endpoint_seal(endpoint.id)).decode()
-    return await sign_as(context, profile, word, secret, body)
-
-
 async def sign_as(
     context: Context, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
 ) -> list[tuple[str, str]]:
@@ -321,3 +313,45 @@ async def translate_delivery(context: Context, profile: InstitutionProfile, deli
     else:
         body = [show_ended(transfer, profile.sent) for transfer in ended]
     return structs.replace(delivery, body=msgspec.json.encode(body).decode())
+
+
+class _CallbackFormat:
+    """The central bank's for a key's webhook, an institution's for the others."""
+
+    retry_waits: Sequence[timedelta] | None = None
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._profile: InstitutionProfile | None = None
+        profile = None if endpoint.profile is None else read_profile(endpoint.profile)
+        if endpoint.pix_key is not None or profile is None:
+            self.url = key_webhook.find_callback_url(endpoint.url, profile)
+            return
+        self._profile = profile
+        path = profile.webhook.sent_path
+        self.url = signature.callback_url(endpoint.url, name=path) if path else endpoint.url
+        self.retry_waits = [timedelta(seconds=wait_s) for wait_s in profile.webhook.retry_waits_s] or None
+
+    async def translate(self, context: Context, delivery: DueDelivery) -> DueDelivery:
+        return delivery if self._profile is None else await translate_delivery(context, self._profile, delivery)
+
+    async def sign(self, context: Context, secret: str, body: bytes) -> list[tuple[str, str]] | None:
+        if self._profile is None or not self._profile.webhook.signatures:
+            return None
+        sealed, word = self._endpoint.authorization_sealed, None
+        if sealed is not None:
+            word = context.secret_box.open(sealed, endpoint_seal(self._endpoint.id)).decode()
+        return await sign_as(context, self._profile, word, secret, body)
+
+
+class CallbackFormats(Formats):
+    def find(self, endpoint: Endpoint) -> Format | None:
+        return None if endpoint.pix_key is None and endpoint.profile is None else _CallbackFormat(endpoint)
+
+    async def make_notice(
+        self, context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
+    ) -> DueDelivery | None:
+        return await key_webhook.make_notice(context, delivery, epoch, along_ids)
+
+
+DELIVERY_FORMATS: Final = (CallbackFormats(),)

@@ -240,15 +240,7 @@ _encoder = msgspec.json.Encoder()
 
 
 async def make_notice(context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]) -> DueDelivery | None:
-    """Write the body of a delivery to the webhook of a key, which includes these other deliveries too.
-
-    Args:
-        epoch: The epoch of its slot when this worker read the delivery.
-        along_ids: Due deliveries of the same webhook; those in another body are omitted.
-
-    Returns:
-        The delivery with its body; ``None`` if the slot is another worker's by now, or the delivery has a body already.
-    """
+    """Write the body of a delivery to the webhook of a key, as ``Formats.make_notice``."""
     async with context.pool.acquire() as connection, connection.transaction():
         if not await lease_store.fence(connection, {delivery.slot: epoch}):
             return None

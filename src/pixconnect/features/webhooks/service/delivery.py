@@ -6,24 +6,23 @@ No transaction is open while we post to a receiver. A fence guards every record:
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct
 
-from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.pix_api.service import event_callback
-from pixconnect.features.pix_api.service.key_webhook import find_callback_url
 from pixconnect.features.sandbox.rules import Message
 from pixconnect.features.sandbox.service.sandbox import draw_fault
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, callback_url
+from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
+from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -58,26 +57,65 @@ class Signatures(Protocol):
         ...
 
 
+class Format(Protocol):
+    """How another interface than ours posts an endpoint's events."""
+
+    url: str
+    retry_waits: Sequence[timedelta] | None
+    """``None`` is ours."""
+
+    async def translate(self, context: Context, delivery: DueDelivery) -> DueDelivery:
+        """Return the delivery with the body to post."""
+        ...
+
+    async def sign(self, context: Context, secret: str, body: bytes) -> list[tuple[str, str]] | None:
+        """Return the headers of a post; ``None`` is ours."""
+        ...
+
+
+class Formats:
+    """The formats of other interfaces. A feature has them; without it, there is none."""
+
+    def find(self, endpoint: Endpoint) -> Format | None:
+        """Find an endpoint's format; ``None`` is ours."""
+        del endpoint
+        return None
+
+    async def make_notice(
+        self, context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
+    ) -> DueDelivery | None:
+        """Write the body of a delivery that has none yet, which includes these other deliveries too.
+
+        Args:
+            epoch: The epoch of its slot when this worker read the delivery.
+            along_ids: Due deliveries to the same endpoint; those in another body are omitted.
+
+        Returns:
+            The delivery with its body; ``None`` if the slot is another worker's by now, or the delivery has a body already.
+        """
+        del context, epoch, along_ids
+        raise errors.InvariantBroken(f"delivery {delivery.id} has no body")
+
+
+@cache
+def find_formats() -> Formats:
+    return gather_one("delivery_formats", Formats)
+
+
 class Recipient:
     """An endpoint as read for concurrent attempts: its secrets are opened once for all of them."""
 
-    __slots__ = ("_secrets", "endpoint", "sent_profile", "url")
+    __slots__ = ("_secrets", "endpoint", "format", "url")
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        profile = None if endpoint.profile is None else read_profile(endpoint.profile)
-        self.sent_profile = profile if endpoint.pix_key is None else None
-        """The institution whose format the account uses."""
-        self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
-        if self.sent_profile is not None and self.sent_profile.webhook.sent_path:
-            self.url = callback_url(endpoint.url, name=self.sent_profile.webhook.sent_path)
+        self.format = find_formats().find(endpoint)
+        self.url = endpoint.url if self.format is None else self.format.url
         self._secrets: list[str] | None = None
 
     @property
     def retry_waits(self) -> Sequence[timedelta] | None:
-        """The institution's; ``None`` is ours."""
-        waits_s = () if self.sent_profile is None else self.sent_profile.webhook.retry_waits_s
-        return [timedelta(seconds=wait_s) for wait_s in waits_s] or None
+        return None if self.format is None else self.format.retry_waits
 
     def open_secrets(self, context: Context) -> list[str]:
         """Return the signing secrets; ``SealBroken`` if they were sealed with another secret key."""
@@ -112,13 +150,13 @@ async def _post(context: Context, delivery: DueDelivery, recipient: Recipient, s
         secrets = recipient.open_secrets(context)
     except SealBroken:
         return _failed("the endpoint's secret cannot be read here any more: set it again")
-    profile, real_now = recipient.sent_profile, context.clock.real_now()
-    if profile is not None:
-        delivery = await event_callback.translate_delivery(context, profile, delivery)
+    real_now, headers = context.clock.real_now(), None
+    if recipient.format is not None:
+        delivery = await recipient.format.translate(context, delivery)
     body = delivery.body.encode()
-    if profile is not None and profile.webhook.signatures:
-        headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)
-    else:
+    if recipient.format is not None:
+        headers = await recipient.format.sign(context, secrets[0], body)
+    if headers is None:
         headers = endpoint_rules.request_headers(
             secrets,
             delivery.message_id,

@@ -25,7 +25,6 @@ from msgspec import Struct, structs
 from pixconnect.doors.worker.leases import Member, SlotLeases
 from pixconnect.features.identity.rules import Signer
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery
 from pixconnect.features.webhooks.rules.endpoint import jws_header
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
@@ -297,7 +296,7 @@ class DeliveryWorker(Member):
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:
-            delivery = await key_webhook_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
+            delivery = await delivery_usecases.find_formats().make_notice(self._context, work.delivery, work.epoch, along_ids)
         except DATABASE_FAILED as error:
             _log.warning("cannot write the body of a delivery", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it

@@ -21,8 +21,7 @@ from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.settings import FACES, read_listeners, read_settings
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import listening
-from pixconnect.platform.local import freed_memory
-from pixconnect.platform.local.child_process import Lifeline
+from pixconnect.platform.local.child_process import Lifeline, give_back_memory
 from pixconnect.running import tls
 
 _log = structlog.get_logger(__name__)
@@ -104,6 +103,6 @@ async def _run_until_signalled(settings: Settings, main: Main, lifeline: Lifelin
             for risk in live_mode.list_risks(settings):
                 _log.warning(risk)
             _log.info("ready", version=__version__)
-        freed_memory.give_back()
+        give_back_memory()
 
     await main(stop, report_ready)

@@ -19,7 +19,8 @@ from pixconnect.doors.cli import live_mode, terminal
 from pixconnect.doors.cli.settings import RUNNING_FILE, Running, make_secret_files, read_listeners
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_settings
-from pixconnect.platform.local import freed_memory, process_death
+from pixconnect.platform.local import process_death
+from pixconnect.platform.local.child_process import give_back_memory
 from pixconnect.platform.local.fork_server import ForkServer, Started
 from pixconnect.platform.local.home import SANDBOX_FILE, Home, Prepared, SandboxFile, encode_sandbox_file
 from pixconnect.platform.local.supervisor import Supervisor
@@ -92,7 +93,7 @@ async def _run(settings: Settings, home: Home, started_at: float, fork_server: F
         _announce(stack.settings, prepared, time.monotonic() - started_at)
         supervisor = Supervisor(report)
         stack.watch(supervisor)
-        freed_memory.give_back()
+        give_back_memory()
         await supervisor.run_until(stop)
     finally:
         # First of all: a verb must not find a service that is about to stop.

@@ -21,8 +21,9 @@ from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.tables import access as access_store
+from pixconnect.features.institutions.tables import alarm as alarm_store
 from pixconnect.features.institutions.tables import books as books_store
-from pixconnect.features.monitoring import tables as alarm_store
+from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.rules import ChargeSearch, ReceivedSearch
 from pixconnect.features.pix_api.tables import LOCATIONS, search_charges
@@ -335,9 +336,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "clients that log in": lambda c: access_store.find_logging_in(
         a_pool(c), [bytes(15) + bytes([n]) for n in range(8)], [f"client-{n}00" for n in range(50, 60)], 60, 10
     ),
-    "how long the newest took": lambda c: alarm_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
-    "how long the newest took, of all holders": lambda c: alarm_store.read_settling(a_pool(c), None, MIDDLE, LATER),
-    "why the newest failed": lambda c: alarm_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
+    "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
+    "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
+    "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
     "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
     "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
     "transfers looked back through": looking_back(browse_store.TRANSFERS, HOT, *get_args(TransferStatus)),

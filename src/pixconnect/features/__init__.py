@@ -16,7 +16,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The simulated network, its rail, its clock and its controls.
     "sandbox": ("contests", "identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
-    "monitoring": ("identity", "institutions", "sandbox", "webhooks"),
+    "monitoring": ("identity", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
     "contests": ("institutions", "movements", "sandbox"),
     # Money that an institution moves by itself: fees, wires.
@@ -34,17 +34,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Lots of charges with a due date.
     "lots": ("due_charges", "institutions", "pix_api"),
     # Accounts at institutions, over which live mode moves money.
-    "institutions": (
-        "allowances",
-        "cases",
-        "contests",
-        "due_charges",
-        "identity",
-        "monitoring",
-        "movements",
-        "pix_api",
-        "webhooks",
-    ),
+    "institutions": ("allowances", "cases", "contests", "due_charges", "identity", "movements", "pix_api", "webhooks"),
     # What operators allow to leave over an account at an institution.
     "allowances": ("institutions",),
     # Proof of the books: rules, chains of entries and audit, `verify`.

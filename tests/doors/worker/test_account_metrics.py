@@ -11,10 +11,10 @@ from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.monitoring import METERS
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables.alarm import raise_alarm
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.worker import READ_EVERY_S, AccountBalances
 from pixconnect.features.monitoring import worker as metrics
-from pixconnect.features.monitoring.tables import raise_alarm
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.holder import HolderChanges

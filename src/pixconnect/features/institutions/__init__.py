@@ -23,7 +23,7 @@ FEATURE: Final = Feature(
             "Accounts at institutions, over which live mode moves money.",
         ),
     ),
-    chores=("features.monitoring.service.health:CHORES",),
+    chores=("features.institutions.service.monitoring:CHORES",),
     events=(
         Event(
             "transfer.in.completed",

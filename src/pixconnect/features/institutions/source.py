@@ -6,7 +6,7 @@ the institution compares it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -190,6 +190,9 @@ class InstitutionAccounts(Accounts):
 
     The institution lists them under the names by which they were asked for, so they were recorded as made by the institution.
     """
+
+    async def find_states(self, context: Context) -> Collection[str]:
+        return {account.state for account in await context.port(INSTITUTIONS).list_all()}
 
     def find_source(self, account_id: int) -> Source:
         return InstitutionSource(account_id=account_id)

@@ -37,7 +37,7 @@ from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.service.statement_sweep import read_day_files, sweep_statement
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
 from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.monitoring import tables as figures_store
+from pixconnect.features.institutions.tables import alarm as figures_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.flows.settlement import Fence

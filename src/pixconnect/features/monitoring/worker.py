@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from pixconnect.doors.worker.leases import SlotLeases
 from pixconnect.doors.worker.parts import Gauge, MemberRow, Meter, Runner, age_s
 from pixconnect.features.identity.tables import access as access_store
-from pixconnect.features.institutions.rules.account import WARNED_AT
 from pixconnect.features.monitoring import tables as order_figures_store
 from pixconnect.features.monitoring.process_metrics import SHARED, measure_shared
 from pixconnect.features.monitoring.tables import OrderFigures
@@ -39,6 +38,7 @@ from pixconnect.kernel.rules.rail import (
     SubmitAnswer,
 )
 from pixconnect.kernel.tables import partition as partition_store
+from pixconnect.platform.base.clock import WARNED_AT
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Measured, Read
 

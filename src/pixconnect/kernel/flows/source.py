@@ -3,7 +3,7 @@
 ``choose_way`` decides how a transfer leaves: over the rail, over an account at an institution, or by book.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Final, Protocol
@@ -143,6 +143,11 @@ def is_key_alone(payee: Payee) -> bool:
 
 class Accounts:
     """What a feature adds where money of holders lies on accounts at institutions. The kernel alone knows of none."""
+
+    async def find_states(self, context: Context) -> Collection[str]:
+        """The states that accounts are in."""
+        del context
+        return ()
 
     def find_source(self, account_id: int) -> Source:
         raise errors.InternalError(f"no feature moves money over the account {account_id}")

@@ -18,6 +18,8 @@ from msgspec import Struct
 
 SKEW_MAX = timedelta(seconds=2)
 """A process whose clock differs from the database's by more than this writes nothing."""
+WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
+"""How long before its end a certificate is reported."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -184,3 +186,12 @@ class TokenBuckets:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(key)
         return bucket
+
+
+def describe_end(ends_at: datetime, now: datetime) -> str | None:
+    """Describe how soon a certificate expires; ``None`` while that is far."""
+    left = ends_at - now
+    if left <= timedelta(0):
+        return "has ended"
+    step = next((step for step in WARNED_AT if left <= step), None)
+    return None if step is None else f"ends within {step.days} {'day' if step.days == 1 else 'days'}"

@@ -14,7 +14,6 @@ from pixconnect.features.institutions.rules.account import (
     AccountCertificate,
     Credential,
     InstitutionAccount,
-    describe_end,
 )
 from pixconnect.features.institutions.rules.account_file import read_account_file
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
@@ -33,6 +32,7 @@ from pixconnect.kernel.flows.context import Operator
 from pixconnect.platform.adapters.secret_box import AesSecretBox, SecretKeyError, open_sending_box
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import describe_end
 from pixconnect.platform.base.entropy import SealBroken
 from support.account_shop import NO_LIMITS, make_owner, open_shop
 from support.account_there import make_account, make_papers

@@ -24,6 +24,7 @@ from pixconnect.features.institutions.rules.account_file import AccountDescripti
 from pixconnect.features.institutions.rules.institution import PermissionTried, ReceivedPix
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
+from pixconnect.features.institutions.service import monitoring as alarm_usecases
 from pixconnect.features.institutions.service import open_accounts as credential_usecases
 from pixconnect.features.institutions.service import proposals as proposal_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
@@ -34,7 +35,6 @@ from pixconnect.features.institutions.service.open_accounts import OpenInstituti
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
-from pixconnect.features.monitoring.service import health as alarm_usecases
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.platform.base import errors

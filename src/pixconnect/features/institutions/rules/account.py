@@ -8,7 +8,7 @@ permission (Res. BCB 518 of 2025; CMN 5.261).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.platform.base.clock import describe_end
 
 Kind = Literal["efi", "inter", "woovi", "sicoob", "standard"]
 Environment = Literal["production", "homologation", "counterpart"]
@@ -35,7 +36,6 @@ _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
 
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
 """In ids of accounts whose owner is no Pix participant; no participant has this number."""
-WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
 _CNPJ_LENGTH: Final = 14
 _CNPJ_ROOT: Final = 8
 _LENGTH_MAX: Final = 255
@@ -258,15 +258,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def describe_end(ends_at: datetime, now: datetime) -> str | None:
-    """Describe how soon it expires; ``None`` while that is far."""
-    left = ends_at - now
-    if left <= timedelta(0):
-        return "has ended"
-    step = next((step for step in WARNED_AT if left <= step), None)
-    return None if step is None else f"ends within {step.days} {'day' if step.days == 1 else 'days'}"
 
 
 def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime) -> list[EndingCertificate]:

@@ -22,8 +22,8 @@ from pixconnect.features.institutions.rules.account_file import AccountDescripti
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
 from pixconnect.features.institutions.service import open_accounts
 from pixconnect.features.institutions.tables import account as account_store
+from pixconnect.features.institutions.tables import alarm as alarm_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.monitoring import tables as alarm_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais

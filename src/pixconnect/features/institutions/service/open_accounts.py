@@ -26,7 +26,6 @@ from pixconnect.features.institutions.rules.account import (
     abilities_of,
     account_seal,
     are_at_one_institution,
-    describe_end,
     find_ending,
     find_shared_member,
 )
@@ -40,6 +39,7 @@ from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import describe_end
 from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Connection, Pool
 

@@ -2,15 +2,11 @@
 
 Checks run concurrently, each with its own timeout; one that does not end is abandoned. Callers during the checks share one
 answer, and so do those within ``KEPT_S`` of their beginning: this public address cannot be used to overload the database.
-
-Alarms pause an account at an institution whose outgoing money suggests a stolen credential, or a drain. A pause stops new
-outgoing money, and reading continues. Only an operator resumes the account; earlier observations raise no alarm again. As with
-any pause, other processes see it after a second.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,22 +16,18 @@ from typing import Final, Literal, LiteralString
 import structlog
 from msgspec import Struct
 
-from pixconnect.doors.worker.parts import Chore, HealthCheck, Problem, check_problems, counted, find_problems
+from pixconnect.doors.worker.parts import HealthCheck, Problem, check_problems, counted, find_problems
 from pixconnect.features.identity.service.keyring import STALE_AFTER_S, Keyring
-from pixconnect.features.institutions.accounts import INSTITUTIONS, Institutions
-from pixconnect.features.institutions.rules.account import InstitutionAccount, describe_end
-from pixconnect.features.institutions.tables import account as account_store
-from pixconnect.features.monitoring import tables as alarm_store
-from pixconnect.features.monitoring.tables import AlarmKind
 from pixconnect.features.webhooks.service import delivery, feed
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import installation, kept_report, partition, unresolved
-from pixconnect.kernel.flows.context import Context, Core
+from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.flows.standby import Standby, check_standby
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import Clock
+from pixconnect.platform.base.clock import Clock, describe_end
 from pixconnect.platform.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import SharedLook, retrieve
@@ -45,16 +37,6 @@ KEPT_S = 0.2
 """How long an answer is repeated after its check began: a fault, or its end, shows at most this much later."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery without an obstacle is overdue for longer than this, webhooks are not being sent."""
-
-STRAYS_MAX: Final = 2
-"""Permitted Pix an hour without an order here: a person paid by hand, in the institution's app."""
-STRAYS_SINCE: Final = timedelta(days=1)
-"""Older ones only appear in a late statement: reading last month's must not pause the account."""
-DRAIN_PERCENT: Final = 50
-"""Of the balance and the incoming money, unless the account's options differ."""
-DRAIN_MIN_CENTS: Final = 100_000
-"""Less than R$ 1,000 in an hour is no drain, with any balance."""
-_AN_HOUR: Final = timedelta(hours=1)
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
@@ -174,7 +156,7 @@ async def check_rail(
     find_waiting: Callable[[], Awaitable[Sequence[str]]],
     *,
     has_rail: bool = True,
-    institutions: Institutions | None = None,
+    find_states: Callable[[], Awaitable[Collection[str]]] | None = None,
 ) -> None:
     """Check that a rail exists and answers, and whether its work waits for a person."""
     try:
@@ -184,7 +166,7 @@ async def check_rail(
         waiting = ()
     problems: list[str] = []
     # Accounts at institutions are rails of their own.
-    states: set[str] = set() if institutions is None else {account.state for account in await institutions.list_all()}
+    states = () if find_states is None else await find_states()
     try:
         if "active" not in states:
             await rail.check()
@@ -271,7 +253,7 @@ def watch_health(
             context.rail,
             partial(find_problems, context, by_check.pop("rail")),
             has_rail=policy.has_rail,
-            institutions=context.port(INSTITUTIONS),
+            find_states=partial(find_accounts().find_states, context),
         ),
         "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
         "signing_key": partial(check_signing_key, keyring),
@@ -301,49 +283,3 @@ def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> He
         },
         context.clock,
     )
-
-
-def has_alarms(account: InstitutionAccount) -> bool:
-    """Whether an account has alarms; a counterpart, where nothing can be stolen, only on request."""
-    return account.options.get("alarms", account.environment != "counterpart") is True
-
-
-async def describe_alarm(context: Core, institution_id: int) -> str | None:
-    standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
-    return f"{standing[0].kind}: {standing[0].observation}" if standing else None
-
-
-async def look_for_alarms(context: Context) -> None:
-    """Pause each active account with too many unordered sends, or too much outgoing money."""
-    async with context.pool.acquire() as connection:
-        accounts = await account_store.list_all(connection)
-    for account in accounts:
-        if account.state == "active" and has_alarms(account):
-            await _look_at(context, account)
-
-
-async def _look_at(context: Context, account: InstitutionAccount) -> None:
-    now = context.clock.now()
-    # Observations that an operator has seen no longer count, or resuming the account would pause it again at once.
-    seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
-    strays_count = await alarm_store.count_strays(context.pool, account.id, max(seen_at, now - STRAYS_SINCE))
-    if strays_count > STRAYS_MAX:
-        await _raise(context, account, "strays", f"{strays_count} Pix left within an hour without an order here", now)
-        return
-    out_cents = await alarm_store.sum_out(context.pool, account.id, max(seen_at, now - _AN_HOUR))
-    if out_cents < DRAIN_MIN_CENTS:
-        return
-    # The balance and the incoming money within the hour: the rest, and the outgoing money.
-    before_cents = out_cents + await account_store.sum_balance_here(context.pool, account.id)
-    percent = account.options.get("drain_percent", DRAIN_PERCENT)
-    if out_cents * 100 > before_cents * int(percent):
-        words = f"{out_cents} cents left within an hour, of {before_cents}: more than {percent} %"
-        await _raise(context, account, "drain", words, now)
-
-
-async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, observation: str, now: datetime) -> None:
-    if await alarm_store.raise_alarm(context.pool, account.id, kind, observation, now):
-        _log.critical("an account was paused", institution=account.name, reason=kind, said=observation)
-
-
-CHORES: Final = (Chore(name="alarms", run=look_for_alarms, every_s=20.0),)

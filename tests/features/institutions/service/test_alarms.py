@@ -8,9 +8,9 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
+from pixconnect.features.institutions.service.monitoring import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
-from pixconnect.features.monitoring.service.health import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop

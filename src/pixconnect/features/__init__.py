@@ -26,7 +26,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Transfers that are prepared first and confirmed later.
     "prepared_transfers": ("pix_api",),
     # Differences between the books and the outside, and what two operators do about each.
-    "cases": ("allowances", "institutions", "movements"),
+    "cases": ("allowances", "institutions", "movements", "proof"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
     "pix_api": ("contests", "due_charges", "identity", "institutions", "sandbox", "webhooks"),
     # Charges with a due date: interest, fines, rebates, discounts.
@@ -38,7 +38,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # What operators allow to leave over an account at an institution.
     "allowances": ("institutions",),
     # Proof of the books: rules, chains of entries and audit, `verify`.
-    "proof": ("cases",),
+    "proof": (),
     # Search, timelines and lists across subjects.
     "finding": ("contests", "due_charges", "identity", "institutions", "monitoring", "webhooks"),
     # People's data: export, erasure, retention.

@@ -10,7 +10,6 @@ import pytest
 from pixconnect.features.cases.rules import Case, CaseKind
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.proof.service.verify import look_at_rail
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
@@ -158,7 +157,7 @@ async def test_what_two_runs_of_verify_found_of_one_thing_is_one_case(shop: Shop
             insert into verify.proof_finding (run_id, number, rule, holder_id, ids, expected, found, state)
             select id, 1, 'rail_settled_the_same', {holder_id}, array['credit E1'], '100', {found}, 'there' from run
         """)
-    await look_at_rail(shop.live.context)
+    await case_usecases.look_at_rail(shop.live.context)
     (case,) = await look(shop)
     assert (case.kind, case.holder_id, case.amount_cents) == ("rail", shop.house.holder_id, 30)
 

@@ -17,10 +17,6 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, Meter, age_s
-from pixconnect.features.cases import tables as case_store
-from pixconnect.features.cases.rules import Difference
-from pixconnect.features.cases.service.case import LOOKED_AT_MAX, cut, keep_all
-from pixconnect.features.cases.service.day_case import within_bounds
 from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.features.proof.service.rule_group import (
     BookReader,
@@ -234,33 +230,6 @@ async def _log_heads_of_live_mode(context: Context) -> None:
         await log_heads(context)
 
 
-_COMES_IN: Final = ("credit", "return", "movement_in")
-
-
-async def look_at_rail(context: Context) -> None:
-    async with context.pool.acquire() as connection, connection.transaction():
-        if not await case_store.try_lock(connection):
-            return
-        names = [rule.name for rule in RAIL]
-        findings = await run_store.list_standing(connection, names, LOOKED_AT_MAX)
-        await keep_all(connection, "rail", [_describe(finding, seen_at) for finding, seen_at in findings])
-
-
-def _describe(finding: Finding, seen_at: datetime) -> Difference:
-    theirs, ours = int(finding.expected or 0), int(finding.found or 0)
-    what = finding.ids[0].split(" ")[0]
-    sign = 1 if what in (*_COMES_IN, "position") else -1
-    return Difference(
-        kind="rail",
-        institution_id=None,
-        holder_id=finding.holder_id,
-        name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
-        amount_cents=within_bounds(sign * (theirs - ours)),
-        said=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
-        since=finding.since or seen_at,
-    )
-
-
 class _Runs(Struct, frozen=True, kw_only=True):
     broken: Mapping[str, int]
     ages_s: Mapping[str, float]
@@ -308,7 +277,6 @@ async def check_books(context: Context) -> None:
 
 CHECKS: Final = (HealthCheck("books", check_books),)
 CHORES: Final = (
-    Chore(name="rail cases", run=look_at_rail, every_s=60.0),
     Chore(name="chain", run=lambda context: _chain(context, chain_entries, CHAINED_MAX), every_s=20.0),
     Chore(name="audit", run=lambda context: _chain(context, chain_audit, AUDIT_CHAINED_MAX), every_s=20.0),
     # Also when a worker starts: one that is started each night would never log them otherwise.

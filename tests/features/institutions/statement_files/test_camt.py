@@ -128,6 +128,8 @@ def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
         ("2026-11-04T00:00:00-03:00", date(2026, 11, 3)),
         ("2026-11-04T03:00:00Z", date(2026, 11, 3)),
         ("2026-11-04T00:00:00", date(2026, 11, 3)),
+        ("2026-11-04T00:00:00Z", date(2026, 11, 3)),
+        ("2026-11-03T24:00:00-03:00", date(2026, 11, 3)),
         ("2026-11-04T00:00:01", date(2026, 11, 4)),
         # A line of that day, or one day alone, shows that only its day is told.
         ("2026-11-02T00:00:00", date(2026, 11, 2)),
@@ -138,6 +140,21 @@ def test_a_span_that_ends_at_midnight_ends_with_the_day_before(midnight: str, la
     at = "2026-11-01" if last_on == date(2026, 11, 1) else "2026-11-02"
     text = make_camt(make_camt_entry(at=at)).decode().replace("2026-11-02T23:59:59-03:00", midnight)
     assert read_camt(text.encode()).last_on == last_on
+
+
+@pytest.mark.parametrize("zone", ["Z", "-02:00", "-03:00", ""])
+def test_a_day_that_is_written_as_midnight_in_another_zone_is_that_day(zone: str) -> None:
+    balances = BALANCES.replace("<Dt>2026-11-02</Dt>", f"<DtTm>2026-11-02T00:00:00{zone}</DtTm>")
+    text = make_camt(make_camt_entry(), balances=balances).decode()
+    file = read_camt(text.replace("2026-11-01T00:00:00-03:00", f"2026-11-01T00:00:00{zone}").encode())
+    assert file.closing is not None
+    assert (file.first_on, file.closing.on) == (date(2026, 11, 1), date(2026, 11, 2))
+
+
+@pytest.mark.parametrize("told", ["2026-11-02T00:00:00-03:00", "2026-11-02T24:00:00-03:00"])
+def test_a_line_at_midnight_has_no_time(told: str) -> None:
+    entry = make_camt_entry().replace("<Dt>2026-11-02</Dt>", f"<DtTm>{told}</DtTm>")
+    assert [(item.day, item.settled_at) for item in read_camt(make_camt(entry)).items] == [(date(2026, 11, 2), None)]
 
 
 def test_a_balance_with_two_amounts_is_refused() -> None:

@@ -207,7 +207,9 @@ class _Reader:
     def _read_or_note(self, part: _Part, text: str, field: str) -> date | None:
         """Read a balance; an unreadable one counts as missing, as it moves no money."""
         try:
-            return _parse_date(text, field, part.line)[0]
+            day, at = _parse_date(text, field, part.line)
+            # Midnight, in whatever zone, is the bank's own day.
+            return at.date() if at is not None and at.time() == time() else day
         except files.InvalidStatement as error:
             self._notes.append(f"{error}, and is passed over")
             return None
@@ -341,7 +343,8 @@ def _ends_at_midnight(span: _Part) -> bool:
         told = datetime.fromisoformat(span.find("ToDtTm") or "")
     except ValueError:
         return False
-    return (told if told.tzinfo is None else told.astimezone(SAO_PAULO)).time() == time()
+    here = told if told.tzinfo is None else told.astimezone(SAO_PAULO)
+    return time() in (told.time(), here.time())
 
 
 def _parse_instant(text: str) -> datetime | None:
@@ -352,11 +355,13 @@ def _parse_instant(text: str) -> datetime | None:
 
 
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
-    """Parse a date, or an instant; without a zone only its day is known."""
+    """Parse a date, or an instant; without a zone, and at midnight here, only its day is known."""
     try:
-        told = datetime.fromisoformat(text if "T" in text else text[:10])
+        told = datetime.fromisoformat(text if "T" in text and text[10:19] != "T24:00:00" else text[:10])
     except ValueError:
         told = None
     if told is None or told.year not in files.YEARS:
         raise files.InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
-    return (told.date(), None) if told.tzinfo is None else (to_day(told), told)
+    if told.tzinfo is None or (told.time() == time() and told.date() == to_day(told)):
+        return told.date(), None
+    return to_day(told), told

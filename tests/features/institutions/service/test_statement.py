@@ -20,6 +20,7 @@ from pixconnect.features.institutions.service import statement_sweep
 from pixconnect.features.institutions.service.statement import RecordedStatement, SettledStatement
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.kernel.flows import incoming
 from pixconnect.platform.base import errors
 from support.account_shop import open_books
@@ -190,6 +191,22 @@ async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(bo
         await books.read(other, pix, closing="106.00")
         assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("amount", "movement")
     await check_books(books.service)
+
+
+async def test_no_line_is_posted_while_our_lines_are_too_many_to_be_listed(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_store, "ALONE_MAX", 2)
+    lines = list[str]()
+    for day in range(1, 6):
+        await books.receive(amount_cents=100 * day)
+        lines.append(make_ofx_line(item_id=f"N{day}", at=f"2026070{day}", amount=f"{day}.00", memo="CREDITO RECEBIDO"))
+        await books.tomorrow()
+    await books.read(*lines, last="20260705", closing="115.00")
+    for _ in range(2):
+        await statement_usecases.settle_items(books.context, books.account)
+    assert await books.movements() == []
+    assert {(await books.item(f"N{day}")).joined_kind for day in range(1, 6)} == {"transfer"}
 
 
 async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: Books) -> None:

@@ -65,9 +65,10 @@ class UnmatchedItem(Struct, frozen=True, kw_only=True):
 
 
 class LeftLines:
-    """Our unmatched lines, by the properties that an item may share with them."""
+    """Our unmatched lines, by the properties that an item may share with them; any item may, if some are not listed."""
 
-    def __init__(self, lines: Iterable[BookLine]) -> None:
+    def __init__(self, lines: Iterable[BookLine], *, is_cut: bool = False) -> None:
+        self._is_cut = is_cut
         self._days = defaultdict[tuple[str, int | None], list[date]](list)
         for line in sorted(lines, key=lambda line: line.day):
             self._days[line.direction, line.amount_cents].append(line.day)
@@ -78,7 +79,7 @@ class LeftLines:
         apart = timedelta(days=DAYS_APART_MAX)
         days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
         place = bisect_left(days, item.day - apart)
-        return place < len(days) and days[place] <= item.day + apart
+        return self._is_cut or (place < len(days) and days[place] <= item.day + apart)
 
 
 def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:

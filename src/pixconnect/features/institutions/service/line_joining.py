@@ -145,7 +145,8 @@ async def _judge_left(
     known: OpenAmounts,
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
-    lines = LeftLines(await _list_near(connection, account, left))
+    listed = await _list_near(connection, account, left)
+    lines = LeftLines(listed, is_cut=len(listed) >= line_store.ALONE_MAX)
     near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
     known = structs.replace(

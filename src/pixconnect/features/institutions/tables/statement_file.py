@@ -214,6 +214,11 @@ _SETTLED: Final[LiteralString] = """
     {table}.settled_at is not null and ({table}.network_settled_at >= $2 and {table}.network_settled_at < $3
         or {table}.network_settled_at is null and {table}.settled_at >= $2 and {table}.settled_at < $3)
 """
+# As ``date_settled`` has it: within a minute a line has our date, not the network's.
+_DAY: Final[LiteralString] = """
+    (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
+        then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date
+"""
 # Matched lines are excluded.
 _LIST_ALONE: Final[LiteralString] = f"""
     select line.* from (
@@ -233,7 +238,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
             on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = step.block_id::text
         where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
         having bool_and(not debit.is_reversal)
-    ) and ($4::bigint[] is null or line.amount_cents = any($4))
+    ) and ($4::bigint[] is null or line.amount_cents = any($4)) and {_DAY} between $6 and $7
     order by line.settled_at, line.kind, line.id limit $5
 """
 ALONE_MAX: Final = 20_000
@@ -248,18 +253,16 @@ async def list_unmatched(
         days: The first and the last, in Sao Paulo.
         amounts: Only lines of these amounts.
     """
-    # Within a minute a line has our date, not the network's.
     begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
-    rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX)
-    return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
+    rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX, *days)
+    return [_read(row) for row in rows]
 
 
 _SUM_ALONE: Final[LiteralString] = f"""
     select direction, sum(amount_cents)::bigint as cents from (
         {_TRANSFERS} and {_SETTLED.replace("{table}", "transfer")}
     ) as line
-    where $4 = (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
-        then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date and not exists (
+    where $4 = {_DAY} and not exists (
         select from institution_item as item
         where item.institution_id = $1 and item.joined_kind = 'transfer' and item.joined_id = line.id and not item.is_reversal
     ) and not exists (

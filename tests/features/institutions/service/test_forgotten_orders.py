@@ -6,11 +6,13 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
-from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, name_at_institution
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, name_at_institution
+from pixconnect.features.institutions.service.returns import record_sent_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
 from pixconnect.features.institutions.tables import returns as return_store
+from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.transfer import Transfer
@@ -20,7 +22,7 @@ from support.account_shop import Shop, make_owner, open_banco, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.records import own_key
+from support.records import OUTSIDE_ISPB, own_key
 from support.service import Service, read_funds
 
 KEY = "joana@pix.example"
@@ -160,6 +162,26 @@ async def test_before_what_is_forgotten_was_read_nobody_is_told_that_nothing_was
     await tell_line(shop, sent)
     assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
     assert shop.there.paid_cents == 400
+    await check_books(shop.live)
+
+
+async def test_the_return_of_a_forgotten_transfer_counts_once(shop: Shop) -> None:
+    sent = await forget_order(shop, "t1", 400)
+    await note_loss(shop)
+    await tell_line(shop, sent)
+    returned = SentReturn(
+        end_to_end_id=sent.end_to_end_id or "",
+        return_id=f"D{OUTSIDE_ISPB}202607011600{1:011}",
+        amount_cents=400,
+        settled_at=shop.live.clock.now(),
+    )
+    await record_sent_returns(shop.at, shop.account, [returned])
+    assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
+    for _ in range(2):
+        await record_sent_returns(shop.at, shop.account, [returned])
+    # The house has it, as no transfer was known: an operator finds out for whom.
+    assert await read_funds(shop.live, shop.house) == (RECEIVED_CENTS, 0)
+    assert await kept_usecases.count_open(shop.context.pool) == {"contradiction": 1}
     await check_books(shop.live)
 
 

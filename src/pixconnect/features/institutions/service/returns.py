@@ -31,13 +31,14 @@ from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as line_store
+from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.refund import START_REFUNDS
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import identifiers
-from pixconnect.kernel.rules.kept_report import find_other_account
+from pixconnect.kernel.rules.kept_report import Misfit, find_other_account
 from pixconnect.kernel.rules.rail import MovementReport, ReturnReport
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -47,6 +48,10 @@ from pixconnect.platform.base.clock import to_day
 EVERY: Final = timedelta(hours=1)
 AT_ONCE: Final = 16
 LISTED_MAX: Final = 500
+_MOVED: Final = Misfit(
+    reason="contradiction", explanation="its transfer was unknown here until now, so the account's house has the money"
+)
+"""The database lost the transfer, and its caller has repeated it since the return was recorded."""
 
 
 async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> int:
@@ -92,6 +97,7 @@ async def record_sent_returns(
     if not new:
         return
     originals = await transfer_store.find_named(context.pool, [one.end_to_end_id for one in new], "OUT")
+    moved = await movement_store.find_standing(context.pool, [(account.house_id, one.return_id) for one in new])
     reports = list[ReturnReport]()
     for one in new:
         original, report = originals.get(one.end_to_end_id), _as_report(one)
@@ -101,6 +107,8 @@ async def record_sent_returns(
             await _record_unordered(context, account, one)
         elif misfit := find_other_account(original.institution_id, account.id):
             await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+        elif (account.house_id, one.return_id) in moved:
+            await kept_usecases.keep(context.pool, report, _MOVED, is_listed=True)
         else:
             reports.append(report)
     await take_reports(context, reports)

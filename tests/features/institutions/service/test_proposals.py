@@ -17,6 +17,7 @@ from pixconnect.features.institutions.service.open_accounts import open_credenti
 from pixconnect.features.institutions.service.statement import record_file
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
+from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.proof.service.verify import RULES
 from pixconnect.features.proof.tables import look
 from pixconnect.kernel.flows.context import Context, Operator
@@ -179,6 +180,25 @@ async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInsti
     assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
     await confirm_waiting(joana, shop.context, "loja")
     assert (await account_usecases.read_account(maria, "loja")).account.state == "closed"
+    assert await funds_of(shop) == (0, 0, 0)
+    await check_books(live)
+
+
+async def test_two_who_confirm_at_once_take_the_balance_out_once(
+    live: Service, there: FakeInstitution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    find_items = movement_store.find_items
+
+    async def confirm_first(*asked: Any) -> Any:
+        monkeypatch.undo()
+        await confirm_waiting(as_operator(live.context, "bia"), shop.context, "loja")
+        return await find_items(*asked)
+
+    monkeypatch.setattr(movement_store, "find_items", confirm_first)
+    with pytest.raises(errors.BadRequest, match="the books have moved since it was proposed"):
+        await confirm_waiting(joana, shop.context, "loja")
     assert await funds_of(shop) == (0, 0, 0)
     await check_books(live)
 

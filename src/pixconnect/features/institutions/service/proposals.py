@@ -259,15 +259,16 @@ async def _end_charges(context: Operator, account: InstitutionAccount, last_at: 
 async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_id: int, left_cents: int) -> None:
     if not left_cents:
         return
-    balance = await ledger_store.find_balance(writes.pool, holder_id)
-    # One of the two is zero.
-    if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
-        raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
     number = 0
     # An interrupted confirmation may have posted one, and more may have come in since: each has its own name.
     while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):
         number += 1
     item_id = _name_item(account, holder_id, number)
+    # After its name: if another confirmation posts meanwhile, either the balance or the name shows it.
+    balance = await ledger_store.find_balance(writes.pool, holder_id)
+    # One of the two is zero.
+    if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
+        raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
     report = MovementReport(
         report_id=item_id,
         item_id=item_id,

@@ -198,6 +198,23 @@ async def test_a_line_is_answered_to_be_money_or_none_and_is_not_asked_about_aga
         await answer(shop, case.id, aside=["S2"])
 
 
+async def test_an_answer_is_not_given_to_another_question(shop: Shop) -> None:
+    line = ("S1", "50.00", "SALDO A")
+    await read(shop, line, closing=None)
+    (case,) = await look(shop)
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    await propose_answer(ana, WantedAnswer(case_id=case.id, counts=["S1"]))
+    # Meanwhile balances prove that it is money, and a payment comes that it may be.
+    await shop.receive(50_00)
+    await read(shop, line, closing="150.00")
+    assert await waiting(shop) == {"S1": "could_be_ours"}
+    with pytest.raises(errors.BadRequest, match="S1 waits as could_be_ours by now, and not as perhaps_balance"):
+        await confirm_waiting(bia, shop.live.context, "loja", "answer")
+    assert await moved(shop) == []
+    await answer(shop, case.id, counts=["S1"])
+    assert await moved(shop) == [50_00]
+
+
 async def test_one_answer_is_given_for_a_pattern_of_many_days(shop: Shop) -> None:
     days = ("01", "02")
     for day in days:

@@ -127,6 +127,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
         said["ours"] = _encode(wanted.ours).decode()
+        said["reasons"] = _encode(_list_reasons(plan)).decode()
         proposal = make_proposal(context, "answer", said, institution_id=account.id)
         return await propose(context, connection, "case answer", f"case {case.id}", proposal)
 
@@ -142,6 +143,7 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
         plan = await _plan(connection, account, named, ours, waiting)
+        _check_reasons(plan, _decode_own(str(said["reasons"])))
         await _write(writes, connection, account, plan)
         await proposals.record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
     first_on = min(item.day for items in plan.items.values() for item in items)
@@ -161,6 +163,19 @@ async def _write(writes: Writer, connection: Connection, account: InstitutionAcc
     if plan.struck:
         await take_back_struck(Batch(plan.struck, connection, writes.clock))
     await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
+
+
+def _list_reasons(plan: Plan) -> dict[str, str]:
+    """List why each line waits whose answer means another thing for another reason."""
+    return {item.item_id: item.waits or "new" for answer in ("counts", "aside") for item in plan.items[answer]}
+
+
+def _check_reasons(plan: Plan, proposed: Mapping[str, str]) -> None:
+    for name, reason in _list_reasons(plan).items():
+        if reason != proposed[name]:
+            raise errors.BadRequest(
+                f"lines: {name} waits as {reason} by now, and not as {proposed[name]}: look at the case again"
+            )
 
 
 def _check(case: Case, account: InstitutionAccount) -> str:

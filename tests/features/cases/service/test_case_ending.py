@@ -142,6 +142,22 @@ async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
     await check_books(shop.live)
 
 
+async def test_a_line_that_comes_before_the_other_operator_confirms_is_read_by_both(shop: Shop) -> None:
+    sent = await lose_order(shop)
+    day = to_day(shop.live.clock.real_now())
+    await read_days(shop)
+    (case,) = await look(shop)
+    await want(shop, case.id)
+    await record_listed(shop.at, shop.account, [a_line(day)])
+    await settle_items(shop.at, shop.account)
+    with pytest.raises(errors.BadRequest, match="other lines of the statement match the order"):
+        await confirm(shop)
+    assert await read_status(shop, sent) == "PROCESSING"
+    await want(shop, case.id)
+    await confirm(shop)
+    assert await read_status(shop, sent) == "ERROR"
+
+
 async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the_case_again(shop: Shop) -> None:
     sent = await lose_order(shop)
     day = to_day(shop.live.clock.real_now())

@@ -127,6 +127,8 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         )
         if item_id is not None:
             said["item_id"] = item_id
+        if wanted.said == "never":
+            said["like"] = await _name_like(connection, order)
         proposal = make_proposal(context, "decide", said, institution_id=order.institution_id)
         return await propose(context, connection, "case close", f"case {wanted.case_id}", proposal)
 
@@ -138,6 +140,10 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     async with proposals.confirming(context, proposal) as (connection, account):
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
+        if wanted.said == "never" and await _name_like(connection, order) != proposal.contents["like"]:
+            raise errors.BadRequest(
+                "confirm: other lines of the statement match the order since it was proposed: read them, and propose it again"
+            )
         ended = await _lock(connection, order, wanted.said)
         ending = rules.CaseEnding(
             **structs.asdict(order),
@@ -219,6 +225,11 @@ async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted:
     if len(like) > 1:
         raise errors.BadRequest(f"item: several lines of the statement match; name one of {', '.join(like)}"[:1000])
     return like[0] if like else None
+
+
+async def _name_like(connection: Connection, order: rules.SilentOrder) -> str:
+    """Name the unclaimed lines that may be an order which never left: the other operator has to read them too."""
+    return ", ".join(await case_store.list_like(connection, order))
 
 
 async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:

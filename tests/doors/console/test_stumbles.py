@@ -19,7 +19,7 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
-from support.records import own_key
+from support.records import outside_party, own_key
 from support.service import Service, credit_report, infraction_report, make_charge, open_holder, open_service
 from support.statement import make_history
 from support.webhooks import SECRET
@@ -182,7 +182,8 @@ async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_rea
     async with open_console(service) as shown:
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
-    alarm = page.partition('class="wait bad"')[2].partition("</div>")[0]
+    alarm = page.partition('class="wait bad"')[2].partition("</details>")[0]
+    assert "Webhook <code>qrcode.pending</code>: <strong>falhou" in alarm
     assert page.count('class="wait bad"') == 1
     assert [alarm.count(f"http://127.0.0.1:{port}/hook</a>: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
 
@@ -202,9 +203,15 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get(f"/charges/{charge.id}")).content.decode()
         assert "<h1>order-7788</h1>" in page
-        assert "Given back: R$\u00a05,50" in page
+        assert "paid R$\u00a025,50, returned R$\u00a05,50, kept R$\u00a020,00" in page
         assert f'<p class="lead">Charge {charge.id}</p>' in page
         assert '<span class="quiet">from ' in page
+        form = page.partition('id="refund"')[2].partition("</form>")[0]
+        assert all(said in form for said in (f"to {outside_party().name}", "A refund of R$\u00a05,50 was made"))
+        [transfer] = await service.fetch("select id from transfer where end_to_end_id = $1", paid.end_to_end_id)
+        page = (await own.get(f"/refunds/{refund.id}")).content.decode()
+        assert f'<a href="/transfers/{transfer["id"]}">order-7788</a>' in page
+        assert f'<span class="quiet">to {outside_party().name}</span>' in page
         for path in ("/charges", "/transfers", "/", "/search?q=25.50", "/search?q=R$ 25,50 today"):
             listed = (await own.get(path)).content.decode()
             assert ">order-7788</a>" in listed, path

@@ -1,7 +1,7 @@
 """Payments: lists of charges, transfers and refunds, each with its history."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
@@ -16,7 +16,7 @@ from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import infraction_page
 from pixconnect.features.due_charges.service import show_due
-from pixconnect.features.finding.rules import Facts
+from pixconnect.features.finding.rules import Facts, Timeline
 from pixconnect.features.finding.service import browse, search, timeline
 from pixconnect.kernel.flows import refund
 from pixconnect.kernel.rules.charge import Charge
@@ -52,7 +52,8 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     subject = next(each for each in subjects if each is not None and each.id == resource_id)
     payment = _find_payment(facts, subject)
     contests = await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers)
-    contest = next((each for each in contests if each.is_open and payment and each.transfer_id == payment.id), None)
+    about = None if payment is None or kind == "refund" or payment.direction == "OUT" else payment
+    contest = next((each for each in contests if each.is_open and about and each.transfer_id == about.id), None)
     return visit.page(
         "payment.html",
         kind=kind,
@@ -60,7 +61,7 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
         story=story,
         payment=payment,
         contest=contest,
-        refund=None if contest else _find_refundable(visit, facts, payment),
+        refund=None if contest else _find_refundable(visit, story, about),
         charge_names={facts.charge.id: facts.charge.external_id} if facts.charge else {},
         contests=contests,
         due=facts.charge and show_due(facts.charge, story.now),
@@ -71,28 +72,36 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     )
 
 
+_A_MOMENT: Final = timedelta(hours=1)
+"""Time in which a second refund may be a twin of the first."""
+
+
 class Refundable(Struct, frozen=True, kw_only=True):
     left_cents: int
     number: int
     """Of the next refund of the payment: the form sent twice makes one refund."""
+    twin: Refund | None
+    """The newest one, if it was made a moment ago."""
 
 
 def _find_payment(facts: Facts, subject: Charge | Transfer | Refund) -> Transfer | None:
-    """The received payment that a page is about."""
+    """The transfer that a page is about: the one that paid the charge, or that the refund returns."""
+    if isinstance(subject, Transfer):
+        return subject
     if isinstance(subject, Charge):
-        paying = (each for each in facts.transfers if each.charge_id == subject.id and each.settled_at)
-        return next(paying, None)
-    return subject if isinstance(subject, Transfer) and subject.direction == "IN" else None
+        return next((each for each in facts.transfers if each.charge_id == subject.id and each.settled_at), None)
+    return next((each for each in facts.transfers if each.id == subject.transfer_id), None)
 
 
-def _find_refundable(visit: Visit, facts: Facts, payment: Transfer | None) -> Refundable | None:
+def _find_refundable(visit: Visit, story: Timeline, payment: Transfer | None) -> Refundable | None:
     if payment is None or not (visit.who.may_act and visit.viewer.may("refund.write")):
         return None
     left_cents = payment.amount_cents - payment.returned_cents - payment.returning_cents
     if payment.status != "CONFIRMED" or left_cents < 1:
         return None
-    made = [each for each in facts.refunds if each.transfer_id == payment.id]
-    return Refundable(left_cents=left_cents, number=len(made) + 1)
+    made = [each for each in story.facts.refunds if each.transfer_id == payment.id]
+    lately = [each for each in made if each.status != "ERROR" and story.now - each.created_at < _A_MOMENT]
+    return Refundable(left_cents=left_cents, number=len(made) + 1, twin=lately[-1] if lately else None)
 
 
 async def make_refund(visit: Visit) -> Response:

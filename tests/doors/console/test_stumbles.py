@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from msgspec import structs
+
 from pixconnect.doors import console
 from pixconnect.doors.console.filters import event_payload
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
@@ -183,7 +185,7 @@ async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_rea
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
     alarm = page.partition('class="wait bad"')[2].partition("</details>")[0]
-    assert "Webhook <code>qrcode.pending</code>: <strong>falhou" in alarm
+    assert "Webhook <code>qrcode.pending</code>: <strong>falhando" in alarm
     assert page.count('class="wait bad"') == 1
     assert [alarm.count(f"http://127.0.0.1:{port}/hook</a>: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
 
@@ -194,6 +196,7 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
     history = await make_history(service, caller)
     request = ChargeRequest(amount_cents=2550, key=own_key(), external_id="order-7788")
     charge = await charge_usecases.create_charge(service.context, caller, request)
+    await charge_usecases.create_charge(service.context, caller, structs.replace(request, external_id="order-7789"))
     paid = credit_report(service, amount_cents=2550, txid=charge.txid)
     await incoming.receive_credit(service.context, paid)
     part = RefundRequest(end_to_end_id=paid.end_to_end_id, amount_cents=550)
@@ -217,6 +220,22 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
             assert ">order-7788</a>" in listed, path
             assert "Given back: R$\u00a05,50" in listed, path
             assert "contested Pix" not in listed, path
+        # A charge and its payment are one row, which leads to both.
+        found = (await own.get("/search?q=25.50")).content.decode().partition("<tbody>")[2]
+        assert found.count('class="row-link"') == found.count("<tr") == 2
+        assert f'href="/transfers/{transfer["id"]}"' in found
+        await make_charge(service, caller, amount_cents=30_000)
+        guessed = (await own.get("/search?q=300")).content.decode()
+        assert all(said in guessed for said in ("amount <strong>R$\u00a0300,00</strong>", '">R$\u00a03,00</a>', "<tr"))
+        for path, said in (
+            ("/refunds", f'<a href="/transfers/{transfer["id"]}">returns order-7788</a>'),
+            (f"/search?q={outside_party().name} today", f'href="/transfers/{transfer["id"]}">returns transfer'),
+            ("/transfers?when=today", "given back <strong>R$\u00a012,50</strong>, out <strong>"),
+            ("/charges?when=today", "In all: in <strong>R$\u00a025,50</strong>, given back <strong>R$\u00a05,50</strong>"),
+            ("/ledger", "given back <strong>R$\u00a012,50</strong>, out <strong>"),
+        ):
+            assert said in (await own.get(path)).content.decode(), path
+        assert "In all" not in (await own.get("/charges")).content.decode()
         await take_reports(service.context, [infraction_report(service, paid.end_to_end_id, "I1", amount_cents=100)])
         for path in ("/charges", "/transfers", "/", "/search?q=25.50"):
             assert "contested Pix" in (await own.get(path)).content.decode(), path

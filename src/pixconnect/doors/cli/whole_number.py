@@ -1,4 +1,4 @@
-"""Typed values: Pix keys, and whole numbers as digits with an optional minus.
+"""Typed values: Pix keys, days, and whole numbers as digits with an optional minus.
 
 The command line's parser would also read 10.50 as 10 cents and 0x10 as 16. Operators' verbs import this without the client.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any, Final, Literal
 
 from cyclopts import CoercionError, Parameter, Token
@@ -14,6 +15,7 @@ from cyclopts import CoercionError, Parameter, Token
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.tax_id import is_cpf
+from pixconnect.platform.base.clock import as_days
 
 NO_LIMIT: Final = "none"
 
@@ -32,6 +34,14 @@ def read_limit(type_: Any, tokens: Sequence[Token]) -> int | Literal["none"]:  #
 
 
 WHOLE_NUMBER: Final = Parameter(converter=read_whole_number)
+
+
+def read_day(text: str, now: datetime) -> date:
+    """Read a day of Sao Paulo, also as written in Brazil."""
+    try:
+        return date.fromisoformat(as_days(text.strip(), now))
+    except ValueError:
+        raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
 
 
 def guess_key_type(key: str) -> KeyType:

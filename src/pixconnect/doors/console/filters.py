@@ -52,7 +52,9 @@ def shape(wanted: Tone) -> Markup:
     return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
 
 
-_MADE_HERE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*")
+_MADE_HERE: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*|console-[0-9]+-[0-9]+"
+)
 
 
 def own_name(external_id: str | None) -> str:

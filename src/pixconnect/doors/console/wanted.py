@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -11,7 +10,7 @@ from msgspec import Struct
 from pixconnect.kernel.rules.listing import NUMBER_MAX, Span, read_cursor
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO, as_days
 
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
@@ -23,13 +22,7 @@ _DAY_LENGTH: Final = len("2026-11-03")
 _REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 # Pages that write amounts by a locale put a no-break space behind the sign.
 _AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
-_BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
-_LEAP_DAY_WITHIN_YEARS: Final = 8
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
-_WORD: Final = re.compile(
-    r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b",
-    re.IGNORECASE,
-)
 _DAY: Final = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}/[0-9]{1,2}(?:/[0-9]{4})?)"
 _WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias"
 # The amount has the sign, cents or its unit, or may be an id. "Month" is part of a name unless it follows the amount.
@@ -39,7 +32,15 @@ _KNOWN_AMOUNT: Final = re.compile(
     rf"(?:\s+(?P<when>{_WHEN}|month|m[eê]s))?(?:\s+(?P<last>\S.*?)(?:\s+(?P<when_last>{_WHEN}))?)?",
     re.IGNORECASE,
 )
+_KNOWN_DAY: Final = re.compile(
+    rf"(?P<when_alone>{_WHEN})|(?P<when_first>{_WHEN})\s+(?P<last>\S.*)|(?P<first>\S.*?)\s+(?P<when_last>{_WHEN})",
+    re.IGNORECASE,
+)
 _DIGITS: Final = re.compile("[1-9][0-9]{2,8}")
+_AMOUNT_LENGTH_MAX: Final = 5
+"""Digits alone that no id has are rather an amount in reais; longer ones a part of an id or of a CPF."""
+# As receipts show a CPF, ***.982.247-**, or what of it is readable.
+_MIDDLE: Final = re.compile(r"(?:[*xX]{3})?\.?([0-9]{3})\.?([0-9]{3})-?(?:[*xX]{2})?")
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
 # A part of a name of the network nearly always has a digit, and a person's name none.
 _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
@@ -63,7 +64,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     counterparty: str | None = None
     """A part of the name, or the whole tax id or key."""
     name_part: str | None = None
-    """A part of an end-to-end id, a return id or, of a charge, a txid; in capitals or not."""
+    """A part of an end-to-end id, a return id or, of a charge, a txid, in capitals or not; or a CPF's six middle digits."""
     event_types: tuple[str, ...] = ()
     endpoint_id: int | None = None
 
@@ -144,58 +145,43 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
         {'amount': 'R$ 123,45', 'when': '2026-11-20'}
         >>> read_known("529.982.247-25", now), read_known("4a1B2c3D4e5", now), read_known("Padaria Central", now)
         ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
-        >>> read_known("25,50 20/11 Maria", now)
-        {'amount': '25,50', 'when': '2026-11-20', 'who': 'Maria'}
+        >>> read_known("25,50 20/11 Maria", now), read_known("***.982.247-** 20/11", now)
+        ({'amount': '25,50', 'when': '2026-11-20', 'who': 'Maria'}, {'when': '2026-11-20', 'part': '982247'})
+        >>> read_known("300", now)
+        {'amount': 'R$ 300,00'}
     """
     text = text.strip()
-    if (found := _KNOWN_AMOUNT.fullmatch(text)) and (asked := _read_known_amount(found, now)):
-        return asked
-    if _TAX_ID.fullmatch(text):
-        return dict(who=text)
-    if _PART.fullmatch(text):
+    for form in (_KNOWN_AMOUNT, _KNOWN_DAY):
+        if (found := form.fullmatch(text)) and (asked := _read_facts(found.groupdict(), now)):
+            return asked
+    if len(text) <= _AMOUNT_LENGTH_MAX and (amounts := list_possible_amounts(text)):
+        return dict(amount=amounts[-1])
+    return _read_party(text)
+
+
+def _read_party(text: str) -> dict[str, str]:
+    if found := _MIDDLE.fullmatch(text):
+        return dict(part=found[1] + found[2])
+    if not _TAX_ID.fullmatch(text) and _PART.fullmatch(text):
         return dict(part=text)
-    return dict(who=text) if _NAME.fullmatch(text) else {}
+    return dict(who=text) if _TAX_ID.fullmatch(text) or _NAME.fullmatch(text) else {}
 
 
-def _read_known_amount(found: re.Match[str], now: datetime) -> dict[str, str]:
-    """Return the amount, and the day and the party beside it; empty if the rest is neither."""
-    who = [found[name] for name in ("first", "last") if found[name]]
-    when = [found[name] for name in ("when_first", "when", "when_last") if found[name]]
-    if len(who) > 1 or len(when) > 1:
+def _read_facts(found: dict[str, str | None], now: datetime) -> dict[str, str]:
+    """Return the amount, the day and the party, or a part of an id; empty if the rest is none of them."""
+    who = [text for name in ("first", "last") if (text := found[name])]
+    when = [text for name, text in found.items() if name.startswith("when") and text]
+    party = _read_party(who[0]) if who else {}
+    if len(who) > 1 or len(when) > 1 or (who and not party):
         return {}
-    if who and not (_TAX_ID.fullmatch(who[0]) or _NAME.fullmatch(who[0])):
-        return {}
-    return dict(amount=found["amount"]) | (dict(when=as_days(when[0], now)) if when else {}) | (dict(who=who[0]) if who else {})
+    facts = dict(amount=found.get("amount"), when=as_days(when[0], now) if when else None) | party
+    return {name: text for name, text in facts.items() if text}
 
 
 def list_possible_amounts(text: str) -> list[str]:
     """What digits alone may mean besides an id: ``2550`` is ``R$ 25,50`` in cents, or ``R$ 2.550,00``."""
     cents = int(text) if _DIGITS.fullmatch(text) else None
     return [] if cents is None else [show_reais(cents), show_reais(cents * 100)]
-
-
-def as_days(text: str, now: datetime) -> str:
-    """The same with the days in it as 2026-11-20: those written as in Brazil, and words such as yesterday.
-
-    A day without a year, 20/11, is the last such day.
-    """
-    today = now.astimezone(SAO_PAULO).date()
-
-    def write_day(found: re.Match[str]) -> str:
-        day, month = int(found[1]), int(found[2])
-        for year in range(today.year, today.year - _LEAP_DAY_WITHIN_YEARS - 1, -1) if found[3] is None else ():
-            with suppress(ValueError):
-                if (last := date(year, month, day)) <= today:
-                    return f"{last}"
-        return f"{found[3] or today.year}-{month:02}-{day:02}"
-
-    def write_days(word: re.Match[str]) -> str:
-        for days_ago in range(3):
-            if word[days_ago + 1]:
-                return f"{today - timedelta(days=days_ago)}"
-        return f"{today - timedelta(days=6) if word[4] else today.replace(day=1)}..{today}"
-
-    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
 
 
 def _read_range(

@@ -1,6 +1,6 @@
 """Payments: lists of charges, transfers and refunds, each with its history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal, get_args
@@ -30,18 +30,37 @@ _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfe
 """The API's path of each."""
 
 
+_MOVED: Final = {Charge: ("APPROVED", "RETURNED"), Transfer: ("CONFIRMED", "RETURNED"), Refund: ("RETURNED",)}
+"""The states in which money has moved."""
+
+
 async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
     async def read(asked: Wanted, after: str | None) -> object:
         page = await browse.browse(visit.context, visit.viewer, kind, asked, after)
-        if kind.name == "transfer":
-            names.update(await browse.name_charges(visit.context, visit.viewer, page.items))
+        if kind.name == "refund":
+            refunded.update(await browse.find_refunded(visit.context, visit.viewer, page.items))
+        paying = page.items if kind.name == "transfer" else list(refunded.values())
+        names.update(await browse.name_charges(visit.context, visit.viewer, paying))
         named = [(kind.name, each.id, each.holder_id) for each in page.items]
         marks.update(structs.asdict(await browse.read_marks(visit.context, visit.viewer, named)))
+        totals.update(_sum_up(page.items, {one[1]: cents for one, cents in marks["returned"].items()}))
         return page
 
-    names, marks = dict[int, str](), dict[str, Any]()
-    shown = dict[str, Any](statuses=kind.statuses, kind=kind.name, charge_names=names, marks=marks)
-    return await show_list(visit, "payments.html", read, **shown)
+    names, refunded, marks, totals = dict[int, str](), dict[int, Transfer](), dict[str, Any](), dict[str, int]()
+    shown = dict[str, Any](kind=kind.name, charge_names=names, refunded=refunded, marks=marks, totals=totals)
+    return await show_list(visit, "payments.html", read, statuses=kind.statuses, **shown)
+
+
+def _sum_up(listed: Iterable[Charge | Transfer | Refund], returned: Mapping[str, int]) -> dict[str, int]:
+    """What came in and went out by a list's rows, in cents, and what of it was returned."""
+    totals: dict[str, int] = dict.fromkeys(("in", "returned", "out", "back"), 0)
+    for each in listed:
+        if each.status not in _MOVED[type(each)]:
+            continue
+        direction = "IN" if isinstance(each, Charge) else each.direction if isinstance(each, Transfer) else each.flow
+        totals["in" if direction == "IN" else "out"] += each.amount_cents
+        totals["returned" if direction == "IN" else "back"] += returned.get(str(each.id), 0)
+    return totals
 
 
 async def show_payment(visit: Visit, kind: Kind) -> Response:

@@ -1,6 +1,6 @@
 """``pixconnect find``: resources by id, and orders that the rail has not ended, of all holders."""
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from cyclopts import Parameter
@@ -10,8 +10,8 @@ from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import HolderId
 from pixconnect.doors.cli.output import Json
-from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.doors.console.wanted import Wanted, as_days
+from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_day
+from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.cli.client import show_asker
@@ -51,9 +51,9 @@ def find(  # noqa: PLR0913  each narrows the search
     that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
     with their origin: the client and its token, the address, the request, or the operator.
 
-    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount leads to payments of it, alone or
-    with a day, a name or a tax id: '123,45', 'R$ 123,45 yesterday', '123.45 27/11 Maria'. These search rows back from the
-    newest, for a bounded time: the output names the oldest row read.
+    A CPF or CNPJ, the middle of a CPF ('***.982.247-**') and a name lead to holders, and to payments by or to others of it,
+    alone or with a day: 'Maria 27/11'. So does an amount: '123,45', 'R$ 123,45 yesterday', '123.45 27/11 Maria'. These search
+    rows back from the newest, for a bounded time: the output names the oldest row read.
 
     If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
     are given must hold.
@@ -107,15 +107,8 @@ def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, t
 async def _look_for(
     context: Operator, holder_id: int | None, wanted: Wanted, day: str | None
 ) -> tuple[list[Found], datetime | None]:
-    wanted_day = None if day is None else _read_day(day, await service_now(context.clock, context.pool))
+    wanted_day = None if day is None else read_day(day, await service_now(context.clock, context.pool))
     return await search_usecases.look_for(context, holder_id, wanted, wanted_day)
-
-
-def _read_day(text: str, now: datetime) -> date:
-    try:
-        return date.fromisoformat(as_days(text, now))
-    except ValueError:
-        raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
 
 
 def _shown(found: Found, origin: Origin | None) -> output.Shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
@@ -35,16 +36,25 @@ _PATHS: Final = dict(
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[], who="")
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[], asked={})
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
 
     result = await search.find_known(visit.context, viewer, text)
     numbered = [(one.kind, int(one.id), one.holder_id) for one in result.found if one.holder_id and one.id.isdecimal()]
     marks = await browse.read_marks(visit.context, viewer, numbered)
-    lines = [(one, _place(visit, one)) for one in result.found]
-    # A single result leads directly to its page.
-    if len(lines) == 1 and lines[0][1] and result.searched_to is None:
+    charges = {one.id for one in result.found if one.kind == "charge"}
+    paying = [one for one in result.found if one.kind == "transfer" and one.status in {"CONFIRMED", "RETURNED"}]
+    payments = {str(one.of_id): one for one in paying if str(one.of_id) in charges}
+    # A charge and what has paid it are one line.
+    lines = [
+        (one, _place(visit, one), payments.get(one.id) if one.kind == "charge" else None)
+        for one in result.found
+        if one.kind != "transfer" or payments.get(str(one.of_id)) is not one
+    ]
+    amounts = wanted_rules.list_possible_amounts(text)
+    # A single result leads directly to its page, but not if digits alone were taken as an amount.
+    if len(lines) == 1 and lines[0][1] and result.searched_to is None and result.asked.get("amount") not in amounts:
         return RedirectResponse(lines[0][1], 303)
     # The lists continue after the last result here.
     kept = _kept_in(visit, visit.chosen_id)
@@ -53,10 +63,9 @@ async def find(visit: Visit) -> Response:
         for kind in ("charge", "transfer", "refund")
         if result.asked and visit.viewer.may_see(kind)
     ]
-    amounts = wanted_rules.list_possible_amounts(text)
-    at, who = result.searched_to, result.asked.get("who", "")
-    shown = dict[str, Any](found=lines, text=text, lists=lists, searched_to=at, amounts=amounts, who=who, marks=marks)
-    return visit.page("found.html", **shown)
+    amounts = [each for each in amounts if each != result.asked.get("amount")]
+    shown = dict[str, Any](found=lines, text=text, lists=lists, amounts=amounts, marks=marks, place=partial(_place, visit))
+    return visit.page("found.html", searched_to=result.searched_to, asked=result.asked, **shown)
 
 
 async def suggest(visit: Visit) -> Response:

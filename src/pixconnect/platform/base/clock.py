@@ -6,8 +6,10 @@ timeouts, tokens, signing keys, certificates, login limits and logs follow ``rea
 """
 
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final, Protocol
@@ -105,6 +107,38 @@ def format_local(instant: datetime) -> str:
 def to_day(instant: datetime) -> date:
     """Return the local day of an instant."""
     return instant.astimezone(SAO_PAULO).date()
+
+
+_BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
+_LEAP_DAY_WITHIN_YEARS: Final = 8
+_WORD: Final = re.compile(
+    r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b",
+    re.IGNORECASE,
+)
+
+
+def as_days(text: str, now: datetime) -> str:
+    """The same with the days in it as 2026-11-20: those written as in Brazil, and words such as yesterday.
+
+    A day without a year, 20/11, is the last such day.
+    """
+    today = now.astimezone(SAO_PAULO).date()
+
+    def write_day(found: re.Match[str]) -> str:
+        day, month = int(found[1]), int(found[2])
+        for year in range(today.year, today.year - _LEAP_DAY_WITHIN_YEARS - 1, -1) if found[3] is None else ():
+            with suppress(ValueError):
+                if (last := date(year, month, day)) <= today:
+                    return f"{last}"
+        return f"{found[3] or today.year}-{month:02}-{day:02}"
+
+    def write_days(word: re.Match[str]) -> str:
+        for days_ago in range(3):
+            if word[days_ago + 1]:
+                return f"{today - timedelta(days=days_ago)}"
+        return f"{today - timedelta(days=6) if word[4] else today.replace(day=1)}..{today}"
+
+    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
 
 
 def begin_of_day(now: datetime) -> datetime:

@@ -115,7 +115,7 @@ async def test_known_facts_are_found_by_their_readers(service: Service, caller: 
             assert "/transfers?amount=R%24+12%2C34&amp;when=2026-11-20" in hint
             digits = (await own.get("/search?q=98765")).content.decode()
             assert 'href="/search?q=R%24+987%2C65">R$\u00a0987,65</a>' in digits
-            assert 'href="/search?q=R%24+98.765%2C00">R$\u00a098.765,00</a>' in digits
+            assert "amount <strong>R$\u00a098.765,00</strong>" in digits
 
 
 async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
@@ -167,7 +167,17 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "R$ 25,50 529.982.247-25 hoje": dict(amount="R$ 25,50", when="2026-11-04", who="529.982.247-25"),
         "25,50 Padaria do Mês": dict(amount="25,50", who="Padaria do Mês"),
         "Loja 25,50 Maria": dict(who="Loja 25,50 Maria"),
-        "2550": dict(part="2550"),
+        "2550": dict(amount="R$ 2.550,00"),
+        "255012": dict(part="255012"),
+        "Maria 27/10": dict(when="2026-10-27", who="Maria"),
+        "ontem Maria Silva": dict(when="2026-11-03", who="Maria Silva"),
+        "529.982.247-25 hoje": dict(when="2026-11-04", who="529.982.247-25"),
+        "27/10/2026": dict(when="2026-10-27"),
+        "***.982.247-**": dict(part="982247"),
+        "***982247**": dict(part="982247"),
+        "982.247": dict(part="982247"),
+        "XXX.982.247-XX hoje": dict(when="2026-11-04", part="982247"),
+        "25,50 4f5E": dict(amount="25,50", part="4f5E"),
     }
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
@@ -195,6 +205,10 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
         masked,
         party.name.upper(),
         party.name[:5],
+        f"***.{tax_id[3:6]}.{tax_id[6:9]}-**",
+        tax_id[3:9],
+        f"{party.name[:5]} {today}",
+        f"{today[:5]} {tax_id}",
         amount,
         dotted,
         f"{amount} {today}",
@@ -207,6 +221,7 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
             assert its in await known(service, text, holder_id), text
         assert its not in await known(service, text, stranger.holder_id), text
     assert its not in await known(service, f"{amount} 03/11/2020", None)
+    assert its not in await known(service, f"{party.name} 03/11/2020", None)
     assert its not in await known(service, f"{amount} Nobody", None)
 
     # Only operators can see which holders exist.
@@ -285,9 +300,19 @@ async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Cal
     async with open_console(service) as console:
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))
         assert (
-            "Taken as a name, CPF or CNPJ: bolachas" in (await own.get("/search?q=25,50%20bolachas%20ontem")).content.decode()
+            "name, CPF or CNPJ <strong>bolachas</strong>"
+            in (await own.get("/search?q=25,50%20bolachas%20ontem")).content.decode()
         )
-        assert "Taken as a name" not in (await own.get("/search?q=25,50%20reais%20anteontem")).content.decode()
+        assert "name, CPF or CNPJ <strong>" not in (await own.get("/search?q=25,50%20reais%20anteontem")).content.decode()
+
+
+async def test_a_whole_cpf_finds_what_an_institution_reports_by_its_middle(service: Service, caller: Caller) -> None:
+    report = credit_report(service, amount_cents=55)
+    masked = structs.replace(report.debit_party, name="Ana", tax_id="***.982.247-**")
+    await receive_credit(service.context, structs.replace(report, debit_party=masked))
+    for text in ("529.982.247-25", "***.982.247-**", "982247"):
+        assert {kind for kind, _ in await known(service, text, caller.holder_id)} == {"transfer"}, text
+    assert await known(service, "123.456.789-09", caller.holder_id) == set()
 
 
 async def test_an_endless_search_is_slowed_down_and_a_stranger_is_out(service: Service, caller: Caller) -> None:

@@ -122,6 +122,13 @@ async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transf
     return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
 
 
+async def find_refunded(context: Core, viewer: Viewer, refunds: Sequence[Refund]) -> dict[int, Transfer]:
+    """Find the transfers that these refunds return, by refund, as far as the viewer may see transfers."""
+    pairs = {each.id: (each.transfer_id, each.holder_id) for each in refunds if viewer.may("transfer.read")}
+    found = await browse_store.find_refunded(context.pool, list(pairs.values())) if pairs else {}
+    return {refund_id: found[pair] for refund_id, pair in pairs.items() if pair in found}
+
+
 class Marks(Struct, frozen=True, kw_only=True):
     """What a list shows of charges and transfers beside their state."""
 

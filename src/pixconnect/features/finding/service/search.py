@@ -139,7 +139,8 @@ def _explain_nothing(text: str, asked: dict[str, str]) -> str:
     if "amount" in asked:
         day = f" on {asked['when']} (days of Sao Paulo)" if "when" in asked else ""
         party = f" by or to {asked['who']}" if "who" in asked else ""
-        return f"no charge, transfer or refund of {asked['amount']}{day}{party}"
+        no_id = f"nothing has the id {text}, and there is " if text.strip().isdecimal() else ""
+        return f"{no_id}no charge, transfer or refund of {asked['amount']}{day}{party}"
     if _read_made_at(text) is not None:
         return f"nothing has the id {text}; a refused request made nothing, and only the log has its id"
     amounts = list_possible_amounts(text) or ["25,50", "25,50 yesterday"]
@@ -208,7 +209,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     if not asked or (found and tax_id is None):
         return SearchResult(found=found, asked={})
     if "who" in asked and "amount" not in asked and viewer.may_see("holder"):
-        found += await search_store.find_holders(context.pool, text, tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
+        found += await search_store.find_holders(context.pool, asked["who"], tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
     low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
     initial_at, final_at = read_instants(asked["when"], context.clock.now()) if "when" in asked else (None, None)
     wanted = Wanted(amount_min_cents=low, amount_max_cents=high, initial_at=initial_at, final_at=final_at)
@@ -288,6 +289,10 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
                 structs.replace(one, external_id=names.get(transfer.charge_id or 0, one.external_id))
                 for one, transfer in zip(of_kind, page.items, strict=True)
             ]
+        elif kind == "refund":
+            refunded = await browse.find_refunded(context, viewer, page.items)
+            parties = {str(refund_id): transfer.counterparty.name for refund_id, transfer in refunded.items()}
+            of_kind = [structs.replace(one, party=parties.get(one.id)) for one in of_kind]
         found += of_kind
         if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
             found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
@@ -332,9 +337,9 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
         return structs.replace(found, asked_cents=one.asked_cents, party=one.payer and one.payer.name)
     settled_at = one.network_settled_at or one.settled_at or one.created_at
     if isinstance(one, Refund):
-        return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow)
-    party = one.counterparty.name
-    return structs.replace(found, kind="transfer", created_at=settled_at, direction=one.direction, party=party)
+        return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow, of_id=one.transfer_id)
+    its = dict[str, Any](direction=one.direction, party=one.counterparty.name, of_id=one.charge_id)
+    return structs.replace(found, kind="transfer", created_at=settled_at, **its)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -19,6 +19,7 @@ from pixconnect.features.webhooks.tables.delivery_history import DELIVERY
 from pixconnect.kernel.rules.holder import as_kept
 from pixconnect.kernel.rules.tax_id import unmask_tax_id
 from pixconnect.kernel.tables import listing as listing_store
+from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
@@ -49,6 +50,7 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
     return {row["id"]: row["external_id"] for row in rows}
 
 
+find_refunded: Final = lookup.by_pairs(TRANSFER, "id")
 find_payment_instants: Final = Pairs[int, datetime, Sequence[int], Sequence[int]]("""
     select charge_id, coalesce(network_settled_at, settled_at)
     from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
@@ -145,33 +147,41 @@ def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is
 # People read names aloud and copy them from paper: case, accents and what stands between the words are ignored.
 FOLDED: Final[LiteralString] = "translate(lower({}), 'áàâãäéèêëíìîïóòôõöúùûüçñ', 'aaaaaeeeeiiiiooooouuuucn')"
 _OF_PARTY: Final[LiteralString] = f"{FOLDED} like all ($11)"
+# Institutions report some CPFs by their six middle digits alone, and people have them from receipts.
+_BARE: Final[LiteralString] = "translate({}, '.-', '')"
+_TAX_ID: Final[LiteralString] = _BARE.format("counterparty ->> 'tax_id'")
 _PARTY: Final[LiteralString] = f"""(
     $11::text[] is null or {_OF_PARTY.format("counterparty ->> 'name'")}
     or $12::text in (counterparty ->> 'tax_id', counterparty ->> 'key', own_key)
+    or {_TAX_ID} = '***' || substr($12, 4, 6) || '**'
 )"""
-_NAMED: Final[LiteralString] = "$13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0"
+_NAMED: Final[LiteralString] = """(
+    $13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0 or length($13) = 6 and substr({}, 4, 6) = $13
+)"""
 CHARGES: Final = _lookback(
     "charge",
     CHARGE.select,
-    f"""{_AMOUNT} and ({_NAMED.format("txid")}) and ($10::text is null or $10 = 'IN') and (
+    f"""{_AMOUNT} and {_NAMED.format("txid", _BARE.format("payer_tax_id"))} and ($10::text is null or $10 = 'IN') and (
         $11::text[] is null or {_OF_PARTY.format("payer_name")} or $12::text in (payer_tax_id, key)
     )""",
 )
 TRANSFERS: Final = _lookback(
     "transfer",
     TRANSFER.select,
-    f"""{_AMOUNT} and ({_NAMED.format("end_to_end_id, network_id")}) and ($10::text is null or direction = $10)
+    f"""{_AMOUNT} and {_NAMED.format("end_to_end_id, network_id", _TAX_ID)} and ($10::text is null or direction = $10)
     and {_PARTY}""",
 )
+_RETURNED_TO: Final[LiteralString] = """
+    select {} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
+"""
 # Refunds have an index of their list without the status: merged by status, a rare one would make PostgreSQL read all of it.
 REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,
     # A value and no "exists", which PostgreSQL may answer by a hash of the whole table.
-    f"""status = any($2::text[]) and {_AMOUNT} and ({_NAMED.format("return_id, network_id, original_end_to_end_id")})
-    and ($10::text is null or flow = $10) and ($11::text[] is null or (
-        select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
-    ))""",
+    f"""status = any($2::text[]) and {_AMOUNT} and {
+        _NAMED.format("return_id, network_id, original_end_to_end_id", f"({_RETURNED_TO.format(_TAX_ID)})")
+    } and ($10::text is null or flow = $10) and ($11::text[] is null or ({_RETURNED_TO.format(_PARTY)}))""",
     is_by_status=False,
 )
 

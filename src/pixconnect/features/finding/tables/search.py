@@ -40,7 +40,9 @@ class Found(Struct, frozen=True, kw_only=True):
     open_infraction: int | None = None
     """The id of a payer's undecided contest of it, or of its payment."""
     party: str | None = None
-    """The name of the other one: a transfer's, or the payer that a charge names."""
+    """The name of the other one: a transfer's, that of the transfer that a refund returns, or the payer that a charge names."""
+    of_id: int | None = None
+    """The charge that a transfer has paid, or the transfer that a refund returns."""
 
 
 # $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
@@ -116,16 +118,17 @@ _EACH: Final[LiteralString] = """
     where id = $2 and $5 is null)
 """
 _WITH_PARTIES: Final[LiteralString] = """
-    select found.*, asked_cents, direction, party
+    select found.*, asked_cents, direction, party, of_id
     from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
     left join lateral (
-        select asked_cents, null as direction, payer_name as party from charge
+        select asked_cents, null as direction, payer_name as party, null::bigint as of_id from charge
         where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
         union all
-        select null, transfer.direction, counterparty ->> 'name' from transfer
+        select null, transfer.direction, counterparty ->> 'name', charge_id from transfer
         where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
         union all
-        select null, flow, null from refund
+        select null, flow, counterparty ->> 'name', transfer_id from refund
+        left join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
         where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
     ) as its on true
 """

@@ -43,6 +43,8 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     payment = run("charge", "payment", "verbs-1")
     assert payment["amount"] == 1000
     assert run("transfer", "show", payment["end_to_end_id"])["charge_external_id"] == "verbs-1"
+    listed = {one["end_to_end_id"]: one.get("charge_external_id") for one in run("transfer", "list")["transfers"]}
+    assert listed[payment["end_to_end_id"]] == "verbs-1"
     run("refund", "create", payment["end_to_end_id"], "--amount", "400", "--external-id", "verbs-part")
     assert run("refund", "watch", "verbs-part")["status"] == "RETURNED"
     assert run("charge", "show", "verbs-1")["amount_returned"] == 400
@@ -185,7 +187,12 @@ def test_money_goes_out_and_comes_back(run: Run) -> None:
     failed = run("transfer", "create", "100", *to_account)
     assert main(["transfer", "watch", str(failed["id"]), "--timeout-s", "60"]) == ExitStatus.ENDED_BADLY
     assert run("transfer", "show", str(failed["id"]))["code"] == "AC03"
-    assert {"ERROR", "CONFIRMED"} <= {one["status"] for one in run("transfer", "list")["transfers"]}
+    listed = {one["id"]: one for one in run("transfer", "list")["transfers"]}
+    assert {"ERROR", "CONFIRMED"} <= {one["status"] for one in listed.values()}
+    assert listed[sent["id"]]["counterparty"] == sent["credit_party"]["name"]
+    day = datetime.fromisoformat(sent["create_timestamp"]).astimezone(SAO_PAULO).date()
+    for written in (f"{day}", f"{day:%d/%m/%Y}", f"{day:%d/%m}"):
+        assert sent["id"] in {one["id"] for one in run("transfer", "list", "--day", written)["transfers"]}, written
 
 
 def test_a_transfer_goes_to_what_a_qr_code_names(run: Run) -> None:

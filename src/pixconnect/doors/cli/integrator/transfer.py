@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +17,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.session import open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
-from pixconnect.doors.cli.whole_number import guess_key_type
+from pixconnect.doors.cli.whole_number import guess_key_type, read_day
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.transfer import TransferStatus
 from pixconnect.platform.base.clock import SAO_PAULO
@@ -68,7 +68,12 @@ app = App(name="transfer", help="Send money, and list transfers sent and receive
 TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
 QR_CODE_BEGINNING = "000201"
 """The beginning of every BR Code, and of no key."""
-_COLUMNS = ("id", "status", "impact_type", "amount", "end_to_end_id", "external_id")
+_COLUMNS = (
+    *("id", "create_timestamp", "status", "impact_type", "amount", "counterparty"),
+    *("charge_external_id", "external_id", "end_to_end_id"),
+)
+_NAMED_MAX = 20
+"""Your names for charges are read one by one."""
 
 
 @app.command
@@ -174,17 +179,18 @@ def list_transfers(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """Print transfers of both directions, the newest first.
+    """Print transfers of both directions, the newest first; with the first 20 your own name for the charge that each paid.
 
     Args:
         status: Only transfers with this status.
         direction: Only those that you received, or that you sent.
         amount: Only those of this amount, in cents.
-        day: Only those of this day in Sao Paulo, such as 2026-11-20.
+        day: Only those of this day in Sao Paulo: 2026-11-20, 20/11/2026, 20/11, yesterday.
         tax_id: Only those from or to this CPF or CNPJ.
         part: Only those whose end_to_end_id has this part.
     """
-    began_at = None if day is None else _read_day(day)
+    now = datetime.now(SAO_PAULO)  # noqa: TID251  real time
+    began_at = None if day is None else datetime.combine(read_day(day, now), time.min, SAO_PAULO)
     with open_session() as session:
         found = session.client.transfers.search(
             status=status,
@@ -197,7 +203,16 @@ def list_transfers(
             page_size=min(limit + 1, 100),
         )
         transfers = records.take(found, limit)
-    records.show_items("transfers", transfers, _COLUMNS, as_json=json)
+        names = {each.id: _name_charge(session.client, each) for each in transfers[:_NAMED_MAX]}
+    items = [
+        {
+            **records.shown(each),
+            "counterparty": (each.debit_party if each.impact_type is Direction.IN else each.credit_party).name,
+            "charge_external_id": names.get(each.id),
+        }
+        for each in transfers
+    ]
+    output.show_list("transfers", items, as_json=json, columns=_COLUMNS, money=records.MONEY)
 
 
 @app.command
@@ -206,13 +221,6 @@ def watch(transfer: TheTransfer, *, external_id: ByExternalId = False, timeout_s
     with open_session() as session:
         found = find(session.client, transfer, is_external_id=external_id)
         records.watch(lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json)
-
-
-def _read_day(text: str) -> datetime:
-    try:
-        return datetime.combine(date.fromisoformat(text), time.min, SAO_PAULO)
-    except ValueError:
-        raise CommandError(f"--day: must be as 2026-11-20; it is {text!r}") from None
 
 
 def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transfer:

@@ -82,6 +82,11 @@ class LeftLines:
         return self._is_cut or (place < len(days) and days[place] <= item.day + apart)
 
 
+def names_its_pix(item: InstitutionItem) -> bool:
+    """Whether a line's names are its own, so that resemblances do not count; a fee, and its return, name another Pix."""
+    return bool(item.names) and item.kind not in ("fee", "reversal")
+
+
 def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
     """Judge a line that counts and is not matched to one of our records."""
     return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
@@ -103,11 +108,10 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         return "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
-    names_its_pix = bool(item.names) and item.kind not in ("fee", "reversal")
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # A line called a sum, and no Pix, may sum Pix that are not read yet.
     is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
-    if is_whole or _may_sum_orders(item, known) or (not names_its_pix and lines_left.has_near(item)):
+    if is_whole or _may_sum_orders(item, known) or (not names_its_pix(item) and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
         # A returned fee, or a failed Pix that a person sent at the institution: no reading will show it.

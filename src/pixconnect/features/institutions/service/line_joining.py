@@ -23,6 +23,7 @@ from pixconnect.features.institutions.rules.unmatched import (
     OpenAmounts,
     UnmatchedItem,
     judge_left,
+    names_its_pix,
 )
 from pixconnect.features.institutions.service.statement_posting import hold_back, report_part
 from pixconnect.features.institutions.tables import books as debited_store
@@ -145,7 +146,7 @@ async def _judge_left(
     known: OpenAmounts,
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
-    listed = await _list_near(connection, account, left)
+    listed = await _list_near(connection, account, [item for item in left if not names_its_pix(item)])
     lines = LeftLines(listed, is_cut=len(listed) >= line_store.ALONE_MAX)
     near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -16,7 +16,7 @@ from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import report as report_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.context import LASTING_MIN_S, FailedReports
-from pixconnect.kernel.flows.report import take_reports
+from pixconnect.kernel.flows.report import CREDITED, take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.access import Caller
@@ -85,6 +85,12 @@ async def test_a_return_before_its_settlement_waits_for_the_next_batch(service: 
     await check_books(service)
 
 
+def let_takers(monkeypatch: pytest.MonkeyPatch, take: Callable[..., object]) -> None:
+    """Let the kernel's takers do this with a report."""
+    takers = [structs.replace(taker, take=take) for taker in report_usecases.TAKERS]
+    monkeypatch.setattr(report_usecases, "list_takers", lambda: takers)
+
+
 async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     transfer, other = await send(service, caller), await send(service, caller)
 
@@ -96,7 +102,7 @@ async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, m
 
     with monkeypatch.context() as patch:
         patch.setattr(report_usecases, "end_orders", fail_one)
-        patch.setattr(report_usecases, "receive_credit", fail)
+        let_takers(patch, fail)
         assert await take_reports(service.context, [settled(transfer), settled(other, "o"), credit_report(service)]) == 1
     assert [one.report_id for one in service.rail.acknowledged] == ["o"]
 
@@ -394,13 +400,12 @@ async def test_what_was_recorded_after_all_is_not_refused(
 ) -> None:
     context = refusing_soon(service)
     report = credit_report(service)
-    receive = report_usecases.receive_credit
 
     async def record_and_fail(context: "Context", one: rails.CreditReport) -> rails.Acknowledgement:
-        await receive(context, one)
+        await incoming.receive_credit(context, one)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(report_usecases, "receive_credit", record_and_fail)
+    let_takers(monkeypatch, record_and_fail)
     assert [await take_reports(context, [report]) for _ in range(3)] == [0, 0, 1]
     assert service.rail.acknowledged == [rails.Acknowledgement(report_id="r1")]
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_001_000
@@ -412,7 +417,7 @@ async def test_whoever_refuses_and_whoever_credits_at_once_agree(service: Servic
     reports = [credit_report(service, report_id=f"c{n}") for n in range(20)]
     async with open_service(database, clock=service.clock) as other:
         words = await asyncio.gather(
-            *(report_usecases._refuse(service.context, report, misfit, "AB09") for report in reports),
+            *(report_usecases._refuse(service.context, report, CREDITED, misfit, "AB09") for report in reports),
             *(incoming.receive_credit(other.context, report) for report in reports),
         )
     refused, credited = words[:20], words[20:]
@@ -442,8 +447,8 @@ async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
 
     for failing in (fail, fail_inside):
         with monkeypatch.context() as patch:
-            for name in ("end_orders", "receive_credit", "receive_return"):
-                patch.setattr(report_usecases, name, failing)
+            patch.setattr(report_usecases, "end_orders", failing)
+            let_takers(patch, failing)
             assert [await take_reports(context, reports) for _ in range(5)] == [0] * 5
     assert await waiting(service) == []
     assert await take_reports(context, reports) >= 2

@@ -28,7 +28,7 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Writer
 from pixconnect.kernel.flows.credit_source import find_source
 from pixconnect.kernel.flows.ledger import lock_balances
-from pixconnect.kernel.flows.report import ReportTaker
+from pixconnect.kernel.flows.report import Refusable, ReportTaker
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.holder import Party
@@ -329,6 +329,10 @@ async def _find_moved(context: Context, report: MovementReport) -> int | None:
 
 
 REPORT_TAKERS: Final = (
-    ReportTaker(kind=MovementReport, take=receive_movement, find_recorded=_find_recorded, find_holder=_find_moved),
+    ReportTaker(
+        kind=MovementReport,
+        take=receive_movement,
+        refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_moved),
+    ),
     ReportTaker(kind=BlockReport, take=receive_blocks),
 )

@@ -16,7 +16,8 @@ refuses it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import asyncpg
 import structlog
@@ -46,27 +47,22 @@ _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, rail.RailUnavailable)
 _log = structlog.get_logger(__name__)
 
 
+class Refusable(Struct, frozen=True, kw_only=True):
+    """What decides the answer to a report that cannot be recorded, of money that the institution lets us refuse."""
+
+    find_recorded: Callable[[Connection, Any, int | None], Awaitable[Recorded | None]]
+    """Finds what was recorded after all, by report and holder."""
+    find_holder: Callable[[Context, Any], Awaitable[int | None]]
+    """Finds the holder whose balance the report moves."""
+
+
 class ReportTaker(Struct, frozen=True, kw_only=True):
-    """How a feature records a kind of report."""
+    """How a kind of report is recorded."""
 
     kind: type[Any]
     take: Callable[[Context, Any], Awaitable[rail.Acknowledgement | None]]
     """``None`` if it is to come again."""
-    find_recorded: Callable[[Connection, Any, int | None], Awaitable[Recorded | None]] | None = None
-    """Finds what was recorded, by report and holder; only of money that the institution lets us refuse."""
-    find_holder: Callable[[Context, Any], Awaitable[int | None]] | None = None
-    """Finds the holder whose balance the report moves; with ``find_recorded``."""
-
-
-def _find_taker(report: rail.Report) -> ReportTaker | None:
-    return next((taker for taker in gather("report_takers", ReportTaker) if type(report) is taker.kind), None)
-
-
-def _is_refusable(report: rail.Report) -> bool:
-    if isinstance(report, rail.CreditReport | rail.ReturnReport):
-        return True
-    taker = _find_taker(report)
-    return taker is not None and taker.find_recorded is not None
+    refusable: Refusable | None = None
 
 
 async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
@@ -83,10 +79,7 @@ async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
     endings = [report for report in reports if isinstance(report, rail.SettledReport | rail.RejectedReport)]
     others = [report for report in reports if not isinstance(report, rail.SettledReport | rail.RejectedReport)]
     # Endings share one call, which writes them in one batch; each other has its own and is batched by the write queue.
-    results = await asyncio.gather(
-        _take_endings(context, endings),
-        *(_take_arrival(context, report) if _is_refusable(report) else _take_statement(context, report) for report in others),
-    )
+    results = await asyncio.gather(_take_endings(context, endings), *(_take_other(context, report) for report in others))
     said = [acknowledgement for result in results for acknowledgement in result]
     return await _acknowledge(context, said) if said else 0
 
@@ -149,12 +142,23 @@ def _ending_of(report: EndingReport) -> Ending:
     return rail.Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
 
 
-async def _take_arrival(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
+async def _take_other(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
+    taker = next((taker for taker in list_takers() if isinstance(report, taker.kind)), None)
+    if taker is None or taker.refusable is None:
+        return await _take_statement(context, report, taker)
+    return await _take_arrival(context, report, taker, taker.refusable)
+
+
+async def _take_arrival(
+    context: Context, report: rail.Report, taker: ReportTaker, refusable: Refusable
+) -> list[rail.Acknowledgement]:
     try:
         if (fault := _find_fault(report)) is not None:
-            return [await _refuse(context, report, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
+            return [await _refuse(context, report, refusable, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
         try:
-            acknowledgement = await _receive(context, report)
+            acknowledgement = await taker.take(context, report)
+            if acknowledgement is not None:
+                acknowledgement = await _keep_unrefusable(context, report, acknowledgement)
         except Exception as error:
             source = find_source(context)
             # No retry can record a report that breaks a constraint and cannot be refused.
@@ -170,17 +174,16 @@ async def _take_arrival(context: Context, report: rail.Report) -> list[rail.Ackn
                 # Kept first: once it is credited to the account's house, no list contains it again.
                 await kept_usecases.keep(context.pool, report, judged, is_listed=True)
                 return [await receive_credit(context, report, source.house_id)]
-            return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
+            return [await _refuse(context, report, refusable, judged, reject_code.RECEIVER_FAILED)]
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
     return [] if acknowledgement is None else [acknowledgement]
 
 
-async def _take_statement(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
+async def _take_statement(context: Context, report: rail.Report, taker: ReportTaker | None) -> list[rail.Acknowledgement]:
     """Take a report that is neither a request nor a payment: the institution accepts no refusal."""
     try:
-        taker = _find_taker(report)
         fault = _find_fault(report)
         try:
             if fault is None and taker is not None:
@@ -214,25 +217,19 @@ async def _keep_unrefusable(
     return answer
 
 
-async def _receive(context: Context, report: rail.Report) -> rail.Acknowledgement | None:
-    if isinstance(report, rail.CreditReport):
-        acknowledgement = await receive_credit(context, report)
-    elif isinstance(report, rail.ReturnReport):
-        acknowledgement = await receive_return(context, report)
-    else:
-        taker = errors.require(_find_taker(report), "only such reports arrive here")
-        acknowledgement = await taker.take(context, report)
-    return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
-
-
-async def _refuse(context: Context, report: rail.Report, misfit: Misfit, code: str) -> rail.Acknowledgement:
+async def _refuse(
+    context: Context, report: rail.Report, refusable: Refusable, misfit: Misfit, code: str
+) -> rail.Acknowledgement:
     """Keep a report that cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
-    holder_id = await _find_holder(context, report)
+    try:
+        holder_id = await refusable.find_holder(context, report)
+    except _OF_ITS_OWN:
+        holder_id = None  # no look-up is possible with these contents, and so no credit
     async with context.pool.acquire() as connection, connection.transaction():
         # The lock prevents a concurrent credit between the look-up and the refusal.
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
-        recorded = await _find_recorded(connection, report, holder_id)
+        recorded = await refusable.find_recorded(connection, report, holder_id)
         answer = rail.Acknowledgement(report_id=report.report_id, refusal_code=code)
         if recorded is not None:
             answer = first_answer(report, recorded)
@@ -242,25 +239,37 @@ async def _refuse(context: Context, report: rail.Report, misfit: Misfit, code: s
     return answer
 
 
-async def _find_recorded(connection: Connection, report: rail.Report, holder_id: int | None) -> Recorded | None:
-    if isinstance(report, rail.CreditReport | rail.ReturnReport):
-        return await find_recorded(connection, report) if kept_report.is_name(kept_report.name_of(report)) else None
-    taker = _find_taker(report)
-    return await taker.find_recorded(connection, report, holder_id) if taker and taker.find_recorded else None
+async def _find_recorded(
+    connection: Connection, report: rail.CreditReport | rail.ReturnReport, holder_id: int | None
+) -> Recorded | None:
+    del holder_id
+    return await find_recorded(connection, report) if kept_report.is_name(kept_report.name_of(report)) else None
 
 
-async def _find_holder(context: Context, report: rail.Report) -> int | None:
-    """Find the holder whose balance it would move; ``None`` if that is impossible now, and so is a credit."""
-    try:
-        if isinstance(report, rail.CreditReport):
-            return (await CreditSource().find_credited(context, report)).holder_id
-        if isinstance(report, rail.ReturnReport):
-            originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
-            return originals[report.original_end_to_end_id].holder_id if originals else None
-        taker = _find_taker(report)
-        return await taker.find_holder(context, report) if taker and taker.find_holder else None
-    except _OF_ITS_OWN:
-        return None
+async def _find_credited(context: Context, report: rail.CreditReport) -> int | None:
+    return (await CreditSource().find_credited(context, report)).holder_id
+
+
+async def _find_payer(context: Context, report: rail.ReturnReport) -> int | None:
+    originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+    return originals[report.original_end_to_end_id].holder_id if originals else None
+
+
+CREDITED: Final = Refusable(find_recorded=_find_recorded, find_holder=_find_credited)
+TAKERS: Final = (
+    ReportTaker(kind=rail.CreditReport, take=receive_credit, refusable=CREDITED),
+    ReportTaker(
+        kind=rail.ReturnReport,
+        take=receive_return,
+        refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_payer),
+    ),
+)
+
+
+@cache
+def list_takers() -> Sequence[ReportTaker]:
+    """The kernel's, and those of features."""
+    return (*TAKERS, *gather("report_takers", ReportTaker))
 
 
 def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:

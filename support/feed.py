@@ -2,7 +2,7 @@
 
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.tables.event import EVENTS
-from pixconnect.kernel.writing.batch import Changes
+from pixconnect.kernel.tables.fact import Changes
 from pixconnect.platform import pool
 from support.records import make_event
 from support.service import STARTED_AT, Service

@@ -39,7 +39,7 @@ _RAIL: Final = "pixconnect.features.sandbox.rail:SandboxRail"
 # Before or after these functions a process may die, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
-        "group write": "pixconnect.kernel.writing.batch:Changes.write_all",  # after it: before the COMMIT of the group
+        "group write": "pixconnect.kernel.tables.fact:Changes.write_all",  # after it: before the COMMIT of the group
         "move of the clock": "pixconnect.kernel.tables.clock:move",
         "lot": "pixconnect.features.lots.tables:insert",  # after it: before its COMMIT
         "answer to a lot": "pixconnect.features.lots.service:put_lot",  # after it: kept, and not answered
@@ -52,7 +52,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "postponement": "pixconnect.kernel.tables.order:postpone",
         "unmark": "pixconnect.kernel.tables.order:unmark",
         "naming": "pixconnect.kernel.tables.order:name_all",
-        "group write": "pixconnect.kernel.writing.batch:Changes.write_all",
+        "group write": "pixconnect.kernel.tables.fact:Changes.write_all",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "answer to a contest": f"{_RAIL}.defend",
         "expiry": "pixconnect.doors.worker.orders:expire_charges",

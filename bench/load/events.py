@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.harness.installation import Installation
 from pixconnect.kernel.tables.event import EVENTS
-from pixconnect.kernel.writing.batch import Changes
+from pixconnect.kernel.tables.fact import Changes
 from pixconnect.platform.notifier import Notifier
 from pixconnect.platform.pool import Pool, open_pool
 from support.records import make_event

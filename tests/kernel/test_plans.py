@@ -46,9 +46,9 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.charge import CHARGE, CHARGES, REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.fact import Changes
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
-from pixconnect.kernel.writing.batch import Changes
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import connect
 from support.postgres import Addresses

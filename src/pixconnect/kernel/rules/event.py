@@ -6,7 +6,7 @@ every endpoint sends the same bytes.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.kernel.feature import Event as EventRow
 from pixconnect.kernel.feature import list_features
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import format_instant
 
 # The contract's, in its order, and ours.
@@ -260,3 +261,14 @@ def make_event(event_id: int, name: EventName, payload: Struct, resource: Resour
 def encode_body(event_id: int, name: EventName, payload: Struct, created_at: datetime) -> str:
     envelope = Envelope(id=event_id, name=name, payload=payload, create_timestamp=format_instant(created_at))
     return _encoder.encode(envelope).decode()
+
+
+def describe_event(body: str) -> str:
+    """Return the name of an event, and of its subject: the amount and its owner's name for it."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    payload = event.get("payload", {})
+    words = [str(event.get("name", ""))]
+    if "amount" in payload:
+        words.append(show_reais(payload["amount"]))
+    named = payload.get("external_id") or payload.get("end_to_end_id") or payload.get("return_identification")
+    return "  ".join([*words, *([str(named)] if named else [])])

@@ -6,12 +6,13 @@ Each request sees the effects of earlier ones: balances are changed in memory, a
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache, partial
+from logging import INFO, WARNING
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from pixconnect.kernel.feature import Ranked, gather
 from pixconnect.kernel.rules import ledger as ledger_rules
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.event import Event
+from pixconnect.kernel.rules.event import Event, describe_event
 from pixconnect.kernel.rules.ledger import Account, Cause, Held, LedgerEntry
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund, announce_refund
@@ -22,9 +23,10 @@ from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.event import EVENTS
+from pixconnect.kernel.tables.fact import Changes
 from pixconnect.kernel.tables.ledger import LockedBalances
 from pixconnect.kernel.tables.order import ORDERS
-from pixconnect.kernel.writing.batch import Batch, Changes, OfHolder, Request, log_events
+from pixconnect.kernel.writing.batch import Batch, OfHolder, Request
 from pixconnect.kernel.writing.service_time import take_time
 from pixconnect.platform import logging
 from pixconnect.platform.base import errors
@@ -180,7 +182,7 @@ class UnitOfWork(Changes):
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
         if events := self.list_new(EVENTS):
             if logging.is_shown():
-                self._batch.on_commit(partial(log_events, events))
+                self._batch.on_commit(partial(_log_events, events))
             self._batch.on_commit(self._batch.wake_sequencer)
 
     async def take_ids_for(self, claimed_count: int) -> None:
@@ -254,3 +256,9 @@ def _admit(batch: Batch[Request], read: DatabaseClock, fits: Callable[[Request],
     # After a move of the clock, a caller may know the new time: the next batch dates its request.
     if batch.clock.revision == read.revision:
         batch.admit(fits)
+
+
+def _log_events(events: Iterable[Event]) -> None:
+    for event in events:
+        level = WARNING if event.name.endswith(".error") else INFO
+        logging.print_line(f"event  {describe_event(event.body)}", level=level)

@@ -30,7 +30,7 @@ from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.delivery import Recording
 from pixconnect.features.webhooks.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.writing.batch import describe_event
+from pixconnect.kernel.rules.event import describe_event
 from pixconnect.platform import logging as our_logging
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, format_instant

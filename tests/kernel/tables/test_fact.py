@@ -21,11 +21,10 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.charge import CHARGES
-from pixconnect.kernel.tables.fact import Fact, FactRows
+from pixconnect.kernel.tables.fact import Changes, Fact, FactRows
 from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
-from pixconnect.kernel.writing.batch import Changes
 from pixconnect.platform.base.errors import InvariantBroken
 from support.records import a_charge, a_transfer, outside_party, own_key
 from support.service import Service, credit_report

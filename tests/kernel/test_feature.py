@@ -34,7 +34,6 @@ from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.flows.kept_report import ReportClosing
-from pixconnect.kernel.flows.ledger import CLAIMS
 from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.flows.settlement import END_RULES, EndRule
 from pixconnect.kernel.flows.source import Accounts
@@ -43,7 +42,7 @@ from pixconnect.kernel.rules.event import EventFamily
 from pixconnect.kernel.rules.proof import Rule, RulePart
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.writing.unit_of_work import Claim, Follower
+from pixconnect.kernel.writing.unit_of_work import CLAIMS, Claim, Follower
 
 ROWS: dict[Any, type[Any]] = dict(
     day_rules=DayRules,

@@ -27,7 +27,6 @@ from pixconnect.features.movements.tables import MOVEMENTS
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Writer
 from pixconnect.kernel.flows.credit_source import find_source
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.report import Refusable, ReportTaker
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
@@ -37,7 +36,7 @@ from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.rail import Acknowledgement, MovementReport
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
@@ -122,7 +121,7 @@ async def post_statement_item(context: Writer, holder_id: int, report: MovementR
 
 
 async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAnswer]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     await work.claim(HeldBlocks).read()
     item_ids = [reported.report.item_id for reported in batch]
     known = await movement_store.find_items(batch.connection, [reported.name for reported in batch])
@@ -200,7 +199,7 @@ def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
 
 async def take_back_struck(batch: Batch[StruckItem]) -> None:
     """Take back the movements of items in the caller's transaction; what does not stand any more raises ``BadRequest``."""
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     standing = await movement_store.find_standing(batch.connection, [(one.holder_id, one.item_id) for one in batch])
     for one in batch:
         movement = standing.get((one.holder_id, one.item_id))
@@ -238,7 +237,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
 
 
 async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     standing = await movement_store.find_standing(batch.connection, [one.mistaken.key for one in batch])
     taken: list[OrderItem] = []
     for one in batch:
@@ -276,7 +275,7 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
 
 
 async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     await work.claim(HeldBlocks).read()
     # Existing ones that are reported again; open ones are locked with their balances.
     known: dict[tuple[int | None, str], block_rules.Block] = {}

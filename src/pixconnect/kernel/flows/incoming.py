@@ -14,7 +14,6 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, find_suspect_credits, go_on, receive
 from pixconnect.kernel.flows.credit_source import Credited, find_source
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.refund import fail_at_once, settle_at_once
 from pixconnect.kernel.flows.settlement import is_surely_not_ours
@@ -31,7 +30,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.transfer import TRANSFERS, RefusedCredit
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -95,7 +94,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
 
 
 async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     known, refused = await transfer_store.find_received(batch.connection, [credit.report.end_to_end_id for credit in batch])
     await find_suspect_credits().read(work, [credit.report for credit in batch], known)
     await _lock_charges(work, batch)
@@ -299,7 +298,7 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
 
 
 async def _receive_returns(batch: Batch[GivenBack]) -> list[ReportOutcome]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     await work.lock_transfers({(item.original_id, item.holder_id) for item in batch})
     known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
     named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")

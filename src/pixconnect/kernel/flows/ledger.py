@@ -1,60 +1,19 @@
-"""The holder's money: balance, transactions, deposits; batches that move it, and the claims on money that becomes available."""
+"""The holder's money: balance, transactions, deposits."""
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import cache
 from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.kernel.feature import gather_classes
 from pixconnect.kernel.flows.context import Context, of_caller
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.ledger import Balance, Cause, LedgerEntry, Repayment
+from pixconnect.kernel.rules.ledger import Balance, Cause, LedgerEntry
 from pixconnect.kernel.tables import clock as identifier_store
 from pixconnect.kernel.tables import ledger as ledger_store
-from pixconnect.kernel.writing.batch import Batch, Request, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_money_work, own_holder
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
-
-
-class Deficit(Claim):
-    """Repays a holder's debt first: nothing is available while anything is owed."""
-
-    rank = 10
-
-    def take(self, source: LedgerEntry) -> None:
-        amount_cents = self.work.balances[source.holder_id].repayable_cents
-        if not amount_cents:
-            return
-        entry = self.work.post(source.holder_id, "available", "deficit", amount_cents, Cause("repayment", "MADE"))
-        repayment = Repayment(
-            id=entry.id,
-            holder_id=entry.holder_id,
-            source_entry_id=source.id,
-            amount_cents=entry.amount_cents,
-            created_at=entry.created_at,
-        )
-        self.work.put(ledger_store.REPAYMENTS, repayment)
-
-
-CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
-
-
-@cache
-def list_claims() -> tuple[type[Claim], ...]:
-    """The kernel's claims and those of features, in their order."""
-    return gather_classes("claims", Claim, CLAIMS)
-
-
-async def lock_balances(
-    batch: Batch[Request],
-    holders_of: Callable[[Request], Iterable[int]] = own_holder,
-    statements_of: Callable[[Request], Iterable[int]] | None = None,
-) -> UnitOfWork:
-    """Begin a batch that moves money; as ``begin_money_work``."""
-    return await begin_money_work(batch, list_claims(), holders_of, statements_of)
 
 
 async def read_balance(context: Context, caller: Caller) -> Balance:
@@ -95,7 +54,7 @@ async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposi
 
 
 async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixConnectError]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     known = await ledger_store.find_entry_times(batch.connection, [(new.entry_id, new.holder_id) for new in batch])
     outcomes: list[Deposit | errors.PixConnectError] = []
     made: list[LedgerEntry] = []

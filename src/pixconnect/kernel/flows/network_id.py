@@ -11,7 +11,6 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.order import name_of
@@ -22,6 +21,7 @@ from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 
 
@@ -66,7 +66,7 @@ def _misfit(told: NamedOrder, reason: str) -> Misfit:
 
 
 async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     connection = work.connection
     # In the order in which endings lock them too; ended transfers and refunds have no order any more.
     await order_store.lock(connection, [name_of(told.ordered) for told in batch])

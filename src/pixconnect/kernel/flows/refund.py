@@ -18,7 +18,6 @@ from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
 from pixconnect.kernel.flows.credit_source import AutomaticRefund
 from pixconnect.kernel.flows.idempotency import Idempotency
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.source import find_accounts, source_of
 from pixconnect.kernel.rules import ability, identifiers, money, reject_code
 from pixconnect.kernel.rules import refund as refund_rules
@@ -37,7 +36,7 @@ from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
@@ -107,7 +106,7 @@ def _refuse_repeat(made: Refund, *, is_new: bool) -> Refund:
 
 
 async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
-    work = await lock_balances(batch, _holders_of)
+    work = await begin_money_work(batch, _holders_of)
     await work.lock_charges_of([new.request.end_to_end_id for new in batch])
     # Both sides of a book transfer, so that its refund is one transaction.
     sides = {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}

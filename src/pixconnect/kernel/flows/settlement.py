@@ -25,7 +25,6 @@ from msgspec import Struct
 from pixconnect.kernel.feature import Ranked, gather_classes
 from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context, read_ordered
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.network_id import NamedOrder, name_orders
 from pixconnect.kernel.flows.payee import note_payee
 from pixconnect.kernel.rules import identifiers
@@ -52,7 +51,7 @@ from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
@@ -237,7 +236,7 @@ async def _compare(context: Context, repeated_ids: Sequence[tuple[str, Ending]])
 
 
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
-    work = await lock_balances(batch, holders_of, statements_of)
+    work = await begin_money_work(batch, holders_of, statements_of)
     # Charges before transfers, in the order in which incoming payments lock them too.
     refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
     await work.lock_charges_of([refund.original_end_to_end_id for refund in refunds])

@@ -13,7 +13,6 @@ from pixconnect.kernel.flows.charge import finish_payment, keep_parts
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.idempotency import Idempotency
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.payee import find_payee
 from pixconnect.kernel.flows.source import AccountChanged, Way, admit_forgotten, check_way, choose_way, is_another
@@ -40,7 +39,7 @@ from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
@@ -167,7 +166,7 @@ def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
 
 
 async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
-    work = await lock_balances(batch, _holders_of, _statements_of)
+    work = await begin_money_work(batch, _holders_of, _statements_of)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
     await work.lock_charges(sorted(wanted))

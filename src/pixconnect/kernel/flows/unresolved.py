@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.kernel.flows.context import Context, Operator, read_ordered
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import WaitsFor
 from pixconnect.kernel.rules.refund import Refund
@@ -16,6 +15,7 @@ from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.order import WaitingOrder
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 
 LISTED_MAX: Final = 1000
@@ -40,7 +40,7 @@ class NewWaiting(Struct, frozen=True, kw_only=True):
 
 async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
     # The balance of its holder guards an order, though no money moves.
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     names = sorted({seen.order.name for seen in batch})
     known = set(await order_store.find_waiting(work.connection, names))
     locked = await order_store.lock(work.connection, [name for name in names if name not in known])

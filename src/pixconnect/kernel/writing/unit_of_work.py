@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache, partial
 from logging import INFO, WARNING
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
 
-from pixconnect.kernel.feature import Ranked, gather
+from pixconnect.kernel.feature import Ranked, gather, gather_classes
 from pixconnect.kernel.rules import ledger as ledger_rules
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import Event, describe_event
-from pixconnect.kernel.rules.ledger import Account, Cause, Held, LedgerEntry
+from pixconnect.kernel.rules.ledger import Account, Cause, Held, LedgerEntry, Repayment
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund, announce_refund
 from pixconnect.kernel.rules.transfer import Transfer, announce_transfer
@@ -47,6 +47,35 @@ class Claim(Ranked):
     def take(self, source: LedgerEntry) -> None:
         """Collect due claims from a holder's available balance, which an entry has just raised."""
         raise NotImplementedError
+
+
+class Deficit(Claim):
+    """Repays a holder's debt first: nothing is available while anything is owed."""
+
+    rank = 10
+
+    def take(self, source: LedgerEntry) -> None:
+        amount_cents = self.work.balances[source.holder_id].repayable_cents
+        if not amount_cents:
+            return
+        entry = self.work.post(source.holder_id, "available", "deficit", amount_cents, Cause("repayment", "MADE"))
+        repayment = Repayment(
+            id=entry.id,
+            holder_id=entry.holder_id,
+            source_entry_id=source.id,
+            amount_cents=entry.amount_cents,
+            created_at=entry.created_at,
+        )
+        self.work.put(ledger_store.REPAYMENTS, repayment)
+
+
+CLAIMS: Final[tuple[type[Claim], ...]] = (Deficit,)
+
+
+@cache
+def list_claims() -> tuple[type[Claim], ...]:
+    """The kernel's claims and those of features, in their order."""
+    return gather_classes("claims", Claim, CLAIMS)
 
 
 class Follower(NamedTuple):
@@ -220,20 +249,18 @@ async def begin_work(batch: Batch[Any]) -> UnitOfWork:
     return UnitOfWork(batch, now, LockedBalances(clock=read, first_id=first_id))
 
 
-def own_holder(request: OfHolder) -> tuple[int, ...]:
+def _own_holder(request: OfHolder) -> tuple[int, ...]:
     return (request.holder_id,)
 
 
 async def begin_money_work(
     batch: Batch[Request],
-    claims: Sequence[type[Claim]],
-    holders_of: Callable[[Request], Iterable[int]] = own_holder,
+    holders_of: Callable[[Request], Iterable[int]] = _own_holder,
     statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
     """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit later requests for those.
 
     Args:
-        claims: The claims on newly available money, in this order.
         holders_of: The holders whose balances a request needs: for each entry except settlements of reserved money.
         statements_of: The holders whose statements it needs: for each entry that has a number. By default those of its
         balances.
@@ -247,7 +274,7 @@ async def begin_money_work(
     locked = await ledger_store.lock_balances(batch.connection, wanted)
     now = take_time(batch.clock, asked_at, locked.clock)
     _admit(batch, locked.clock, lambda request: wanted.covers(holders_of(request), statements_of(request)))
-    work = UnitOfWork(batch, now, locked, claims)
+    work = UnitOfWork(batch, now, locked, list_claims())
     await work.begin_claims()
     return work
 

@@ -31,7 +31,6 @@ from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows.audit import make_proposal, propose
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
 from pixconnect.kernel.flows.incoming import RECEIVE_RETURNS, GivenBack
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.identifiers import is_return_id
 from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.proposal import Proposal
@@ -41,7 +40,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.batch import Batch
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
@@ -127,7 +126,7 @@ async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         if steps[0].direction != proposal.contents["direction"]:
             raise errors.BadRequest("case: its difference has the other sign since the proposal: propose it again")
         await _check_holders(connection, account, steps)
-        work = await lock_balances(Batch(steps, connection, context.clock))
+        work = await begin_money_work(Batch(steps, connection, context.clock))
         added = [_post(work, case.id, step, proposal.proposed_by, context.operator) for step in steps]
         await work.write()
         if case.ended_at is None and _sum(made) + _sum(added) == case.amount_cents:

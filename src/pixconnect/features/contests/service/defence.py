@@ -30,7 +30,6 @@ from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, write_alone
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState, TakenPart
@@ -40,6 +39,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 
 EVERY: Final = 20
@@ -183,7 +183,7 @@ async def _note(context: Context, answers: Sequence[InfractionAnswer]) -> None:
 
 
 async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction | errors.PixConnectError]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     # Its event contains the blocked sum.
     await work.claim(HeldBlocks).read()
     found = await infraction_store.lock_by_id(work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch}))

@@ -27,7 +27,6 @@ from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit_source import find_source
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.rules import refund as refund_rules
@@ -40,7 +39,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 
 _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
@@ -147,7 +146,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
 
 
 async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit | errors.PixConnectError | None]:
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     await work.claim(HeldBlocks).read()
     locked = await _lock_rows(work, batch)
     outcomes: list[Misfit | errors.PixConnectError | None] = []

@@ -34,7 +34,6 @@ from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import identifiers
@@ -47,7 +46,7 @@ from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 
@@ -253,7 +252,7 @@ def _holders_of(returned: ListedReturn) -> tuple[int, ...]:
 
 
 async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
-    work = await lock_balances(batch, _holders_of)
+    work = await begin_money_work(batch, _holders_of)
     await work.claim(HeldBlocks).read()
     names = [returned.report.original_end_to_end_id for returned in batch]
     await work.lock_charges_of(names)

@@ -41,10 +41,10 @@ from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows.context import Writer, write_alone
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.kernel.rules.rail import MovementKind, MovementReport
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
@@ -255,7 +255,7 @@ async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
 
 async def _reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
     """Return, for each account, whether anything was changed."""
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     held = work.claim(HeldBlocks)
     await held.read()
     outcomes: list[bool] = []

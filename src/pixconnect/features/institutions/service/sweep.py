@@ -34,7 +34,6 @@ from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.charge import expire_charges_of_account
 from pixconnect.kernel.flows.context import Context, Writer
-from pixconnect.kernel.flows.ledger import lock_balances
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.holder import Party, compare_parties, complete_party, describe_party
 from pixconnect.kernel.rules.kept_report import KeptItem, Misfit, find_change, find_other_account
@@ -42,6 +41,7 @@ from pixconnect.kernel.rules.rail import CreditReport, MovementReport
 from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 
@@ -83,7 +83,7 @@ async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, P
 
 async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
     # The balance of its holder guards a transfer, though no money moves.
-    work = await lock_balances(batch)
+    work = await begin_money_work(batch)
     wanted = sorted({payer.key for payer in batch})
     transfers = await transfer_store.lock_by_id(work.connection, wanted)
     completed = await transfer_store.find_completed(work.connection, wanted)

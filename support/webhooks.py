@@ -18,9 +18,9 @@ from pixconnect.features.webhooks.worker.delivery_queue import QueueLimits
 from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import Event, EventName
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.tables.fact import Changes
-from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp, WebhookSender
 from pixconnect.platform.adapters.system import SystemClock

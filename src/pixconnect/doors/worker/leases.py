@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import lease as lease_store
-from pixconnect.kernel.writing.service_time import check_skew, is_clock_right
+from pixconnect.kernel.tables.clock import check_skew, is_clock_right
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect

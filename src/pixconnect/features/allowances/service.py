@@ -27,7 +27,7 @@ from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import NewTransfer
 from pixconnect.kernel.tables import proposal as proposal_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day

@@ -23,7 +23,7 @@ from pixconnect.kernel.rules.limit import ApprovalReason, find_approval_reason
 from pixconnect.kernel.rules.order import OpenOrder, OrderWait, await_approval, decide_approval, is_too_late
 from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, announce_update
 from pixconnect.kernel.tables import order as order_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool

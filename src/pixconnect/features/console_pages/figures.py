@@ -20,7 +20,7 @@ from pixconnect.features.monitoring.service.health import HealthWatch
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import holder, kept_report, unresolved
 from pixconnect.kernel.rules.charge import STATUSES
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base.clock import SAO_PAULO
 
 NEWEST_COUNT: Final = 6

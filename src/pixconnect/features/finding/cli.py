@@ -23,8 +23,8 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
-from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base.clock import format_local
 
 _MONEY: Final = ("amount", "asked_amount", "amount_cents")

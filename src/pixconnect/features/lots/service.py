@@ -25,7 +25,7 @@ from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

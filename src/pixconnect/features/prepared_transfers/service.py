@@ -25,7 +25,7 @@ from pixconnect.kernel.rules.holder import Party, PixKey
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 

@@ -33,7 +33,7 @@ from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX, check_state, read_
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import proposal as proposal_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

@@ -21,8 +21,8 @@ from pixconnect.kernel.register import RETENTIONS
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables import partition as partition_store
 from pixconnect.kernel.tables import tally as tally_store
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.tables.partition import SWEPT, RetentionPeriods
-from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_AWAY

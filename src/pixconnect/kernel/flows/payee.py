@@ -33,7 +33,7 @@ from pixconnect.kernel.rules.transfer import (
     TransferRequest,
 )
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 

@@ -12,9 +12,9 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, announce_update
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.order import WaitingOrder
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 

@@ -21,13 +21,12 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import clock as identifier_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.tables.clock import DatabaseClock
+from pixconnect.kernel.tables.clock import DatabaseClock, take_time
 from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.tables.fact import Changes
 from pixconnect.kernel.tables.ledger import LockedBalances
 from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.writing.batch import Batch, OfHolder, Request
-from pixconnect.kernel.writing.service_time import take_time
 from pixconnect.platform import logging
 from pixconnect.platform.base import errors
 

@@ -30,8 +30,8 @@ from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.rail import NeverTaken, Settled
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import order as order_store
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.tables.order import WaitingOrder
-from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.pool import Connection

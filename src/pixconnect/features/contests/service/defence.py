@@ -37,8 +37,8 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 

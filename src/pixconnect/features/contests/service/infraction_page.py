@@ -21,7 +21,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 
 STATES: Final[tuple[InfractionState, ...]] = get_args(InfractionState)

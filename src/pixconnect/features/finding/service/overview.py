@@ -28,7 +28,7 @@ from pixconnect.kernel.rules.holder import Holder, PixKey
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import Limits, find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import begin_of_day
 

@@ -37,8 +37,8 @@ from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import AskedFact, Origin
-from pixconnect.kernel.writing.service_time import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool

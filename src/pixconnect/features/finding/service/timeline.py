@@ -28,7 +28,7 @@ from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
 from pixconnect.kernel.rules.event import Event, Resource
 from pixconnect.kernel.rules.order import name_of
 from pixconnect.kernel.tables import holder as holder_store
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.pool import Pool

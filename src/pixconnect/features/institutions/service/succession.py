@@ -24,7 +24,7 @@ from pixconnect.kernel.rules.access import Client, end_tokens_at
 from pixconnect.kernel.rules.holder import Holder, PixKey
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

@@ -25,7 +25,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.flows.standby import Standby, check_standby
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, describe_end
 from pixconnect.platform.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure

@@ -17,7 +17,7 @@ from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, Answer, HolderR
 from pixconnect.features.proof.tables.run import Run
 from pixconnect.kernel.rules.proof import Finding, Judgement, Rule, Subject
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable, SettledItem
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED

@@ -25,8 +25,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.settlement import ASK_AFTER, ASK_AFTER_MAX
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import clock as clock_store
-from pixconnect.kernel.tables.clock import Deadline
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import Deadline, service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.notifier import Connect, keep_listening
 

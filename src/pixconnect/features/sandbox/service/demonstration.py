@@ -25,7 +25,7 @@ from pixconnect.kernel.rules.holder import Holder, KeyType, parse_pix_key
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
-from pixconnect.kernel.writing.service_time import service_now_to_write
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 
 DEPOSIT_CENTS: Final = 100_000_000

@@ -43,8 +43,8 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.kernel.tables.table import SUCCEEDED
-from pixconnect.kernel.writing.service_time import service_now_to_write
 from pixconnect.kernel.writing.unit_of_work import Follower, UnitOfWork
 from pixconnect.platform.base import address_rules, errors
 from pixconnect.platform.base.entropy import SealBroken

@@ -30,7 +30,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
-from pixconnect.kernel.writing.service_time import service_now
+from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.flow.shares import on_behalf_of_all

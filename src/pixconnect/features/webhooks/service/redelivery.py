@@ -21,7 +21,7 @@ from pixconnect.kernel.flows.context import Context, Core, LoneWrite, Operator, 
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.writing.service_time import service_now, service_now_to_write
+from pixconnect.kernel.tables.clock import service_now, service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 

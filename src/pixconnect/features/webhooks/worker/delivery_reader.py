@@ -18,7 +18,7 @@ from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.writing.service_time import take_reading
+from pixconnect.kernel.tables.clock import take_reading
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)

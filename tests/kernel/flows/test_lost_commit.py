@@ -36,7 +36,7 @@ from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.writing import batch_attempt as timeouts
+from pixconnect.kernel.writing import batch as timeouts
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire

@@ -19,7 +19,7 @@ from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, TransferView
 from pixconnect.kernel.tables import clock as identifier_store
-from pixconnect.kernel.writing import batch_attempt as timeouts
+from pixconnect.kernel.writing import batch as timeouts
 from pixconnect.kernel.writing.write_queues import QueueFigures
 from pixconnect.platform import pool as connection_pool
 from pixconnect.platform.base import errors

@@ -39,9 +39,25 @@ import asyncpg
 import structlog
 
 from pixconnect.kernel.tables.table import find_refusal
-from pixconnect.kernel.writing import batch_attempt
-from pixconnect.kernel.writing.batch import Answer, Batch, Outcomes, PendingReply, Request, WriteOperation
-from pixconnect.kernel.writing.batch_attempt import BatchAttempt, PendingRequest
+from pixconnect.kernel.writing.batch import (
+    Answer,
+    Batch,
+    BatchAttempt,
+    Outcomes,
+    PendingReply,
+    PendingRequest,
+    Request,
+    WriteOperation,
+    account_stalled,
+    find_lock_timeout_ms,
+    find_reach_timeout_s,
+    has_ended,
+    may_find_out,
+    queue_full,
+    refuse_stalled,
+    write_at_once,
+    write_in_transaction,
+)
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_AWAY, explain_undone, lacks_memory
@@ -103,10 +119,10 @@ class BatchQueue(Generic[Request, Answer]):
         self._clock = clock
         self._size_max = size_max
         self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(
-            queue_length_max, lambda waiter: waiter.resolve(batch_attempt.queue_full())
+            queue_length_max, lambda waiter: waiter.resolve(queue_full())
         )
         self._stalled: StalledHolders[PendingRequest[Request, Answer]] = StalledHolders(
-            self._answer_surely, batch_attempt.refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
+            self._answer_surely, refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
         )
         self._part_tries = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
@@ -142,7 +158,7 @@ class BatchQueue(Generic[Request, Answer]):
             raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
-            raise batch_attempt.queue_full()
+            raise queue_full()
         # A dead task, for example after a MemoryError, would keep all callers waiting.
         if self._task is None or self._task.done():
             # In a separate context: the task works for all, and must not count as the first caller's.
@@ -204,7 +220,7 @@ class BatchQueue(Generic[Request, Answer]):
                 elif len(own_queue) < self._size_max:
                     own_queue.append(waiter)
                 else:
-                    waiter.resolve(batch_attempt.account_stalled())
+                    waiter.resolve(account_stalled())
         return waiters
 
     def _size_now(self) -> int:
@@ -248,10 +264,10 @@ class BatchQueue(Generic[Request, Answer]):
         is_first = True
         while True:
             now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
-            reach_timeout_s = batch_attempt.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
+            reach_timeout_s = find_reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
             # A lost transaction may hold its locks while it waits for a standby, and its callers are answered before that.
             is_quick = is_brief or self._may_find_out(waiters)
-            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else batch_attempt.lock_timeout_ms(waiters, now_s)
+            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else find_lock_timeout_ms(waiters, now_s)
             attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
@@ -282,21 +298,21 @@ class BatchQueue(Generic[Request, Answer]):
             raise error
         # A full disk needs a person, and requests do not wait for people.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
-        if batch_attempt.has_ended(waiters, now_s, away_for_s):
+        if has_ended(waiters, now_s, away_for_s):
             raise errors.ServiceUnavailable(explain_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: _Waiters[Request, Answer]) -> bool:
-        return batch_attempt.may_find_out(waiters, self._clock.monotonic_s())
+        return may_find_out(waiters, self._clock.monotonic_s())
 
     async def _write_once(self, waiters: _Waiters[Request, Answer], attempt: BatchAttempt) -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=attempt.reach_timeout_s, insists=True) as connection:
             requests, find_latecomers = [waiter.request for waiter in waiters], partial(self._find_latecomers, waiters)
             wakes = self._wake_workers, self._wake_sequencer
             batch = Batch(requests, connection, self._clock, *wakes, find_latecomers)
-            outcomes = await batch_attempt.write_at_once(self._operation, batch, waiters, attempt)
+            outcomes = await write_at_once(self._operation, batch, waiters, attempt)
             if outcomes is None:
-                outcomes = await batch_attempt.write_in_transaction(self._operation, batch, waiters, attempt)
+                outcomes = await write_in_transaction(self._operation, batch, waiters, attempt)
             self.commits_by_size[len(batch)] += 1
             if self._overload is not None:
                 self._overload.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)
@@ -326,7 +342,7 @@ class BatchQueue(Generic[Request, Answer]):
             await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
         # One holder alone has already waited for the whole lock timeout: refuse it, and try its next requests apart.
-        batch_attempt.refuse_stalled(waiters)
+        refuse_stalled(waiters)
         for holder_id in parts:
             self._stalled.open(holder_id)
 
@@ -337,7 +353,7 @@ class BatchQueue(Generic[Request, Answer]):
     async def _wait_beside(self, part: _Waiters[Request, Answer]) -> None:
         own_queue = self._stalled.open(part[0].request.holder_id)
         if own_queue is None:
-            batch_attempt.refuse_stalled(part)
+            refuse_stalled(part)
         else:
             own_queue.extend(part)
 

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from pixconnect.kernel.writing.batch_attempt import ended_if_silent, is_intact
+from pixconnect.kernel.writing.batch import ended_if_silent, is_intact
 from support.service import Service
 
 PATIENCE_S = 0.5

@@ -105,15 +105,6 @@ class InstitutionSource(Source, frozen=True, kw_only=True):
         del owner
         return await find_named_charge(pool, self.account_id, name)
 
-    async def create_charge(
-        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
-    ) -> Charge:
-        del account
-        try:
-            return await open_at_institution(context, caller, want_charge(context, caller, request, key), self.account_id)
-        except RefusedByInstitution as refused:
-            raise explain_refusal(refused.refusal) from None
-
 
 def _check_takes(opened: OpenAccount, request: TransferRequest, payee: Payee) -> None:
     """Refuse a transfer that the institution cannot send, and one to the account itself."""
@@ -196,6 +187,14 @@ class InstitutionAccounts(Accounts):
 
     def find_source(self, account_id: int) -> Source:
         return InstitutionSource(account_id=account_id)
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account_id: int, request: ChargeRequest, key: str
+    ) -> Charge:
+        try:
+            return await open_at_institution(context, caller, want_charge(context, caller, request, key), account_id)
+        except RefusedByInstitution as refused:
+            raise explain_refusal(refused.refusal) from None
 
     async def find_forgotten(self, connection: Connection, batch: Sequence[NewRefund]) -> dict[int, Refund]:
         """The refunds that the same requests had made, by the ids of the new ones."""

@@ -7,21 +7,24 @@ Changes that several use cases make are here too. ``kernel/rules/charge_payment.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
-from pixconnect.kernel.flows.source import CHARGE_IDEMPOTENCY, source_of
-from pixconnect.kernel.rules import ability, holder, money, tax_id
+from pixconnect.kernel.flows.idempotency import Idempotency
+from pixconnect.kernel.flows.source import find_accounts
+from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import (
     PAID,
     Charge,
     ChargeRequest,
+    NewCharge,
     announce_charge,
     expire_charge,
     may_expire,
+    open_charge,
     pay_charge,
     read_contents,
     return_charge,
@@ -33,9 +36,13 @@ from pixconnect.kernel.rules.transfer import Transfer, return_part
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.charge import CHARGES, REVISIONS, ChargeRevision
+from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.transfer import TRANSFERS
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
+
+_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
 async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
@@ -52,9 +59,59 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
     try:
         key = await _judge(context, caller, request)
     except errors.RuleBroken as refusal:
-        return await CHARGE_IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
-    return await source_of(account).create_charge(context, caller, account, request, key)
+    if account.institution_id is not None:
+        return await find_accounts().create_charge(context, caller, account.institution_id, request, key)
+    # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
+    txid = identifiers.make_txid(context.clock.now(), context.entropy)
+    location = context.policy.location_prefix + txid
+    new = NewCharge(
+        holder_id=caller.holder_id,
+        caller=caller,
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=identifiers.fingerprint(request),
+        request=request,
+        charge_id=await context.ids.charge_id(),
+        txid=txid,
+        key=key,
+        br_code=br_code.format_dynamic_br_code(location, account.party.name, account.city),
+        lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
+        may_exist=request.external_id is not None,
+    )
+    return await context.writes.submit(CREATE_CHARGES, new)
+
+
+async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
+    """Check the rules in the documented order, and return the normalised key."""
+    money.check_amount(request.amount_cents)
+    key = holder.parse_pix_key(request.key).key
+    if await context.directory.find_owner(key) != caller.holder_id:
+        raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if request.payer is not None:
+        tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    ability.check_issues_codes(context.policy.abilities)
+    return key
+
+
+async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
+    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
+    work = await begin_work(batch)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+
+    def create(new: NewCharge) -> Charge:
+        charge = open_charge(new, work.now)
+        work.put(CHARGES, charge)
+        work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
+        work.announce(announce_charge, charge, "qrcode.pending")
+        return charge
+
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, create)
+    await work.write()
+    return outcomes
+
+
+CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
 
 
 _MISSING: Final = "there is no such charge"
@@ -107,18 +164,6 @@ async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
                     work.move(CHARGES, charge, after)
                     work.announce(announce_charge, after, "qrcode.expired")
             await work.write()
-
-
-async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
-    """Check the rules in the documented order, and return the normalised key."""
-    money.check_amount(request.amount_cents)
-    key = holder.parse_pix_key(request.key).key
-    if await context.directory.find_owner(key) != caller.holder_id:
-        raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
-    if request.payer is not None:
-        tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
-    ability.check_issues_codes(context.policy.abilities)
-    return key
 
 
 def finish_payment(

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 from functools import cache
 from typing import Final, Protocol
 
@@ -13,22 +12,17 @@ from msgspec import Struct
 from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
-from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.rules import ability, br_code, identifiers
+from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest, NewCharge, announce_charge, open_charge
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import TXID_LENGTH_MIN
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
-from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.rail import Abilities, RailUnavailable
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
 from pixconnect.kernel.tables import charge as charge_store
-from pixconnect.kernel.tables.charge import CHARGES
-from pixconnect.kernel.tables.origin import ORIGINS, Asked
-from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -43,9 +37,6 @@ class Way(Struct, frozen=True, kw_only=True):
     """The code that the account's institution reads for itself."""
     spends_lookup: bool = False
     """Whether a missing key costs the account a look-up at its institution; paying a key returns more than this."""
-
-
-CHARGE_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -114,28 +105,6 @@ class Source(Struct, frozen=True, kw_only=True):
         # A charge of the owner's predecessor or successor is paid on that holder's account.
         return charge if charge is not None and charge.holder_id == owner else None
 
-    async def create_charge(
-        self, context: Context, caller: Caller, account: OwnAccount, request: ChargeRequest, key: str
-    ) -> Charge:
-        """Create the charge of a checked request; ``key`` is normalised."""
-        # All ids are generated before the first try, so that a batch whose commit was lost finds its own rows.
-        txid = identifiers.make_txid(context.clock.now(), context.entropy)
-        location = context.policy.location_prefix + txid
-        new = NewCharge(
-            holder_id=caller.holder_id,
-            caller=caller,
-            external_id=request.external_id or context.entropy.uuid7(),
-            fingerprint=fingerprint(request),
-            request=request,
-            charge_id=await context.ids.charge_id(),
-            txid=txid,
-            key=key,
-            br_code=br_code.format_dynamic_br_code(location, account.party.name, account.city),
-            lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
-            may_exist=request.external_id is not None,
-        )
-        return await context.writes.submit(CREATE_CHARGES, new)
-
 
 def is_key_alone(payee: Payee) -> bool:
     return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
@@ -151,6 +120,12 @@ class Accounts:
 
     def find_source(self, account_id: int) -> Source:
         raise errors.InternalError(f"no feature moves money over the account {account_id}")
+
+    async def create_charge(
+        self, context: Context, caller: Caller, account_id: int, request: ChargeRequest, key: str
+    ) -> Charge:
+        """Create the charge of a checked request at the account's institution; ``key`` is normalised."""
+        raise errors.InternalError(f"no feature opens charges at the account {account_id}")
 
     async def admit_renamed(self, context: Context, payer: OwnAccount, request: TransferRequest) -> None:
         """Raise ``OutcomeUnknown`` if another account may have paid the request under a name that is unknown now."""
@@ -173,24 +148,6 @@ def find_accounts() -> Accounts:
     return gather_one("accounts", Accounts)
 
 
-async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
-    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
-    work = await begin_work(batch)
-    known = await CHARGE_IDEMPOTENCY.find_known(batch.connection, batch)
-
-    def create(new: NewCharge) -> Charge:
-        charge = open_charge(new, work.now)
-        work.put(CHARGES, charge)
-        work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
-        work.announce(announce_charge, charge, "qrcode.pending")
-        return charge
-
-    outcomes = CHARGE_IDEMPOTENCY.decide_each(batch, known, create)
-    await work.write()
-    return outcomes
-
-
-CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
 OWN_RAIL: Final = Source(account_id=None)
 
 

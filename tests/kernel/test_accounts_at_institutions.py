@@ -15,7 +15,7 @@ from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.source import InstitutionSource
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
-from pixconnect.kernel.flows.credit_source import CreditSource
+from pixconnect.kernel.flows.credit import CreditSource
 from pixconnect.kernel.flows.source import Source
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.refund import RefundRequest

@@ -12,7 +12,7 @@ from pixconnect.features.institutions.rules.unmatched import GiveBack, gives_bac
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context, Port
-from pixconnect.kernel.flows.credit_source import Credited, CreditSource
+from pixconnect.kernel.flows.credit import Credited, CreditSource
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import find_holder_at

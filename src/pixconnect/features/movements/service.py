@@ -26,7 +26,7 @@ from pixconnect.features.movements.rules import Movement, announce_movement
 from pixconnect.features.movements.tables import MOVEMENTS
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context, Writer
-from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.flows.report import Refusable, ReportTaker
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms

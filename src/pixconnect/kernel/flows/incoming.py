@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, find_suspect_credits, go_on, receive
-from pixconnect.kernel.flows.credit_source import Credited, find_source
+from pixconnect.kernel.flows.credit import NOT_GIVEN_BACK, Credit, Credited, find_source, find_suspect_credits, go_on, receive
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.refund import fail_at_once, settle_at_once
 from pixconnect.kernel.flows.settlement import is_surely_not_ours

@@ -13,7 +13,7 @@ import structlog
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
-from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.kept_report import Kept, KeptItem, KeptReport, Misfit
 from pixconnect.kernel.tables import kept_report as kept_store

@@ -2,9 +2,6 @@
 
 Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund of
 a book transfer is settled by book, in the same transaction.
-
-An automatic refund arrives and is reserved in one transaction, so that its money cannot be spent, and then proceeds as any
-other. It has no requester, so the rules for requesters (a holder that may not withdraw) do not apply.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +13,6 @@ from msgspec import structs
 from pixconnect.kernel.flows.before_order import OrderRule, begin_rules
 from pixconnect.kernel.flows.charge import count_returned
 from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
-from pixconnect.kernel.flows.credit_source import AutomaticRefund
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.source import find_accounts, source_of
 from pixconnect.kernel.rules import ability, identifiers, money, reject_code
@@ -241,17 +237,3 @@ async def _check_family(context: Context, caller: Caller, former_id: int) -> Non
 async def _check_may_withdraw(context: Context, caller: Caller) -> None:
     if (balance := await ledger_store.find_balance(context.pool, caller.holder_id)) is not None:
         check_may_withdraw(balance)
-
-
-def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
-    """Return all of a payment just credited, with its refusal code; the caller writes the transfer."""
-    request = RefundRequest(
-        end_to_end_id=received.end_to_end_id,
-        amount_cents=received.amount_cents,
-        reason="BE08",
-        description=reject_code.explain(code)[: refund_rules.DESCRIPTION_LENGTH_MAX],
-    )
-    new = refund_rules.plan_automatic_refund(received, request, planned.refund_id, planned.return_id)
-    refund = refund_rules.open_refund(new, received, work.now)
-    work.announce_refund(refund)
-    return hold_refund(work, refund, received, new.handover_timeout)

@@ -26,7 +26,7 @@ from msgspec import Struct
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit_source import CreditSource, find_source
+from pixconnect.kernel.flows.credit import CreditSource, find_source
 from pixconnect.kernel.flows.incoming import Recorded, find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.kernel.flows.network_id import may_be_named_later
 from pixconnect.kernel.flows.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders

@@ -1,6 +1,6 @@
 """The consequences of a rail's missing abilities (``rail.Abilities``), decided in one place.
 
-If a rail does not permit refusing a payment, we accept it and return it (``flows.refund.hold_automatic_refund``). For any other
+If a rail does not permit refusing a payment, we accept it and return it (``flows.credit``). For any other
 missing ability, we refuse the caller before anything is done.
 """
 

@@ -22,7 +22,7 @@ from pixconnect.features.institutions.service.sweep import (
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
+from pixconnect.kernel.flows.credit import CREDIT_SOURCE
 from pixconnect.kernel.rules.holder import Party, describe_party
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, make_owner, open_shop

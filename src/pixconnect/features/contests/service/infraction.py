@@ -26,7 +26,7 @@ from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.credit_source import find_source
+from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.flows.report import ReportTaker
 from pixconnect.kernel.rules import refund as refund_rules

@@ -35,7 +35,7 @@ from pixconnect.features.institutions.rules.sweep import callback_seal
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import SealedCredentials
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
-from pixconnect.kernel.flows.credit_source import CREDIT_SOURCE
+from pixconnect.kernel.flows.credit import CREDIT_SOURCE
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.base import errors

@@ -32,8 +32,7 @@ def payers_of(batch: Sequence[NewOrder]) -> set[int]:
 class OrderRule(Ranked):
     """Each batch of new transfers or refunds has one of each kind that concerns it. A rule defines the methods it needs.
 
-    Ranks give the documented order of refusals: 10 allowances of the account, 20 limits of the holder, 30 flags, 40 a refund's
-    original, 50 contests, 60 funds, 70 approvals.
+    Ranks give the documented order of refusals; features have the tens between and around those of the kernel.
     """
 
     def __init__(self, work: UnitOfWork) -> None:

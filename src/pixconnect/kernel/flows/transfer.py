@@ -9,18 +9,16 @@ from datetime import timedelta
 from typing import Final
 
 from pixconnect.kernel.flows.before_order import BEFORE_PAYEE, OrderRule, begin_rules, check_payer
-from pixconnect.kernel.flows.charge import finish_payment, keep_parts
+from pixconnect.kernel.flows.book_transfer import check_same_place, settle_by_book
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.payee import find_payee
-from pixconnect.kernel.flows.source import AccountChanged, Way, admit_forgotten, check_way, choose_way, is_another
-from pixconnect.kernel.rules import identifiers, money, reject_code
+from pixconnect.kernel.flows.source import Way, find_accounts, is_key_alone, source_of
+from pixconnect.kernel.rules import identifiers, money
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import compose_amount
-from pixconnect.kernel.rules.charge_payment import ChargePayment, decide_charge
 from pixconnect.kernel.rules.holder import parse_pix_key
 from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.listing import Page, Span, TransferSearch
@@ -54,6 +52,18 @@ _NEVER_ACCEPTED: Final = (
 """These depend on the request alone, at any time: it cannot have been done before."""
 
 
+class AccountChanged(errors.ServiceUnavailable):
+    """Payer or payee was moved to an account at an institution after this process had read where it is."""
+
+    def __init__(self, holder_ids: Sequence[int]) -> None:
+        super().__init__("payer or payee was put on another account meanwhile; nothing was done")
+        self.holder_ids = holder_ids
+
+
+class Unreachable(errors.ServiceUnavailable):
+    """A system that the payee's rules depend on."""
+
+
 class PayeeIsAnother(errors.PixKeyNotFound):
     """The key belongs to another owner than the caller named."""
 
@@ -81,7 +91,7 @@ async def start_transfer(
         # Looking up a key without paying costs tokens, as a protection of the directory against scans.
         context.lookups.spend(context, caller.holder_id, lookup)
         if isinstance(refusal, errors.RuleBroken) and not isinstance(refusal, _NEVER_ACCEPTED):
-            await admit_forgotten(context, account, request)
+            await _admit_forgotten(context, account, request)
         raise
 
 
@@ -110,22 +120,16 @@ async def _try_transfer(
             return _refuse_repeat(terms, replayed)
     try:
         money.check_amount(request.amount_cents)
-        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
-        if payee is not None and is_another(payee, terms):
-            raise PayeeIsAnother("key: belongs to another tax id")
-        way = None if payee is None else await choose_way(context, account, request, payee, terms)
+        way = await _find_way(context, caller, account, request, end_to_end_id, terms, lookup)
     except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable, errors.OutcomeUnknown) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
-        is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited | errors.OutcomeUnknown)
-        if not is_judged_first:
-            await check_payer(context, caller.holder_id, request.amount_cents, BEFORE_PAYEE)
+        # Other rules come first, and all of them before a system that is unavailable.
+        if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited | errors.OutcomeUnknown):
+            rules = None if isinstance(refusal, Unreachable) else BEFORE_PAYEE
+            await check_payer(context, caller.holder_id, request.amount_cents, rules)
         raise
-    # A required system is unavailable. If the transfer breaks another rule, that refusal comes first.
-    if way is None:
-        await check_payer(context, caller.holder_id, request.amount_cents)
-        raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
     # Every id is generated before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
@@ -145,16 +149,56 @@ async def _try_transfer(
         account_id=way.account_id,
         br_code=way.br_code,
     )
-    return _answer(context, new, way, lookup, await context.writes.submit(START_TRANSFERS, new))
-
-
-def _answer(context: Context, new: NewTransfer, way: Way, lookup: Lookup, made: Transfer) -> Transfer:
+    made = await context.writes.submit(START_TRANSFERS, new)
     # Its id was generated for this request, in any of its tries.
     if made.id != new.transfer_id:
-        return _refuse_repeat(new.terms, made)
+        return _refuse_repeat(terms, made)
     if way.spends_lookup:
-        context.lookups.spend(context, new.holder_id, lookup)
+        context.lookups.spend(context, caller.holder_id, lookup)
     return made
+
+
+async def _find_way(
+    context: Context,
+    caller: Caller,
+    account: OwnAccount,
+    request: TransferRequest,
+    end_to_end_id: str,
+    terms: SendingTerms,
+    lookup: Lookup,
+) -> Way:
+    """Find the payee, and choose how the transfer leaves, or that it goes by book; raises as ``Source.choose_way``."""
+    payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+    if payee is None:
+        raise Unreachable("the payee's institution or the directory cannot be reached; nothing was done")
+    # Known to differ from the owner that the caller names.
+    if terms.payee_tax_id not in (None, payee.party.tax_id) and not is_key_alone(payee):
+        raise PayeeIsAnother("key: belongs to another tax id")
+    await find_accounts().admit_renamed(context, account, request)
+    if payee.holder_id is None:
+        return await source_of(account).choose_way(context, account, request, payee, terms)
+    # A sandbox has no account at an institution.
+    if not context.policy.is_sandbox:
+        await check_same_place(context, account, payee.holder_id)
+    return Way(payer=account.party, payee=payee, terms=terms)
+
+
+async def _admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
+
+    If the institution keeps none of our names, it is also called before anything is accepted.
+
+    After a restore, a payment of the lost span becomes a movement once its line is read, and takes the money of the very
+    request that had ordered it. Only the institution knows which request that was; accepted ones are queried there.
+
+    Raises:
+        OutcomeUnknown: A line of the same amount has no order; or not all lines of that time were read yet.
+    """
+    # A request without a name cannot be repeated; and a sandbox has no account at an institution.
+    if request.external_id is None or context.policy.is_sandbox:
+        return
+    await source_of(payer).admit_forgotten(context, request)
+    await find_accounts().admit_renamed(context, payer, request)
 
 
 def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
@@ -238,6 +282,15 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
     return Page(items=items, total_count=1)
 
 
+def check_way(work: UnitOfWork, new: NewTransfer) -> None:
+    """Compare the chosen way with the location of the money, while its balances are locked."""
+    lies_on = work.balances[new.holder_id].institution_id
+    payee_id = new.payee.holder_id
+    chosen = new.account_id if payee_id is None else work.balances[payee_id].institution_id
+    if chosen != lies_on:
+        raise AccountChanged((new.holder_id,) if payee_id is None else (new.holder_id, payee_id))
+
+
 def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     check_way(work, new)
@@ -247,7 +300,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> T
     work.put(ORIGINS, Asked("transfer", transfer.id, work.now, new.caller))
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
-        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer)
+        transfer = settle_by_book(work, new, new.payee.holder_id, transfer)
     else:
         work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
         work.put(TRANSFERS, transfer)
@@ -260,41 +313,6 @@ def _accept(work: UnitOfWork, new: NewTransfer, rules: Sequence[OrderRule]) -> T
         for rule in rules:
             rule.count(new)
     return transfer
-
-
-def _settle_by_book(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
-    """Settle a transfer between two of our holders, or fail it as over the rail."""
-    scanned = new.payee.charge
-    name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
-    payment = ChargePayment(
-        holder_id=payee_id,
-        account_id=work.balances[payee_id].institution_id,
-        txid=sent.txid,
-        amount_cents=sent.amount_cents,
-        at=work.now,
-        is_refusable=not new.payee.is_static,
-    )
-    decision = decide_charge(work.charges.get(name), payment)
-    received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
-    work.announce_transfer(received)
-    code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED
-    if code is not None:
-        refused = code, reject_code.explain(code), work.now
-        sent, received = (transfer_rules.fail_transfer(side, *refused) for side in (sent, received))
-    else:
-        sent = transfer_rules.settle_transfer(sent, work.now)
-        received = transfer_rules.settle_transfer(received, work.now)
-        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, sent.cause)
-        work.post(payee_id, "settlement", "available", sent.amount_cents, received.cause)
-    # Each side has its own events: processing was announced before, the end is announced now.
-    for side in (sent, received):
-        work.announce_transfer(side)
-        work.put(TRANSFERS, side)
-    if code is None:
-        if decision.charge is not None:
-            keep_parts(work, received, decision.charge, compose_amount(decision.charge, work.now))
-        finish_payment(work, received, name, decision.divergences)
-    return sent
 
 
 async def view_transfer(context: Context, transfer: Transfer) -> TransferView:

@@ -53,20 +53,17 @@ CHARGE: Final = Table(
     },
 )
 
-# Columns of the standard API's charges, null at no cost in the contract's.
+# Columns of the standard API's charges and of those at institutions, null at no cost in the contract's.
 _NEW: Final = CHARGE.without("held_by, contents, revision, is_unbound, institution_id, asked_cents, due_on")
 _ALIKE: Final = "status, created_at, modified_at"
 _OF_ONE: Final = "expires_at, payer_name, payer_tax_id, holder_id, key"
 INSERT: Final = insert_of(CHARGE, _NEW, name="charge_row", once=[f"{_ALIKE}, {_OF_ONE}", _ALIKE])
 
-_NEW_STANDARD: Final = CHARGE.without("held_by, is_unbound, institution_id, asked_cents")
-_STANDARD_ALIKE: Final[LiteralString] = f"{_ALIKE}, fingerprint, revision, due_on"
+_NEW_STANDARD: Final = CHARGE.without("held_by, is_unbound, asked_cents")
+_STANDARD_ALIKE: Final[LiteralString] = f"{_ALIKE}, fingerprint, revision, institution_id, due_on"
 INSERT_STANDARD: Final = insert_of(
     CHARGE, _NEW_STANDARD, name="standard_charge_row", once=[f"{_STANDARD_ALIKE}, {_OF_ONE}", _STANDARD_ALIKE]
 )
-
-# One at a time, when its institution has answered.
-INSERT_THERE: Final = insert_of(CHARGE, CHARGE.without("held_by, is_unbound, asked_cents"), name="charge_there_row")
 
 # Columns that payments and expiry change. Few payments change which one holds a charge, and only the standard API changes the
 # rest.
@@ -84,9 +81,7 @@ UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change"
 def _find_insert(charge: Charge) -> Part[Charge]:
     has_later_columns = charge.held_by is not None or charge.is_unbound or charge.asked_cents is not None
     errors.ensure(not has_later_columns, "a new charge was never held, unbound or paid")
-    if charge.institution_id is not None:
-        return INSERT_THERE
-    return INSERT if charge.contents is None else INSERT_STANDARD
+    return INSERT if charge.contents is None and charge.institution_id is None else INSERT_STANDARD
 
 
 _of_revision = attrgetter(
@@ -105,7 +100,7 @@ _count, _count_due = tally.count("charge"), tally.count("charge_due")
 
 CHARGES: Final = Fact(
     rank=10,
-    inserts=(INSERT, INSERT_STANDARD, INSERT_THERE),
+    inserts=(INSERT, INSERT_STANDARD),
     find_insert=_find_insert,
     updates=(UPDATE, UPDATE_HELD, UPDATE_REVISED),
     find_update=_find_update,

@@ -94,12 +94,11 @@ class AccountSource(CreditSource, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, account: InstitutionAccount) -> AccountSource:
-        returns = gives_back(account)
-        return cls(account=account, account_id=account.id, house_id=account.house_id, is_final=True, gives_back=returns)
+        return cls(account=account, account_id=account.id, house_id=account.house_id, is_final=True)
 
-    async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
+    async def note_received(self, work: UnitOfWork, received: Transfer) -> None:
         # It goes back once a reading has shown that it was not returned yet (``service/returns.py``).
-        if received.charge_id is None and received.settled_at is not None:
+        if gives_back(self.account) and received.charge_id is None and received.settled_at is not None:
             noted = GiveBack(
                 transfer_id=received.id,
                 holder_id=received.holder_id,

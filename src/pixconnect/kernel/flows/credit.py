@@ -81,11 +81,9 @@ class CreditSource(Struct, frozen=True, kw_only=True):
     """The holder credited with payments that cannot be recorded for their own, and with facts of the whole account."""
     is_final: bool = False
     """Whether payments have settled before we read them: they are listed, and credited for any purpose."""
-    gives_back: bool = False
-    """Whether the account automatically returns payments that pay no charge."""
 
-    async def give_back(self, work: UnitOfWork, received: Transfer) -> None:
-        """Record that a credited payment is to be given back, where ``gives_back``."""
+    async def note_received(self, work: UnitOfWork, received: Transfer) -> None:
+        """Record what an account does later with a new payment, such as its automatic return."""
 
     async def find_credited(self, context: Context, report: CreditReport) -> Credited:
         party = report.credit_party
@@ -222,27 +220,27 @@ def receive(work: UnitOfWork, credit: Credit) -> tuple[Transfer, Misfit | None]:
 
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer) -> tuple[Transfer, Misfit | None]:
     """Apply a further report of a payment. A repetition, or a contradiction of its end, changes nothing."""
-    is_open = transfer.status == "PROCESSING"
+    is_open, suspects = transfer.status == "PROCESSING", find_suspect_credits()
     match credit.report:
         case CreditAccepted():
             return transfer, None
         case CreditHeld() as report:
             # A repetition, or after its end: an ended one was released, or never held here.
-            if is_open and not find_suspect_credits().is_held(work, transfer):
-                find_suspect_credits().hold(work, transfer, report, work.charges.get(credit.code))
+            if is_open and not suspects.is_held(work, transfer):
+                suspects.hold(work, transfer, report, work.charges.get(credit.code))
             return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
                 held = work.charges[credit.code]
                 freed = work.charges[credit.code] = charge_rules.free_charge(held)
                 work.move(CHARGES, held, freed)
-            was_held = find_suspect_credits().release(work, transfer, credit.report)
-            fail = find_suspect_credits().fail if was_held else transfer_rules.cancel_incoming
+            was_held = suspects.release(work, transfer, credit.report)
+            fail = suspects.fail if was_held else transfer_rules.cancel_incoming
             return _announced(work, fail(transfer, code, work.now)), None
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
-            find_suspect_credits().release(work, transfer, credit.report)
+            suspects.release(work, transfer, credit.report)
             # What it held is its own; what it holds none of, another one may have paid.
             decision = ChargeDecision() if transfer.charge_id is not None else _decide(work, credit)
             return _settle(work, credit, transfer, _judge_again(work, credit, transfer, decision), decision)

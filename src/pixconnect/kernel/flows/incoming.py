@@ -129,14 +129,15 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     # Together with the credit: a repeated report emits nothing more.
     for report in listed:
         await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
-    await _give_back(work, batch, new)
+    await _note_received(work, batch, new)
     return answers
 
 
-async def _give_back(work: UnitOfWork, batch: Sequence[Credit], new: Mapping[str, Transfer]) -> None:
+async def _note_received(work: UnitOfWork, batch: Sequence[Credit], new: Mapping[str, Transfer]) -> None:
     for credit in batch:
-        if credit.source.gives_back and credit.report.end_to_end_id in new:
-            await credit.source.give_back(work, new[credit.report.end_to_end_id])
+        received = new.get(credit.report.end_to_end_id)
+        if received is not None and received.institution_id == credit.source.account_id:
+            await credit.source.note_received(work, received)
 
 
 class UnclaimedCredit(Struct, frozen=True, kw_only=True):

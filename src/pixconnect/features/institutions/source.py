@@ -24,7 +24,7 @@ from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.lookup_budget import Lookup
-from pixconnect.kernel.flows.source import Accounts, Source, Way, is_key_alone
+from pixconnect.kernel.flows.source import Accounts, Source, Way
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, PixKey
@@ -157,7 +157,7 @@ def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
 
 def _name_owner(opened: OpenAccount, payee: Payee, terms: SendingTerms) -> Payee:
     """Return the payee with the owner that the caller named beside a key, which the institution compares."""
-    if terms.payee_tax_id is None or not is_key_alone(payee):
+    if terms.payee_tax_id is None or not payee.is_key_alone:
         return payee
     if not opened.institution.traits.compares_owner:
         raise errors.PixKeyNotFound(

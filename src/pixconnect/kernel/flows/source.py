@@ -14,7 +14,7 @@ from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import TXID_LENGTH_MIN
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party, PixKey
+from pixconnect.kernel.rules.holder import Party, PixKey
 from pixconnect.kernel.rules.rail import Abilities, RailUnavailable
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
@@ -100,10 +100,6 @@ class Source(Struct, frozen=True, kw_only=True):
         charge = await charge_store.find_by_txid(pool, owner, name)
         # A charge of the owner's predecessor or successor is paid on that holder's account.
         return charge if charge is not None and charge.holder_id == owner else None
-
-
-def is_key_alone(payee: Payee) -> bool:
-    return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
 
 
 class Accounts:

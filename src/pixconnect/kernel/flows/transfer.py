@@ -15,7 +15,7 @@ from pixconnect.kernel.flows.directory import OwnAccount, with_key
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.payee import find_payee
-from pixconnect.kernel.flows.source import Way, find_accounts, is_key_alone, source_of
+from pixconnect.kernel.flows.source import Way, find_accounts, source_of
 from pixconnect.kernel.rules import identifiers, money
 from pixconnect.kernel.rules import transfer as transfer_rules
 from pixconnect.kernel.rules.access import Caller
@@ -172,7 +172,7 @@ async def _find_way(
     if payee is None:
         raise Unreachable("the payee's institution or the directory cannot be reached; nothing was done")
     # Known to differ from the owner that the caller names.
-    if terms.payee_tax_id not in (None, payee.party.tax_id) and not is_key_alone(payee):
+    if terms.payee_tax_id not in (None, payee.party.tax_id) and not payee.is_key_alone:
         raise PayeeIsAnother("key: belongs to another tax id")
     await find_accounts().admit_renamed(context, account, request)
     if payee.holder_id is None:

@@ -27,7 +27,7 @@ from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import SLOTS_COUNT, CreditHold, Event, EventName
-from pixconnect.kernel.rules.holder import KeyType, Party
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, KeyType, Party
 from pixconnect.kernel.rules.ledger import Cause
 from pixconnect.kernel.rules.rail import CreditReport, InitiationType
 from pixconnect.platform.base import errors
@@ -113,6 +113,11 @@ class Payee(Struct, frozen=True, kw_only=True):
     leaves_amount_open: bool = False
     is_static: bool = False
     """The code that led here can be paid more than once."""
+
+    @property
+    def is_key_alone(self) -> bool:
+        """Whether only the institution that pays it will find its owner."""
+        return self.holder_id is None and self.party.tax_id == UNKNOWN_PARTY.tax_id
 
 
 class NewTransfer(Struct, kw_only=True):

@@ -143,63 +143,37 @@ def _ending_of(report: EndingReport) -> Ending:
 
 
 async def _take_other(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
+    """Record a report that ends no order; one that cannot be recorded is refused, if the institution lets us, and kept."""
     taker = next((taker for taker in list_takers() if isinstance(report, taker.kind)), None)
-    if taker is None or taker.refusable is None:
-        return await _take_statement(context, report, taker)
-    return await _take_arrival(context, report, taker, taker.refusable)
-
-
-async def _take_arrival(
-    context: Context, report: rail.Report, taker: ReportTaker, refusable: Refusable
-) -> list[rail.Acknowledgement]:
     try:
-        if (fault := _find_fault(report)) is not None:
-            return [await _refuse(context, report, refusable, _cannot_be_recorded(fault), reject_code.WRONG_CONTENTS)]
-        try:
-            acknowledgement = await taker.take(context, report)
-            if acknowledgement is not None:
-                acknowledgement = await _keep_unrefusable(context, report, acknowledgement)
-        except Exception as error:
-            source = find_source(context)
-            # No retry can record a report that breaks a constraint and cannot be refused.
-            if isinstance(report, rail.CreditReport) and source.is_final and _breaks_constraint(error):
-                cause = error.__cause__ or error
-                broken = getattr(cause, "constraint_name", None) or type(cause).__name__
-                judged = _cannot_be_recorded(f"the schema refuses it ({broken}), so it was credited to the account's house")
-            else:
-                judged = _judge_failure(context, report, error)
-            if isinstance(judged, Exception):
-                raise
-            if isinstance(report, rail.CreditReport) and source.house_id is not None:
-                # Kept first: once it is credited to the account's house, no list contains it again.
-                await kept_usecases.keep(context.pool, report, judged, is_listed=True)
-                return [await receive_credit(context, report, source.house_id)]
-            return [await _refuse(context, report, refusable, judged, reject_code.RECEIVER_FAILED)]
-    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
-        _log.warning("report waits", reason=_name_of(error))
-        return []
-    return [] if acknowledgement is None else [acknowledgement]
-
-
-async def _take_statement(context: Context, report: rail.Report, taker: ReportTaker | None) -> list[rail.Acknowledgement]:
-    """Take a report that is neither a request nor a payment: the institution accepts no refusal."""
-    try:
-        fault = _find_fault(report)
+        fault, code = _find_fault(report), reject_code.WRONG_CONTENTS
         try:
             if fault is None and taker is not None:
-                said = await taker.take(context, report)
-                return [] if said is None else [said]
+                return await _take(context, report, taker)
             misfit = _cannot_be_recorded(fault or "nothing here records such reports")
         except Exception as error:
-            judged = _judge_failure(context, report, error)
+            judged, code = _judge_failure(context, report, error), reject_code.RECEIVER_FAILED
             if isinstance(judged, Exception):
                 raise
-            misfit = judged
+            misfit, house_id = judged, find_source(context).house_id
+            if isinstance(report, rail.CreditReport) and house_id is not None:
+                # Kept first: once it is credited to the account's house, no list contains it again.
+                await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+                return [await receive_credit(context, report, house_id)]
+        if taker is not None and taker.refusable is not None:
+            return [await _refuse(context, report, taker.refusable, misfit, code)]
         await kept_usecases.keep_reported(context, report, misfit)
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
     return [rail.Acknowledgement(report_id=report.report_id)]
+
+
+async def _take(context: Context, report: rail.Report, taker: ReportTaker) -> list[rail.Acknowledgement]:
+    said = await taker.take(context, report)
+    if said is not None and taker.refusable is not None:
+        said = await _keep_unrefusable(context, report, said)
+    return [] if said is None else [said]
 
 
 async def _keep_unrefusable(
@@ -274,6 +248,11 @@ def list_takers() -> Sequence[ReportTaker]:
 
 def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:
     """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
+    # No retry can record a payment that breaks a constraint and cannot be refused.
+    if isinstance(report, rail.CreditReport) and find_source(context).is_final and _breaks_constraint(error):
+        cause = error.__cause__ or error
+        broken = getattr(cause, "constraint_name", None) or type(cause).__name__
+        return _cannot_be_recorded(f"the schema refuses it ({broken}), so it was credited to the account's house")
     if not _is_of_its_own(error):
         return error
     name = f"{kept_report.kind_of(report)} {report.report_id}"

@@ -68,7 +68,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
             credited = Credited(holder_id=house_id, charge_txid=None)
         if credited.misfit is not None:
             # Before the credit, since afterwards the list has nothing new.
-            await kept_usecases.keep(context.pool, report, credited.misfit, is_listed=source.is_final)
+            await kept_usecases.keep_reported(context, report, credited.misfit)
         if credited.holder_id is None:
             can_refuse = context.policy.abilities.refuses_credits
             # ``None`` if the account has got a holder meanwhile.
@@ -86,7 +86,7 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
-        await kept_usecases.keep(context.pool, report, answered.misfit, is_listed=source.is_final)
+        await kept_usecases.keep_reported(context, report, answered.misfit)
     if answered.acknowledgement is None:
         raise errors.InternalError("a payment has no answer")
     return answered.acknowledgement

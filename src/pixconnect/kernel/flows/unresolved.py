@@ -1,4 +1,4 @@
-"""Orders and payments that the rail has not ended, for the operator. Read only: only the rail ends them."""
+"""Orders and payments that the rail has not ended, for the operator; only the rail ends them. Notes those awaiting a person."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final

@@ -550,8 +550,8 @@ BLOCKS_MAX_OF: Final = (
     | {"cases that stand": len(STANDING) * 12}
     # In three tables.
     | {"transfers received": 64 * 12}
-    # Up to 100 rows, each found by its name and read with its party.
-    | dict.fromkeys(("anything by half a name", "anything by half a name, of one holder"), 100 * 9)
+    # Up to 100 rows, each found by its name and read with its party, a refund's from the transfer that it returns.
+    | dict.fromkeys(("anything by half a name", "anything by half a name, of one holder"), 100 * 12)
     # An endpoint's newest deliveries are looked at for those of old events, up to a bound.
     | {"a line of time": 2 * timeline_store.NEWEST_LOOKED_AT_MAX}
     | dict.fromkeys(

@@ -196,7 +196,7 @@ async def test_fewer_approvals_wait_for_another_operator(live: Context) -> None:
     assert await set_approvals(live, holder_id, approve_above_cents=None, approve_new_payees=False) == (400, True)
     await change(live, holder_id, day_limit_cents=9000)
     fewer = (await holder_usecases.find_waiting(live, holder_id))["approvals"]
-    assert fewer.contents_text == "approve_above none, approve_new_payees 0"
+    assert fewer.contents_text == "approve_above none, approve_new_payees false"
     with pytest.raises(errors.Forbidden, match="another operator"):
         await confirm_proposal(as_operator(live, ANA), live, fewer.code)
     await confirm_proposal(as_operator(live, BIA), live, fewer.code)

@@ -43,7 +43,7 @@ def test_a_name_that_counts_as_the_proposers_is_refused_with_both_names() -> Non
 
 def test_the_second_operator_reads_which_limits_are_removed() -> None:
     limits = structs.replace(PROPOSAL, act="limits", contents={"day_cents": 100000, "night_begins_late": 1})
-    assert limits.contents_text == "day R$ 1.000,00, night_begins_late 1, night none, transfer none"
+    assert limits.contents_text == "day R$ 1.000,00, night_begins 22, night none, transfer none"
 
 
 def test_a_proposal_lapses_after_thirty_days() -> None:

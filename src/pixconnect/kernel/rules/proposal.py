@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pixconnect.kernel.rules.limit import find_night_begin
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_local
@@ -88,7 +89,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     def contents_text(self) -> str:
         """Its contents for people; a limit that it removes is `none`."""
         contents = {**_NONE.get(self.act, {}), **self.contents}
-        return ", ".join(_write_field(name, value) for name, value in sorted(contents.items()))
+        return ", ".join(_write_field(name, value, self.proposed_at) for name, value in sorted(contents.items()))
 
     @property
     def text(self) -> str:
@@ -100,8 +101,13 @@ class Proposal(Struct, frozen=True, kw_only=True):
         return self.proposed_at + LAPSES_AFTER
 
 
-def _write_field(name: str, value: str | int) -> str:
-    if name.endswith("_cents") and isinstance(value, int):
+def _write_field(name: str, value: str | int, at: datetime) -> str:
+    # As `holder set` takes these two.
+    if name == "night_begins_late":
+        name, value = "night_begins", find_night_begin(is_late=value == 1, now=at)
+    elif name == "approve_new_payees":
+        value = "true" if value else "false"
+    elif name.endswith("_cents") and isinstance(value, int):
         value = show_reais(value)
     elif isinstance(value, str) and "\n" in value:
         value = f"sha256 {hashlib.sha256(value.encode()).hexdigest()}"  # certificates: compared with a file, not read

@@ -22,7 +22,9 @@ from cyclopts.exceptions import (
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+)((?:\.[a-z_]+)*)(?:\[\d+\])?: ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
 # Differences from the API: for a transfer, a key and a code are one word, and an account is one option.
-_TYPED_AS: Final = dict(key="to", emv="to", credit_party_tax_id="tax_id", credit_party_name="name", credit_party="account")
+_TYPED_AS: Final = dict(
+    key="to", emv="to", credit_party_tax_id="tax_id", credit_party_name="name", credit_party="account", file="statement"
+)
 _FEW_WORDS: Final = 6
 _KINDS: Final = dict[object, str](((int, "a whole number"), (bool, "true or false"), (str, "text")))
 

@@ -158,6 +158,8 @@ async def test_an_unpaid_charge_expires_at_its_instant_and_says_so_once(service:
     assert await charge_usecases.expire_charges(service.context, range(256), service.clock.now(), 10) == 0
     expired = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert expired.status == "EXPIRED"
+    again = await charge_usecases.create_charge(service.context, caller, a_request(external_id=charge.external_id))
+    assert again == expired
     assert [event["name"] for event in await events_of(service, charge.id)] == ["qrcode.pending", "qrcode.expired"]
 
 

@@ -11,9 +11,9 @@ from scripts import check_form
 CLEAN = {
     "Makefile": "test:\n\ttrue\n",
     ".gitignore": "docs/reference/cli.md\n",
-    "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin), [verbs](docs/reference/cli.md#run)\n",
+    "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin)\n",
     "ARCHITECTURE.md": "`kernel/money.py` is pure; `test_money_adds_up` shows it.\n",
-    "docs/README.md": "[begin](guides/inicio-rapido.md)\n",
+    "docs/README.md": "[begin](guides/inicio-rapido.md), [verbs](reference/cli.md#run)\n",
     "docs/guides/inicio-rapido.md": "## Begin\n",
     "requirements/run.txt": "msgspec==1.0 --hash=sha256:00\n",
     "tests/programs/node/package-lock.json": '{"packages": {"": {}, "a": {"integrity": "sha512-x"}}}',
@@ -49,6 +49,11 @@ def test_written_pages_that_git_ignores_are_not_checked(tmp_path: Path) -> None:
     [
         ("SECURITY.md", "[gone](docs/gone.md)", "SECURITY.md:1: no such file: docs/gone.md"),
         ("SECURITY.md", "\n[gone](README.md#gone)", "SECURITY.md:2: no such heading: README.md#gone"),
+        (
+            "SECURITY.md",
+            "[verbs](docs/reference/cli.md)",
+            "SECURITY.md:1: a clone lacks this page; link to docs/README.md#built-pages",
+        ),
         ("docs/lost.md", "", "docs/lost.md: docs/README.md does not list this page"),
         ("ARCHITECTURE.md", "`kernel/gone.py`", "ARCHITECTURE.md:1: no such file: kernel/gone.py"),
         ("ARCHITECTURE.md", "`test_gone`", "ARCHITECTURE.md:1: no such test: test_gone"),

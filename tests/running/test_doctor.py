@@ -18,6 +18,7 @@ from pixconnect.running.main import main
 from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 
@@ -106,6 +107,7 @@ def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
     monkeypatch.setenv("PIXCONNECT_OWNER_DATABASE_URL", found["owner_database_url"])
     monkeypatch.setenv("PIXCONNECT_SECRET_KEY", (sandbox.home / "secret.key").read_text().strip())
     monkeypatch.setenv("PIXCONNECT_BASE_URL", sandbox.base_url)
+    wait_until(lambda: sandbox.health() == "healthy")
     looked = _look(capsys, 0)
     assert looked["service"]["text"] == f"{sandbox.base_url} is healthy"
     # Nothing about `make run`, or about a port of another machine.
@@ -119,7 +121,7 @@ def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
 @pytest.mark.parametrize(
     ("cause", "advice"),
     [
-        (socket.gaierror(-2, "unknown"), "add pix.example to your DNS, or correct PIXCONNECT_BASE_URL; until then `curl"),
+        (socket.gaierror(-2, "unknown"), "add pix.example to your DNS, or correct PIXCONNECT_BASE_URL; until then check"),
         (ssl.SSLCertVerificationError("expired"), "give the proxy a valid certificate for pix.example (docs/guides/proxy.md)"),
         (ConnectionRefusedError(), "start the parts, or look at the proxy before them"),
     ],

@@ -85,7 +85,7 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
 
 def _advise_address(address: str, error: Exception) -> str:
     cause, host = getattr(error, "reason", error), urlsplit(address).hostname
-    here = "until then `curl http://127.0.0.1:8081/readyz` asks a part on its own PORT"
+    here = "until then check a part by its PORT: `curl http://127.0.0.1:8081/readyz`"
     match cause:
         case socket.gaierror():
             return f"add {host} to your DNS, or correct PIXCONNECT_BASE_URL; {here}"

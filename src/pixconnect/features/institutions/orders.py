@@ -9,7 +9,7 @@ settles the order posts that movement's opposite.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -29,6 +29,7 @@ from pixconnect.features.institutions.rules.rail_memory import (
     name_at_institution,
     name_payee,
 )
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import rail_step as step_store
 from pixconnect.features.institutions.tables import returns as return_store
@@ -222,7 +223,30 @@ def _mistaken_of(ended: EndedOrder) -> ReversedMovement | None:
     return next((each for each in ended.beside if isinstance(each, ReversedMovement)), None)
 
 
-END_RULES: Final = (Steps, MistakenItems)
+class ClosedDays(EndRule):
+    """Reopens a day that has closed without an order's line; the order's report is as good as the statement."""
+
+    rank = 40
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._late: list[tuple[int, LineKey, date]] = []
+
+    def end(self, ended: EndedOrder, order: OpenOrder) -> None:
+        if order.institution_id is None or not isinstance(ended.ending, Settled):
+            return
+        if (day := to_day(ended.ending.settled_at)) < to_day(self.work.now):
+            key: LineKey = ("transfer" if order.is_transfer else "refund", str(order.resource_id))
+            self._late.append((order.institution_id, key, day))
+
+    async def finish(self) -> None:
+        for account_id, key, day in self._late:
+            debited, _, _ = await item_store.find_joined(self.work.connection, account_id, [key])
+            if not debited:
+                await day_store.reopen(self.work.connection, account_id, [day], self.work.now)
+
+
+END_RULES: Final = (Steps, MistakenItems, ClosedDays)
 
 
 class AccountFence:

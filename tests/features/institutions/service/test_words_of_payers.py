@@ -1,9 +1,13 @@
-"""What a payer or a holder writes into a Pix posts nothing beside that Pix, and on nobody else's account."""
+"""What a payer or a holder writes into a Pix posts nothing beside that Pix, and on nobody else's account.
+
+A payment that is read after the statement of its day reopens that day, unless the statement has it.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from features.cases.service.test_answer import answer, look, moved, waiting
 from features.cases.service.test_separation import joins, state
@@ -116,3 +120,32 @@ async def test_a_pix_that_is_read_after_its_day_has_closed_is_a_case(shop: Shop)
     assert await state(shop) == "closed_with_cases"
     (case,) = await look(shop)
     assert late.end_to_end_id in case.said
+
+
+@pytest.mark.parametrize(("form", "is_listed"), [("camt", False), ("ofx", False), ("camt", True)])
+async def test_an_order_that_ends_after_its_day_has_closed_is_a_case_without_its_line(
+    shop: Shop, form: str, is_listed: bool
+) -> None:
+    await shop.read()
+    await shop.allow_sending()
+    shop.there.send_status = "under_way"
+    sent = await shop.send(30_00)
+    await shop.move_orders()
+    settled_at = shop.live.clock.real_now()
+    shop.live.clock.advance(days=2)
+    lines = [("P1", "-1.00", "TARIFA MENSAL")]
+    if is_listed:
+        # The bank's list of what was sent is behind its statement.
+        await shop.move_orders()
+        lines.append(("P2", "-30.00", next(iter(shop.there.sent.values())).end_to_end_id or ""))
+    await take(shop, write_lines(form, *lines, closing="69.00" if is_listed else "99.00"))
+    assert await state(shop) == "closed"
+    shop.there.sent = {
+        name: structs.replace(pix, status="settled", settled_at=settled_at) for name, pix in shop.there.sent.items()
+    }
+    await shop.move_orders(minutes=10)
+    assert await funds(shop) == [(69_00, 0), (0, 0)]
+    cases = await look(shop)
+    (day,) = await shop.live.fetch("select reopened_at is not null as was_reopened from institution_day")
+    assert day["was_reopened"] == (not is_listed)
+    assert [sent.end_to_end_id in case.said for case in cases] == ([] if is_listed else [True])

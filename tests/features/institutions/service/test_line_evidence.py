@@ -304,3 +304,23 @@ async def test_lines_that_name_two_pix_are_two_in_two_forms(bank: Bank) -> None:
     for closing, waits in (("", "contradicts"), ("97.00", "withdrawn")):
         await bank.read_file(camt(("C1", "-3.00", f"PIX {one}", "01"), closing=closing))
         assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": waits})
+
+
+@pytest.mark.parametrize("last", ["20260629", "20260701"])
+async def test_days_before_the_books_began_are_no_cases_and_reserve_nothing(bank: Bank, last: str) -> None:
+    old = [("O1", "-10.00", "TARIFA"), ("O2", "7.00", "SALDO DO DIA")], [("O1", "-30.00", "BOLETO"), ("O3", "-10.00", "TED")]
+    for lines, old_closing in zip(old, ("500.00", "70.00"), strict=True):
+        written = [make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at="20260628") for line in lines]
+        closing = "99.00" if last == "20260701" else old_closing
+        if last == "20260701":
+            written.append(make_ofx_line(item_id=FEE[0], amount=FEE[1], memo=FEE[2], at="20260701"))
+        await bank.read_file(make_ofx(*written, first="20260628", last=last, opening="90.00", closing=closing))
+        assert await bank.asked() == []
+    assert await bank.moved() == ([-1_00] if last == "20260701" else [])
+    assert not await bank.service.fetch("select from block")
+    assert {item_id for item_id, waits in (await bank.waiting()).items() if waits == "before_opening"} >= {"O1", "O3"}
+    if last == "20260629":
+        await bank.read(FEE, closing="99.00", opening="100.00")
+    assert await bank.states() == ["closed"]
+    first = (await day_usecases.list_days(bank.context, bank.account, date(2026, 6, 29), 2))[0]
+    assert (first.judged.state, first.judged.difference_cents) == ("open", None)

@@ -22,7 +22,7 @@ from pixconnect.features.institutions.rules.day import compare, count_by, is_ove
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
-from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
@@ -78,9 +78,17 @@ async def judge_file(
     lines = [match or line for line, match in zip(lines, matches, strict=True)]
     judgement = judging.judge_lines(lines, evidence)
     other_forms_count = sum(match is not None for match in matches)
-    judgement = structs.replace(judgement, same_ids_count=judgement.same_ids_count - other_forms_count)
+    lines_judged = tuple(_ask_nobody_before(to_day(account.opened_at), line) for line in judgement.lines)
+    same_ids_count = judgement.same_ids_count - other_forms_count
+    judgement = structs.replace(judgement, lines=lines_judged, same_ids_count=same_ids_count)
     await write_judged(connection, account.id, file.format, judgement.lines, dated[0])
     return judgement, judgement.lines[: len(lines)], evidence.closed
+
+
+def _ask_nobody_before(begins_on: date, line: JudgedLine) -> JudgedLine:
+    """The books begin with a balance, which includes what such a line may be."""
+    is_asked = line.item.day < begins_on and OUTCOMES[line.outcome].asks != "nobody"
+    return structs.replace(line, outcome="before_opening") if is_asked else line
 
 
 async def judge_listed(

@@ -199,7 +199,7 @@ async def _record(
     connection: Connection, account: InstitutionAccount, file: files.StatementFile, read_at: datetime
 ) -> tuple[RecordedStatement, Judgement]:
     file = await statement_account.add_blocked(connection, account, file)
-    spoken = list_span(file.first_on, file.last_on)
+    spoken, begins_on = list_span(file.first_on, file.last_on), to_day(account.opened_at)
     dated = file.date(read_at)
     as_of, _ = dated
     told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
@@ -215,8 +215,8 @@ async def _record(
     judged_lines = [*own_lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
-    # A line dated beyond the file's days is kept, and proves nothing about its day.
-    days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
+    # A line dated beyond the file's days is kept, and proves nothing about its day. Earlier days than the books have no state.
+    days = [day for day in sorted({*spoken, *(item.day for item in lines["new"])} - set(others)) if day >= begins_on]
     if judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on))
     # A file that contradicts proved days without a proof decides nothing about their balances.

@@ -44,7 +44,7 @@ class OpenDays(Struct, frozen=True, kw_only=True):
     judged_from: date
     """Days before it are closed and unchanged."""
     carried_from: date
-    """The last earlier day with a reported balance: balances are carried forward from it."""
+    """The last earlier day with a balance, reported or of the books' beginning: balances are carried forward from it."""
 
 
 DAY: Final = Table(
@@ -196,7 +196,9 @@ _FIND_OPEN: Final[LiteralString] = """
     select unclosed.day as judged_from, coalesce((
         select max(told.day) from institution_day as told where told.institution_id = $1
             and told.day < unclosed.day and told.day >= $2
-            and (told.opening_cents is not null or told.closing_cents is not null)
+            and (told.opening_cents is not null or told.closing_cents is not null or told.day = (
+                select (opened_at at time zone 'America/Sao_Paulo')::date from institution_account where id = $1
+            ))
     ), unclosed.day) as carried_from from unclosed
 """
 

@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.account_file import AccountDescription
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns, name_payee
+from pixconnect.features.institutions.rules.sweep import Contests
 from pixconnect.kernel.rules import br_code
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import WaitsFor

@@ -31,16 +31,13 @@ from pixconnect.doors.api.routing import (
     END_TO_END_ID,
     EXTERNAL_ID,
     ID,
-    INFRACTION,
     NONE,
     RETURN_IDENTIFICATION,
     TOKEN,
     TXID,
 )
-from pixconnect.features.contests import api as infraction
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring import api as health
-from pixconnect.features.movements import api as movement
 from pixconnect.features.pix_api.api import location, webhook
 from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
@@ -205,18 +202,10 @@ SANDBOX: Final = Section(
     operations=(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
             NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
-        Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
-            END_TO_END_ID, Nothing, movement.VerdictRequest, sandbox.Payment, movement.judge_credit),
         Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
             NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
             NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
-        Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
-            NONE, Nothing, movement.MovementRequest, movement.MovementOutcome, movement.move),
-        Row("sandbox_open_infraction", "POST", "/sandbox/v1/infractions", "any",
-            NONE, Nothing, infraction.InfractionRequest, infraction.SandboxInfraction, infraction.open_infraction),
-        Row("sandbox_decide_infraction", "POST", "/sandbox/v1/infractions/{infractionId}/decide", "any",
-            INFRACTION, Nothing, infraction.DecisionRequest, infraction.SandboxInfraction, infraction.decide_infraction),
         Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
             NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",

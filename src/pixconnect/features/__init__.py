@@ -14,7 +14,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # The OpenAPI documents, and the served site.
     "documentation": ("identity", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
-    "sandbox": ("contests", "identity", "webhooks"),
+    "sandbox": ("identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
     "monitoring": ("identity", "sandbox", "webhooks"),
     # Contested money: infractions, blocks, suspect credits.
@@ -28,7 +28,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements", "proof"),
     # The central bank's Pix API: charges, locations, received Pix, key webhooks.
-    "pix_api": ("contests", "due_charges", "identity", "institutions", "sandbox", "webhooks"),
+    "pix_api": ("due_charges", "identity", "institutions", "sandbox", "webhooks"),
     # Charges with a due date: interest, fines, rebates, discounts.
     "due_charges": ("pix_api",),
     # Lots of charges with a due date.

@@ -4,4 +4,6 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature(report_takers=("features.movements.service:REPORT_TAKERS",))
+FEATURE: Final = Feature(
+    report_takers=("features.movements.service:REPORT_TAKERS",), sections=("features.movements.api:SECTIONS",)
+)

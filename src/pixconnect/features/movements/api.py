@@ -1,15 +1,16 @@
-"""The sandbox's acts as the holder's institution: movements, and decisions on suspect credits."""
+"""Movements that the sandbox makes as the holder's institution."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api.envelope import Amount, clamp_cents
-from pixconnect.doors.api.operation import Nothing, Request, Services
-from pixconnect.features.sandbox.api import Payment, show_arrival
-from pixconnect.features.sandbox.rules import MadeMovementKind, Verdict
+from pixconnect.doors.api.operation import Nothing, Request, Section, Services
+from pixconnect.doors.api.operation import Operation as Row
+from pixconnect.doors.api.routing import NONE
+from pixconnect.features.sandbox.rules import MadeMovementKind
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 
@@ -54,17 +55,15 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
     )
 
 
-class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The institution's decision by hand on a held payment."""
-
-    decision: Verdict
-    """Release it, so that it is yours and pays its charge; or return it to its payer."""
-
-
-async def judge_credit(services: Services, request: Request[str, Nothing, VerdictRequest]) -> Payment:
-    """Release or return a suspect credit by hand.
-
-    The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
-    """
-    arrival = await sandbox_usecases.judge_credit(services.context, request.caller, request.parameter, request.body.decision)
-    return show_arrival(arrival)
+# Each row keeps two lines, which the formatter would spread over nine.
+# fmt: off
+SECTIONS: Final = (
+    Section(
+        title="Sandbox",
+        operations=(
+            Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
+                NONE, Nothing, MovementRequest, MovementOutcome, move),
+        ),
+    ),
+)
+# fmt: on

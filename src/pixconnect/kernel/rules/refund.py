@@ -21,6 +21,7 @@ from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.block_report import InfractionReason
 from pixconnect.kernel.rules.event import Event, EventName
 from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.ledger import Balance, Cause
@@ -31,6 +32,8 @@ from pixconnect.platform.base.clock import format_instant
 
 RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
 RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
+REFUND_REASONS: Final[dict[InfractionReason, RefundReason]] = {"fraud": "FR01", "operational_flaw": "BE08"}
+"""Institutions' reasons for the returns of contested Pix, as the scheme's codes."""
 Flow = Literal["IN", "OUT"]
 MadeBy = Literal["service", "institution"]
 """``institution`` includes a person in its app: either returned received money without a request here."""

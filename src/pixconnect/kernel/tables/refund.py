@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final, LiteralString
+from typing import Final, LiteralString, NamedTuple
 
+from pixconnect.kernel.rules.block_report import InfractionReason
 from pixconnect.kernel.rules.refund import Flow, Refund
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
@@ -89,3 +90,24 @@ async def lock(connection: Connection, wanted: Sequence[tuple[str, int]], flow: 
     names, holder_ids = split_pairs(wanted)
     found = map(REFUND.read, await connection.fetch(_LOCK, names, flow, holder_ids))
     return {(refund.return_id, refund.holder_id): refund for refund in found}
+
+
+_FIND_LINKS: Final[LiteralString] = """
+    select wanted.refund_id, wanted.holder_id, infraction.id as infraction_id, infraction.reason
+    from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join infraction_return as given using (refund_id, holder_id)
+    join infraction on infraction.id = given.infraction_id and infraction.holder_id = given.holder_id
+"""
+
+
+class TakenReturn(NamedTuple):
+    """The infraction that caused a refund."""
+
+    infraction_id: int
+    reason: InfractionReason
+
+
+async def find_links(connection: Connection | Pool, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TakenReturn]:
+    """Find the infractions that caused some refunds, by the refund's id and holder."""
+    rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
+    return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.features.contests.rules.block import ListedContest
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.defence import follow_contests, read_contests
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, ListedRefund, ReceivedPix
-from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.features.institutions.rules.sweep import ListedContest, MalformedItem
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
 from pixconnect.features.movements.service import receive_blocks

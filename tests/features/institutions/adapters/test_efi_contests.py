@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from features.institutions.adapters.test_lying_counterpart import Liar, answer, liar, open_there  # noqa: F401  one is a fixture
-from pixconnect.features.contests.rules.block import Contests, ListedContest
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.institutions.adapters.efi_contests import decode_contest
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, Contests, ListedContest, MalformedItem
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.block_report import Defence, DefenceRefused, DefenceTaken, DefenceUnknown
 from support.account_there import open_account_there

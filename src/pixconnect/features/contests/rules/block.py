@@ -20,25 +20,21 @@ without the contest behind a return. Then a contest's returns are those of its P
 request, up to the contested sum.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
 from pixconnect.features.contests.rules.infraction import Infraction
-from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.features.institutions.rules.sweep import ContestWord, ListedContest
 from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     BLOCK_KINDS,
     BlockKind,
     BlockTerms,
-    Defence,
-    DefenceAnswer,
-    InfractionReason,
     InfractionReport,
     InfractionState,
-    Situation,
     TakenPart,
 )
 from pixconnect.kernel.rules.charge import Charge
@@ -254,44 +250,7 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, re
     return None
 
 
-ContestWord = Literal["open", "answered", "accepted", "rejected"]
-
 _STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted", 2), ("rejected", 3)))
-
-
-class ListedContest(Struct, frozen=True, kw_only=True):
-    """A contest of a received Pix, in its present state."""
-
-    name: str
-    """The institution's name, unique on the account."""
-    end_to_end_id: str
-    amount_cents: int
-    status: ContestWord
-    """``accepted``: it returns, or has returned, the available money."""
-    reason: InfractionReason
-    situation: Situation
-    words: str | None
-    defence: str | None
-    """The answer, sent by us or by a person at the institution."""
-    opened_at: datetime
-    respond_by: datetime
-    reported_at: datetime
-    """When the institution last changed it."""
-
-
-class Contests(Protocol):
-    """Contests of an account's received Pix, if the institution reports them: it decides and returns."""
-
-    @property
-    def text_length_max(self) -> int: ...
-
-    def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
-        """Yield pages of contests of an interval; shifting pages may repeat one."""
-        ...
-
-    async def defend(self, defence: Defence) -> DefenceAnswer:
-        """Answer a contest; repetitions are idempotent."""
-        ...
 
 
 def report_contest(contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime) -> InfractionReport:

@@ -29,7 +29,6 @@ from pixconnect.kernel.rules.block_report import (
 from pixconnect.kernel.rules.event import Amount, Event, EventFamily, EventName, Instant
 from pixconnect.kernel.rules.kept_report import Misfit, find_change
 from pixconnect.kernel.rules.rail import Abilities
-from pixconnect.kernel.rules.refund import RefundReason
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
@@ -51,8 +50,6 @@ _EVENT_NAMES: Final[dict[InfractionState, EventName]] = {
     "taken": "infraction.taken",
     "released": "infraction.released",
 }
-REFUND_REASONS: Final[dict[InfractionReason, RefundReason]] = {"fraud": "FR01", "operational_flaw": "BE08"}
-"""The institution's reasons for returns, as the scheme's codes."""
 
 
 class Infraction(Struct, frozen=True, kw_only=True):

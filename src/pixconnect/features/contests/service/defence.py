@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.parts import poll_slots
 from pixconnect.features.contests.rules import infraction as infraction_rules
-from pixconnect.features.contests.rules.block import Contests, ListedContest, is_repetition, report_contest
+from pixconnect.features.contests.rules.block import is_repetition, report_contest
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.contests.service.infraction import announce
@@ -23,7 +23,7 @@ from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTIONS, IS_ANY_DUE
 from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem, is_due
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, Contests, ListedContest, MalformedItem, is_due
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import day as sweep_store
@@ -282,7 +282,7 @@ async def _find_returned(
     key = transfer.id, transfer.holder_id
     refunds = (await refund_store.find_of_transfers(context.pool, [key])).get(key, [])
     theirs = [refund for refund in refunds if refund.made_by == "institution" and refund.flow == "OUT"]
-    links = await infraction_store.find_links(context.pool, [(refund.id, refund.holder_id) for refund in theirs])
+    links = await refund_store.find_links(context.pool, [(refund.id, refund.holder_id) for refund in theirs])
     return [
         TakenPart(
             return_id=refund.shown_id,

@@ -1,4 +1,4 @@
-"""Payers' contests, as institutions report them: each step once, in any order of reports.
+"""Payers' contests, as institutions report them: each step once, in any order of reports; and those that the sandbox makes.
 
 ::
 
@@ -11,7 +11,7 @@ same one. A report that overtakes its Pix, or the end of a suspect one, comes ag
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, structs
 
@@ -24,18 +24,23 @@ from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, INFRACTIONS
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import find_holder
+from pixconnect.features.sandbox.rules import DECIDE_INFRACTION, OPEN_INFRACTION, Judged, OutsideDecision, OutsideInfraction
+from pixconnect.features.sandbox.service import sandbox
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.flows.report import ReportTaker
+from pixconnect.kernel.rules import kept_report, money
 from pixconnect.kernel.rules import refund as refund_rules
-from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
+from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation, TakenPart
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import Acknowledgement, InstitutionReturn
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -135,7 +140,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     return_ids = [part.return_id for told in batch for part in told.report.taken]
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
     made = [(refund.id, refund.holder_id) for refund in refunds.values()]
-    linked = await infraction_store.find_links(connection, made)
+    linked = await refund_store.find_links(connection, made)
     locked = _LockedRows(infractions=infractions, blocks=blocks, refunds=refunds, linked=set(linked))
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
@@ -296,7 +301,7 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     opened = refund_rules.open_institution_return(
         returned, original, refund_id=refund_id, return_id=part.return_id, now=work.now
     )
-    opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
+    opened = structs.replace(opened, reason=refund_rules.REFUND_REASONS[told.report.reason])
     work.announce_refund(opened)
     post = partial(work.claim(HeldBlocks).take_returned, contest_name=told.report.name)
     refund = settle_at_once(work, opened, original, part.settled_at, post)
@@ -305,3 +310,57 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
 
 
 REPORT_TAKERS: Final = (ReportTaker(kind=InfractionReport, take=receive_infraction),)
+
+
+async def open_infraction(
+    context: Context,
+    caller: Caller,
+    end_to_end_id: str,
+    amount_cents: int | None,
+    *,
+    reason: InfractionReason,
+    situation: Situation,
+    words: str | None,
+    judged: Judged,
+) -> InfractionReport:
+    """Contest a received Pix; the institution's unblocked money of the holder is blocked as far as it suffices.
+
+    Raises:
+        OriginalNotRefundable: It is no Pix that this holder received over the rail.
+        BadRequest: The contested amount exceeds the Pix.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    if words is not None and not kept_report.is_text(words):
+        raise errors.BadRequest("words: holds a character that is no text")
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.settled_at is None:
+        raise errors.OriginalNotRefundable("end_to_end_id: is not a Pix that this holder received over the rail")
+    # The holder's money at the institution: more than is available here, while orders are pending. The sandbox itself counts
+    # blocks for contests, which opens one after the other.
+    balance = errors.require(await ledger_store.find_balance(context.pool, caller.holder_id), "each holder has one")
+    blocks = await infraction_store.list_open_blocks(context.pool, [caller.holder_id])
+    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
+    asked = OutsideInfraction(
+        end_to_end_id=transfer.end_to_end_id,
+        party=(await context.directory.read_account(caller.holder_id)).party,
+        amount_cents=amount_cents,
+        funds_cents=max(0, balance.current_cents - balance.deficit_cents - held_cents),
+        reason=reason,
+        situation=situation,
+        words=words,
+        judged=judged,
+    )
+    return await sandbox.call(context, OPEN_INFRACTION, asked)
+
+
+async def decide_infraction(
+    context: Context, caller: Caller, name: str, decision: Literal["take", "release", "hold"], amount_cents: int | None
+) -> InfractionReport:
+    """Decide one of this holder's by hand; ``name`` is the institution's."""
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    if not await infraction_store.is_of_holder(context.pool, caller.holder_id, name):
+        raise errors.NotFound("id: there is no such infraction")
+    asked = OutsideDecision(name=name, decision=decision, amount_cents=amount_cents)
+    return await sandbox.call(context, DECIDE_INFRACTION, asked)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Final, LiteralString, NamedTuple
+from typing import Final, LiteralString
 
 from pixconnect.features.contests.rules.block import Block, BlockStep
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn
-from pixconnect.kernel.rules.block_report import InfractionReason, InfractionState
+from pixconnect.kernel.rules.block_report import InfractionState
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
@@ -124,27 +124,6 @@ async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, s
     has_more = len(rows) > span.page_size
     page = listing_store.make_page(span, rows[: span.page_size], total_count, has_more=has_more)
     return page.with_items([INFRACTION.read(row) for row in page.items])
-
-
-_FIND_LINKS: Final[LiteralString] = """
-    select wanted.refund_id, wanted.holder_id, infraction.id as infraction_id, infraction.reason
-    from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
-    join infraction_return as given using (refund_id, holder_id)
-    join infraction on infraction.id = given.infraction_id and infraction.holder_id = given.holder_id
-"""
-
-
-class TakenReturn(NamedTuple):
-    """The infraction that caused a refund."""
-
-    infraction_id: int
-    reason: InfractionReason
-
-
-async def find_links(connection: Connection | Pool, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TakenReturn]:
-    """Find the infractions that caused some refunds, by the refund's id and holder."""
-    rows = await connection.fetch(_FIND_LINKS, *split_pairs(refunds)) if refunds else []
-    return {(row["refund_id"], row["holder_id"]): TakenReturn(row["infraction_id"], row["reason"]) for row in rows}
 
 
 _FIND_OPEN_NAMES: Final[LiteralString] = """

@@ -12,7 +12,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.efi_contests import EfiContests
@@ -23,7 +22,7 @@ from pixconnect.features.institutions.profiles.account_traits import CertainAnsw
 from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import abilities_of
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, SentReturns, SentStatus
-from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.features.institutions.rules.sweep import Contests, MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party

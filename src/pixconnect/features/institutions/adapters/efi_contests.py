@@ -11,13 +11,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pixconnect.features.contests.rules.block import ContestWord, ListedContest
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, Calls
 from pixconnect.features.institutions.adapters.message import Content, as_members
 from pixconnect.features.institutions.adapters.standard import PagedList, list_rows
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, MalformedItem
+from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, ContestWord, ListedContest, MalformedItem
 from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,

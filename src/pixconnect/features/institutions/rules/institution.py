@@ -15,11 +15,10 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from pixconnect.features.contests.rules.block import Contests
 from pixconnect.features.due_charges.rules.terms import are_same
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturns
-from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.features.institutions.rules.sweep import Contests, MalformedItem
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
 from pixconnect.kernel.rules.rail import InitiationType, MovementKind

@@ -16,11 +16,13 @@ The secret in the address prevents strangers from triggering reads, and permits 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
+
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReason, Situation
 
 Pace = Literal["near", "wide", "deep", "statement", "contests", "sent"]
 
@@ -65,6 +67,44 @@ class MalformedItem(Struct, frozen=True, kw_only=True):
     """If at least that is readable."""
     content: str
     """As sent, cut if long. It may contain personal data: it is for an operator, not for logs."""
+
+
+ContestWord = Literal["open", "answered", "accepted", "rejected"]
+
+
+class ListedContest(Struct, frozen=True, kw_only=True):
+    """A contest of a received Pix, in its present state."""
+
+    name: str
+    """The institution's name, unique on the account."""
+    end_to_end_id: str
+    amount_cents: int
+    status: ContestWord
+    """``accepted``: it returns, or has returned, the available money."""
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    defence: str | None
+    """The answer, sent by us or by a person at the institution."""
+    opened_at: datetime
+    respond_by: datetime
+    reported_at: datetime
+    """When the institution last changed it."""
+
+
+class Contests(Protocol):
+    """Contests of an account's received Pix, if the institution reports them: it decides and returns."""
+
+    @property
+    def text_length_max(self) -> int: ...
+
+    def list_contests(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[ListedContest | MalformedItem]]:
+        """Yield pages of contests of an interval; shifting pages may repeat one."""
+        ...
+
+    async def defend(self, defence: Defence) -> DefenceAnswer:
+        """Answer a contest; repetitions are idempotent."""
+        ...
 
 
 class CallbackSecret(Struct, frozen=True, kw_only=True):

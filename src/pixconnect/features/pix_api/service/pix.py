@@ -14,8 +14,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
 
-from pixconnect.features.contests.rules.infraction import REFUND_REASONS
-from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.pix_api import tables as pix_store
@@ -26,7 +24,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.rail import date_settled
-from pixconnect.kernel.rules.refund import Refund, RefundReason, RefundRequest, RefundStatus, find_window
+from pixconnect.kernel.rules.refund import REFUND_REASONS, Refund, RefundReason, RefundRequest, RefundStatus, find_window
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import refund as refund_store
@@ -167,7 +165,7 @@ async def add_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> lis
     """Add an infraction's reason to the refunds that it caused: lists of returns lack it."""
     # Only the institution takes: refunds by a holder need no query.
     taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
-    links = await infraction_store.find_links(pool, taken)
+    links = await refund_store.find_links(pool, taken)
     return [
         structs.replace(each, reason=REFUND_REASONS[link.reason]) if (link := links.get((each.id, each.holder_id))) else each
         for each in refunds

@@ -1,14 +1,13 @@
 """Acts of outside parties for the calling holder: checked against our rows here, and done by the sandbox.
 
 The rules are the scheme's: the rail answers all other errors. Before that only calls that cannot concern this holder are
-refused. Includes contests by outside payers, and decisions of the sandbox as the holder's institution.
+refused.
 """
 
 from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.rules import (
     DRAW_FAULT,
@@ -17,13 +16,10 @@ from pixconnect.features.sandbox.rules import (
     Arrival,
     Asked,
     ControlCall,
-    Judged,
     MadeMovementKind,
     Message,
     NewKey,
     NewQrCode,
-    OutsideDecision,
-    OutsideInfraction,
     OutsideMovement,
     OutsideReturn,
     OutsideTransfer,
@@ -39,11 +35,9 @@ from pixconnect.kernel.flows.context import Context, Port
 from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation
 from pixconnect.kernel.rules.charge import asked_amount_cents
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import DirectoryEntry
-from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
 
@@ -221,57 +215,3 @@ async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     return await call(context, sandbox_control.PAY, transfer)
-
-
-async def open_infraction(
-    context: Context,
-    caller: Caller,
-    end_to_end_id: str,
-    amount_cents: int | None,
-    *,
-    reason: InfractionReason,
-    situation: Situation,
-    words: str | None,
-    judged: Judged,
-) -> InfractionReport:
-    """Contest a received Pix; the institution's unblocked money of the holder is blocked as far as it suffices.
-
-    Raises:
-        OriginalNotRefundable: It is no Pix that this holder received over the rail.
-        BadRequest: The contested amount exceeds the Pix.
-    """
-    if amount_cents is not None:
-        money.check_amount(amount_cents)
-    if words is not None and not kept_report.is_text(words):
-        raise errors.BadRequest("words: holds a character that is no text")
-    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
-    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.settled_at is None:
-        raise errors.OriginalNotRefundable("end_to_end_id: is not a Pix that this holder received over the rail")
-    # The holder's money at the institution: more than is available here, while orders are pending. The sandbox itself counts
-    # blocks for contests, which opens one after the other.
-    balance = errors.require(await ledger_store.find_balance(context.pool, caller.holder_id), "each holder has one")
-    blocks = await infraction_store.list_open_blocks(context.pool, [caller.holder_id])
-    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
-    asked = OutsideInfraction(
-        end_to_end_id=transfer.end_to_end_id,
-        party=(await context.directory.read_account(caller.holder_id)).party,
-        amount_cents=amount_cents,
-        funds_cents=max(0, balance.current_cents - balance.deficit_cents - held_cents),
-        reason=reason,
-        situation=situation,
-        words=words,
-        judged=judged,
-    )
-    return await call(context, sandbox_control.OPEN_INFRACTION, asked)
-
-
-async def decide_infraction(
-    context: Context, caller: Caller, name: str, decision: Literal["take", "release", "hold"], amount_cents: int | None
-) -> InfractionReport:
-    """Decide one of this holder's by hand; ``name`` is the institution's."""
-    if amount_cents is not None:
-        money.check_amount(amount_cents)
-    if not await infraction_store.is_of_holder(context.pool, caller.holder_id, name):
-        raise errors.NotFound("id: there is no such infraction")
-    asked = OutsideDecision(name=name, decision=decision, amount_cents=amount_cents)
-    return await call(context, sandbox_control.DECIDE_INFRACTION, asked)

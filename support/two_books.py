@@ -18,6 +18,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.case_ending import WantedEnding, propose_ending
 from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.features.contests.service import defence as defence_usecases
+from pixconnect.features.contests.worker import read_contests, send_defences
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.orders import StoredRailMemory
@@ -33,10 +34,8 @@ from pixconnect.features.institutions.worker import (
     go_on_with_charges,
     look_after,
     move_orders,
-    read_contests,
     read_own_statement,
     read_sent_returns,
-    send_defences,
 )
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases

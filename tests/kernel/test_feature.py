@@ -16,6 +16,7 @@ from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.identity.service.secret_key import SealedKind
+from pixconnect.features.institutions.worker import AccountTask
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
@@ -54,6 +55,7 @@ ROWS: dict[Any, type[Any]] = dict(
     report_closings=ReportClosing,
     report_takers=ReportTaker,
     accounts=Accounts,
+    account_tasks=AccountTask,
     suspect_credits=SuspectCredits,
     event_facts=Fact,
     followers=Follower,
@@ -110,7 +112,7 @@ def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.Mon
 
 
 def test_two_classes_of_one_rank_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^features\.contests\.service\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"):
+    with pytest.raises(ValueError, match=r"^features\.movements\.held_blocks:CLAIMS: HeldBlocks has the rank of Debt$"):
         gather_classes("claims", Claim, (type("Debt", (Claim,), dict(rank=20)),))
 
 

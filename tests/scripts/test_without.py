@@ -9,8 +9,8 @@ from pixconnect.kernel.feature import find_others
 from scripts import without
 
 REMOVABLE = {
-    "approvals", "console_pages", "documentation", "faces", "finding", "lots", "people", "prepared_transfers", "receipts",
-    "statements", "traces",
+    "approvals", "console_pages", "contests", "documentation", "faces", "finding", "lots", "people", "prepared_transfers",
+    "receipts", "statements", "traces",
 }  # fmt: skip
 """No import keeps these. The set may only grow."""
 

@@ -289,11 +289,6 @@ export interface Operations {
     body: PaymentRequest;
     answer: Payment;
   };
-  sandbox_judge_payment: {
-    parameters: { endToEndId: string };
-    body: VerdictRequest;
-    answer: Payment;
-  };
   sandbox_give_back: {
     body: ReturnRequest;
     answer: ReturnOutcome;
@@ -301,19 +296,6 @@ export interface Operations {
   sandbox_deposit: {
     body: DepositRequest;
     answer: Deposit;
-  };
-  sandbox_move: {
-    body: MovementRequest;
-    answer: MovementOutcome;
-  };
-  sandbox_open_infraction: {
-    body: InfractionRequest;
-    answer: SandboxInfraction;
-  };
-  sandbox_decide_infraction: {
-    parameters: { infractionId: string };
-    body: DecisionRequest;
-    answer: SandboxInfraction;
   };
   sandbox_open_holder: {
     body: HolderRequest;
@@ -347,6 +329,24 @@ export interface Operations {
   sandbox_move_clock: {
     body: ClockRequest;
     answer: SandboxClock;
+  };
+  sandbox_open_infraction: {
+    body: InfractionRequest;
+    answer: SandboxInfraction;
+  };
+  sandbox_decide_infraction: {
+    parameters: { infractionId: string };
+    body: DecisionRequest;
+    answer: SandboxInfraction;
+  };
+  sandbox_judge_payment: {
+    parameters: { endToEndId: string };
+    body: VerdictRequest;
+    answer: Payment;
+  };
+  sandbox_move: {
+    body: MovementRequest;
+    answer: MovementOutcome;
   };
 }
 
@@ -405,12 +405,8 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   check_liveness: { method: "GET", path: "/livez", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
   check_readiness: { method: "GET", path: "/readyz", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [429, 503] },
   sandbox_pay: { method: "POST", path: "/sandbox/v1/payments", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  sandbox_judge_payment: { method: "POST", path: "/sandbox/v1/payments/{endToEndId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_give_back: { method: "POST", path: "/sandbox/v1/returns", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_deposit: { method: "POST", path: "/sandbox/v1/deposits", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  sandbox_move: { method: "POST", path: "/sandbox/v1/movements", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  sandbox_open_infraction: { method: "POST", path: "/sandbox/v1/infractions", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  sandbox_decide_infraction: { method: "POST", path: "/sandbox/v1/infractions/{infractionId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_open_holder: { method: "POST", path: "/sandbox/v1/holders", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_list_keys: { method: "GET", path: "/sandbox/v1/keys", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_add_key: { method: "POST", path: "/sandbox/v1/keys", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
@@ -420,4 +416,8 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   sandbox_clear_faults: { method: "DELETE", path: "/sandbox/v1/faults", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_get_clock: { method: "GET", path: "/sandbox/v1/clock", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_move_clock: { method: "POST", path: "/sandbox/v1/clock", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_open_infraction: { method: "POST", path: "/sandbox/v1/infractions", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_decide_infraction: { method: "POST", path: "/sandbox/v1/infractions/{infractionId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_judge_payment: { method: "POST", path: "/sandbox/v1/payments/{endToEndId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  sandbox_move: { method: "POST", path: "/sandbox/v1/movements", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
 };

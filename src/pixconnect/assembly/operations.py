@@ -15,27 +15,9 @@ from pixconnect.doors.api.contract import charge, ledger, refund, transfer
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.envelope import Listing, ListQuery
-from pixconnect.doors.api.operation import (
-    ENVELOPED,
-    AnyOperation,
-    Anything,
-    Bare,
-    Door,
-    Nothing,
-    RefusalForm,
-    Reply,
-    Section,
-)
+from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Door, Nothing, RefusalForm, Reply, Section
 from pixconnect.doors.api.operation import Operation as Row
-from pixconnect.doors.api.routing import (
-    END_TO_END_ID,
-    EXTERNAL_ID,
-    ID,
-    NONE,
-    RETURN_IDENTIFICATION,
-    TOKEN,
-    TXID,
-)
+from pixconnect.doors.api.routing import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TOKEN, TXID
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.monitoring import api as health
 from pixconnect.features.pix_api.api import location, webhook

@@ -17,10 +17,10 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "sandbox": ("identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
     "monitoring": ("identity", "sandbox", "webhooks"),
-    # Contested money: infractions, blocks, suspect credits.
+    # Contested Pix: infractions, answers, decisions.
     "contests": ("institutions", "movements", "sandbox"),
-    # Money that an institution moves by itself: fees, wires.
-    "movements": ("contests", "institutions", "sandbox"),
+    # Money that an institution moves or blocks by itself: fees, wires, blocks, suspect credits.
+    "movements": ("institutions", "sandbox"),
     # Operators' approval of outgoing transfers.
     "approvals": ("institutions",),
     # Transfers that are prepared first and confirmed later.
@@ -34,13 +34,13 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Lots of charges with a due date.
     "lots": ("due_charges", "institutions", "pix_api"),
     # Accounts at institutions, over which live mode moves money.
-    "institutions": ("allowances", "cases", "contests", "due_charges", "identity", "movements", "pix_api", "webhooks"),
+    "institutions": ("allowances", "cases", "due_charges", "identity", "movements", "pix_api", "webhooks"),
     # What operators allow to leave over an account at an institution.
     "allowances": ("institutions",),
     # Proof of the books: rules, chains of entries and audit, `verify`.
     "proof": (),
     # Search, timelines and lists across subjects.
-    "finding": ("contests", "due_charges", "identity", "institutions", "monitoring", "webhooks"),
+    "finding": ("due_charges", "identity", "institutions", "monitoring", "movements", "webhooks"),
     # People's data: export, erasure, retention.
     "people": (),
     # Traces of requests and orders (OpenTelemetry).

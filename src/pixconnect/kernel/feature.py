@@ -144,6 +144,8 @@ class Feature(NamedTuple):
     """What a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``."""
     chores: Places = ()
     """Periodic tasks of a worker: ``doors.worker.parts.Chore``."""
+    account_tasks: Places = ()
+    """A worker's tasks at each account: ``features.institutions.worker.AccountTask``."""
     sections: Places = ()
     """Sections of our own API: ``doors.api.operation.Section``."""
     doors: Places = ()

@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+from kernel.flows.test_reported_blocks import block_report, terms
 from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
-from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.handover import HELD_AGAIN_AFTER
@@ -19,7 +19,6 @@ from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.limit import Spent
 from pixconnect.kernel.rules.rail import NotTaken, Rejected, ReturnReport, Settled
-from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.platform.base import errors
@@ -31,8 +30,6 @@ from support.service import (
     STARTED_AT,
     Service,
     credit_report,
-    decided,
-    infraction_report,
     open_holder,
     open_service,
     read_funds,
@@ -229,16 +226,6 @@ async def read(service: Service, caller: Caller, transfer: Transfer) -> Transfer
     return (await transfer_usecases.read_transfer_by_id(service.context, caller, transfer.id)).transfer
 
 
-async def receive(service: Service, amount_cents: int) -> str:
-    report = credit_report(service, amount_cents=amount_cents)
-    await receive_credit(service.context, report)
-    return report.end_to_end_id
-
-
-async def contest(service: Service, paid: str, amount_cents: int) -> None:
-    await take_reports(service.context, [infraction_report(service, paid, amount_cents=amount_cents)])
-
-
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
     """Holder 1 with R$ 10,00; transfers above R$ 3,00 wait for an operator."""
@@ -287,10 +274,11 @@ async def test_a_no_is_taken_whatever_the_holder_may_do(service: Service, payer:
     assert await read_funds(service, payer) == (1000, 0)
 
 
-async def test_what_is_contested_takes_the_money_of_what_waits(service: Service, payer: Caller) -> None:
-    paid = await receive(service, 800)
+async def test_what_is_blocked_takes_the_money_of_what_waits(service: Service, payer: Caller) -> None:
+    report = credit_report(service, amount_cents=800)
+    await receive_credit(service.context, report)
     sent = await send_out(service, payer, 1500)
-    await contest(service, paid, 800)
+    await take_reports(service.context, [block_report(service, terms(800), party=report.credit_party)])
     with pytest.raises(errors.BadRequest, match="has blocked more of the holder's money than is blocked here"):
         await decide(service, sent)
     await decide(service, sent, is_approved=False)
@@ -343,24 +331,6 @@ async def test_an_unseen_order_is_not_sent_while_the_holder_may_not(service: Ser
     await want(service, payer, may_withdraw=True)
     await service.work(seconds=5)
     assert (len(service.rail.queried), len(service.rail.orders)) == (2, 2)
-
-
-async def test_a_waiting_refund_stays_while_its_original_is_contested(service: Service, payer: Caller) -> None:
-    paid = await receive(service, 200)
-    service.rail.answers.clear()
-    service.rail.answer(NotTaken())
-    request = RefundRequest(end_to_end_id=paid, amount_cents=100)
-    refund = await refund_usecases.start_refund(service.context, payer, request)
-    await service.work()
-    report = infraction_report(service, paid, amount_cents=200)
-    await take_reports(service.context, [report])
-    await service.work(seconds=5)
-    assert len(service.rail.refund_orders) == 1
-    await service.work(seconds=60)
-    ended = await refund_usecases.read_refund_by_id(service.context, payer, refund.id)
-    assert ended.status == "ERROR"
-    assert "contests the returned Pix" in (ended.outcome_reason or "")
-    await take_reports(service.context, [decided(service, report)])
 
 
 async def test_the_schema_approves_nothing_for_a_blocked_holder(service: Service, payer: Caller) -> None:

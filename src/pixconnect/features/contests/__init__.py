@@ -1,4 +1,4 @@
-"""Contested Pix: infractions, the money that institutions block for them, and suspect credits."""
+"""Contested Pix: infractions, the holders' answers and the institutions' decisions."""
 
 from typing import Final
 
@@ -6,24 +6,15 @@ from pixconnect.kernel.feature import Event, Feature, Scope, Verb
 
 FEATURE: Final = Feature(
     report_takers=("features.contests.service.infraction:REPORT_TAKERS",),
-    suspect_credits=("features.contests.service.held_blocks:SUSPECT_CREDITS",),
-    order_rules=("features.contests.service.held_blocks:ORDER_RULES",),
-    claims=("features.contests.service.held_blocks:CLAIMS",),
-    deadlines=("features.contests.tables.infraction:DEADLINES",),
+    order_rules=("features.contests.service.infraction:ORDER_RULES",),
+    deadlines=("features.contests.tables:DEADLINES",),
     members=("features.contests.service.defence:MEMBERS",),
-    rules=("features.contests.checks:BLOCKS",),
+    account_tasks=("features.contests.worker:ACCOUNT_TASKS",),
+    rules=("features.contests.checks:CONTESTS",),
     pages=("features.contests.pages:ROUTES",),
     menu=("features.contests.pages:MENU",),
     overview=("features.contests.pages:OVERVIEW",),
-    verbs=(
-        Verb("integrator", "infraction", "features.contests.cli.infraction:app", "Answer contests of received Pix."),
-        Verb(
-            "operator",
-            "block",
-            "features.contests.cli.block:app",
-            "Money that institutions keep holders from spending.",
-        ),
-    ),
+    verbs=(Verb("integrator", "infraction", "features.contests.cli:app", "Answer contests of received Pix."),),
     scopes=(
         Scope("infraction.read", "reading and listing infractions: Pix that their payers contest", ("infraction",)),
         Scope("infraction.write", "answering an infraction"),
@@ -63,19 +54,9 @@ FEATURE: Final = Feature(
             "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
             is_own=True,
         ),
-        Event(
-            "transfer.in.held",
-            "transfer",
-            "A payment to you has come, and your institution holds it as suspect: do not deliver yet. "
-            "`transfer.in.confirmed`, and of a charge `qrcode.approved`, announce its release; "
-            "`transfer.in.error` its return.",
-            is_own=True,
-        ),
     ),
     event_families=("features.contests.rules.infraction:FAMILIES",),
     text_columns="""
-block,kind reference line_id source state,none
-block_step,kind,none
 infraction,name end_to_end_id txid charge_external_id,entry
 infraction,reason situation state defence_state,none
 infraction,words defence defence_refusal,contest

@@ -1,4 +1,4 @@
-"""Infractions in the API: contested Pix; and, in the sandbox, contests by outside payers, and decisions on suspect credits."""
+"""Infractions in the API: contested Pix; and, in the sandbox, how an outside payer contests one."""
 
 from typing import Annotated, Final, Literal, get_args
 
@@ -8,14 +8,12 @@ from pixconnect.doors.api import paging
 from pixconnect.doors.api.envelope import Amount, Id, Instant, Listing, ListQuery, clamp_cents
 from pixconnect.doors.api.operation import Nothing, Request, Section, Services
 from pixconnect.doors.api.operation import Operation as Row
-from pixconnect.doors.api.routing import END_TO_END_ID, ID, INFRACTION, NONE
+from pixconnect.doors.api.routing import ID, INFRACTION, NONE
 from pixconnect.features.contests.rules.infraction import DefenceState
 from pixconnect.features.contests.service import defence as defence_usecases
-from pixconnect.features.contests.service import infraction as infraction_usecases
+from pixconnect.features.contests.service import outside as outside_usecases
 from pixconnect.features.contests.service.defence import ShownInfraction
-from pixconnect.features.sandbox.api import Payment, show_arrival
-from pixconnect.features.sandbox.rules import Judged, Verdict
-from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
+from pixconnect.features.sandbox.rules import Judged
 from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, InfractionState, Situation
 from pixconnect.kernel.rules.kept_report import WORDS_LENGTH_MAX
 from pixconnect.platform.base.clock import format_instant
@@ -213,7 +211,7 @@ async def open_infraction(services: Services, request: Request[None, Nothing, In
     after seven days. The event is `infraction.opened`.
     """
     body = request.body
-    told = await infraction_usecases.open_infraction(
+    told = await outside_usecases.open_infraction(
         services.context,
         request.caller,
         body.end_to_end_id,
@@ -233,7 +231,7 @@ async def decide_infraction(services: Services, request: Request[str, Nothing, D
     """
     body = request.body
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
-    told = await infraction_usecases.decide_infraction(
+    told = await outside_usecases.decide_infraction(
         services.context, request.caller, request.parameter, body.decision, amount_cents
     )
     return _show_report(told)
@@ -251,22 +249,6 @@ def _show_report(told: InfractionReport) -> SandboxInfraction:
     )
 
 
-class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The institution's decision by hand on a held payment."""
-
-    decision: Verdict
-    """Release it, so that it is yours and pays its charge; or return it to its payer."""
-
-
-async def judge_credit(services: Services, request: Request[str, Nothing, VerdictRequest]) -> Payment:
-    """Release or return a suspect credit by hand.
-
-    The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
-    """
-    arrival = await sandbox_usecases.judge_credit(services.context, request.caller, request.parameter, request.body.decision)
-    return show_arrival(arrival)
-
-
 # Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 SECTIONS: Final = (
@@ -282,16 +264,11 @@ SECTIONS: Final = (
                 ID, Nothing, DefenceRequest, Infraction, defend_infraction),
         ),
     ),
-    Section(
-        title="Sandbox",
-        operations=(
-            Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
-                END_TO_END_ID, Nothing, VerdictRequest, Payment, judge_credit),
-            Row("sandbox_open_infraction", "POST", "/sandbox/v1/infractions", "any",
-                NONE, Nothing, InfractionRequest, SandboxInfraction, open_infraction),
-            Row("sandbox_decide_infraction", "POST", "/sandbox/v1/infractions/{infractionId}/decide", "any",
-                INFRACTION, Nothing, DecisionRequest, SandboxInfraction, decide_infraction),
-        ),
-    ),
+    Section(title="Sandbox", operations=(
+        Row("sandbox_open_infraction", "POST", "/sandbox/v1/infractions", "any",
+            NONE, Nothing, InfractionRequest, SandboxInfraction, open_infraction),
+        Row("sandbox_decide_infraction", "POST", "/sandbox/v1/infractions/{infractionId}/decide", "any",
+            INFRACTION, Nothing, DecisionRequest, SandboxInfraction, decide_infraction),
+    )),
 )
 # fmt: on

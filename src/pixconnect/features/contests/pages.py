@@ -11,6 +11,7 @@ from pixconnect.doors.console.visit import MenuEntry, Visit
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import defence, infraction_page
 from pixconnect.features.contests.service.infraction_page import STATES
+from pixconnect.features.movements.service import browse_blocks
 from pixconnect.kernel.rules.block_report import BLOCK_KINDS
 from pixconnect.platform.base import errors
 
@@ -63,7 +64,7 @@ async def list_blocks(visit: Visit) -> Response:
     """List blocks at institutions, and their reasons: for operators only, since holders are not warned."""
     visit.refuse_holders("these pages are for operators")
     kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
-    page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)
+    page = await browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)
     return visit.page("blocks.html", page=page, kinds=BLOCK_KINDS, chosen=kinds)
 
 
@@ -73,7 +74,7 @@ async def count_unanswered(visit: Visit) -> int:
 
 async def count_blocks(visit: Visit) -> int:
     """Those on the first page of the list."""
-    return len((await infraction_page.browse_blocks(visit.context, visit.holder_id, ())).items)
+    return len((await browse_blocks(visit.context, visit.holder_id, ())).items)
 
 
 async def count_contested(visit: Visit) -> tuple[int, datetime | None] | None:

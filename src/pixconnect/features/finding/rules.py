@@ -12,8 +12,8 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules.block import Block
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
+from pixconnect.features.movements.blocks import Block
 from pixconnect.features.webhooks.rules.delivery import Attempt, Delivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.kernel.rules.charge import Charge

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
 from pixconnect.doors.worker.parts import Gauge, MemberRow
-from pixconnect.features.contests.service.defence import follow_contests, send_due_defences
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.orders import AccountFence, StoredRailMemory
 from pixconnect.features.institutions.rules.account import InstitutionAccount
@@ -38,6 +37,7 @@ from pixconnect.features.institutions.service.statement_sweep import read_day_fi
 from pixconnect.features.institutions.service.sweep import expire_account_charges, sweep_due
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import alarm as figures_store
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.flows.settlement import Fence
@@ -62,6 +62,15 @@ ORDERS_MAX: Final = 16
 OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last argument has the paces to read because the institution called."""
+
+
+class AccountTask(Struct, frozen=True, kw_only=True):
+    """A feature's task for each account that may receive."""
+
+    do: LookAfter
+    is_reading: bool = False
+    """Also for accounts that are only read, and sooner after a call from the institution."""
+
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
@@ -175,9 +184,12 @@ class AccountReaders(TimedMember):
         self._has_warned = False
         leases.add(self)
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
+        tasks = gather("account_tasks", AccountTask)
+        self._read = [look_after, read_own_statement, *(each.do for each in tasks if each.is_reading), read_sent_returns]
+        self._receive = [go_on_with_charges, *(each.do for each in tasks if not each.is_reading)]
         # Each reads for a call by itself: taking a call leaves it to the others.
         self._news: Mapping[LookAfter, CallbackNews] = {
-            do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests, read_sent_returns)
+            do: CallbackNews(context.clock.monotonic_s) for do in self._read if do is not read_own_statement
         }
         for news in self._news.values():
             leases.listen(CALLBACK_CHANNEL, news.receive)
@@ -220,9 +232,9 @@ class AccountReaders(TimedMember):
     def _choose_work(self, account: InstitutionAccount) -> list[LookAfter]:
         work = list[LookAfter]()
         if account.is_read:
-            work += look_after, read_own_statement, read_contests, read_sent_returns, self._settling.settle
+            work += *self._read, self._settling.settle
         if account.may_receive:
-            work += go_on_with_charges, send_defences, self._comparisons.compare
+            work += *self._receive, self._comparisons.compare
             work.append(move_orders if account.state == "active" else ask_about_orders)
         # Orders that may not leave need no balance.
         return [*work, self.balances.watch] if account.state == "active" else work
@@ -287,18 +299,9 @@ async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence
         await read_day_files(context, opened.account, files)
 
 
-async def read_contests(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read payers' contests, if the institution lists them; if that is refused, payments are read all the same."""
-    await follow_contests(context, opened, is_called=bool(told))
-
-
 async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Read payees' returns; if the credential may not list these, payments are read all the same."""
     await follow_sent_returns(context, opened, is_told="deep" in told)
-
-
-async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    await send_due_defences(context, opened, ORDERS_MAX)
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:

@@ -1,4 +1,4 @@
-"""Movements that the sandbox makes as the holder's institution."""
+"""The sandbox's acts as the holder's institution: movements, and decisions on suspect credits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from msgspec import Meta, Struct
 from pixconnect.doors.api.envelope import Amount, clamp_cents
 from pixconnect.doors.api.operation import Nothing, Request, Section, Services
 from pixconnect.doors.api.operation import Operation as Row
-from pixconnect.doors.api.routing import NONE
-from pixconnect.features.sandbox.rules import MadeMovementKind
+from pixconnect.doors.api.routing import END_TO_END_ID, NONE
+from pixconnect.features.sandbox.api import Payment, show_arrival
+from pixconnect.features.sandbox.rules import MadeMovementKind, Verdict
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 
@@ -55,15 +56,30 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
     )
 
 
+class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The institution's decision by hand on a held payment."""
+
+    decision: Verdict
+    """Release it, so that it is yours and pays its charge; or return it to its payer."""
+
+
+async def judge_credit(services: Services, request: Request[str, Nothing, VerdictRequest]) -> Payment:
+    """Release or return a suspect credit by hand.
+
+    The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
+    """
+    arrival = await sandbox_usecases.judge_credit(services.context, request.caller, request.parameter, request.body.decision)
+    return show_arrival(arrival)
+
+
 # Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 SECTIONS: Final = (
-    Section(
-        title="Sandbox",
-        operations=(
-            Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
-                NONE, Nothing, MovementRequest, MovementOutcome, move),
-        ),
-    ),
+    Section(title="Sandbox", operations=(
+        Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
+            END_TO_END_ID, Nothing, VerdictRequest, Payment, judge_credit),
+        Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
+            NONE, Nothing, MovementRequest, MovementOutcome, move),
+    )),
 )
 # fmt: on

@@ -8,31 +8,33 @@ applied under the balance's lock. An incredible report is kept for an operator, 
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules import block as block_rules
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
-from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as line_store
+from pixconnect.features.movements import blocks as block_rules
 from pixconnect.features.movements import rules as movement_rules
 from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.held_blocks import HeldBlocks
 from pixconnect.features.movements.rules import Movement, announce_movement
 from pixconnect.features.movements.tables import MOVEMENTS
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows.context import Context, Writer
+from pixconnect.kernel.flows.context import Context, Core, Writer
 from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.flows.report import Refusable, ReportTaker
 from pixconnect.kernel.rules import reject_code
-from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
+from pixconnect.kernel.rules.block_report import BLOCK_KINDS, BlockReport, BlockTerms
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Misfit, find_change, is_text
 from pixconnect.kernel.rules.ledger import Cause
+from pixconnect.kernel.rules.listing import Cursor, write_cursor
 from pixconnect.kernel.rules.rail import Acknowledgement, MovementReport
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -43,6 +45,10 @@ from pixconnect.platform.pool import Connection
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that no holder here has")
 _UNDECIDED: Final = Misfit(reason="contradiction", explanation="it ends the block of a contest that nothing is decided of")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
+
+
+_PAGE_SIZE: Final = 50
+_EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 
 class ReportedMovement(Struct, frozen=True, kw_only=True):
@@ -86,9 +92,7 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
 
     holder_id: int
     institution_id: int | None
-    report_id: str
-    blocks: tuple[BlockTerms, ...]
-    reported_at: datetime
+    report: BlockReport
 
 
 async def find_holder(context: Writer, party: Party) -> int | None:
@@ -261,13 +265,7 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
     holder_id = source.house_id or await find_holder(context, report.party)
     misfits = [_NOBODYS]
     if holder_id is not None:
-        told = ReportedBlocks(
-            holder_id=holder_id,
-            institution_id=source.account_id,
-            report_id=report.report_id,
-            blocks=report.blocks,
-            reported_at=report.reported_at,
-        )
+        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report)
         misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
     for misfit in misfits:
         await kept_usecases.keep(context.pool, report, misfit)
@@ -280,22 +278,22 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
     # Existing ones that are reported again; open ones are locked with their balances.
     known: dict[tuple[int | None, str], block_rules.Block] = {}
     for account_id in {told.institution_id for told in batch}:
-        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.blocks]
-        found = await infraction_store.find_blocks(work.connection, names, account_id)
+        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.report.blocks]
+        found = await movement_store.find_blocks(work.connection, names, account_id)
         known.update(((account_id, reference), block) for reference, block in found.items())
-    contested = await infraction_store.find_open_names(work.connection, [name for _, name in known])
+    contested = await movement_store.find_open_names(work.connection, [name for _, name in known])
     outcomes: list[list[Misfit]] = []
     for told in batch:
         misfits: list[Misfit] = []
-        for terms in told.blocks:
+        for terms in told.report.blocks:
             name = (told.institution_id, terms.reference)
             block = work.claim(HeldBlocks).open.find(told.holder_id, terms.reference) or known.get(name)
-            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.reported_at)
+            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.report.reported_at)
             if misfit is None and terms.wanted_cents == 0 and name in contested:
                 misfit = _UNDECIDED
             if misfit is not None:
                 misfits.append(misfit)
-            elif block is None or (told.reported_at > block.reported_at and block.state == "open"):
+            elif block is None or (told.report.reported_at > block.reported_at and block.state == "open"):
                 known[name] = _report_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()
@@ -309,13 +307,31 @@ def _report_block(
     work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
 ) -> block_rules.Block:
     """Open or change a block as reported, and cover or release the difference."""
-    blocks = work.claim(HeldBlocks)
+    blocks, as_reported = work.claim(HeldBlocks), (told.report.report_id, told.report.reported_at, work.now)
     if block is not None:
-        return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.reported_at, work.now))
-    opened = block_rules.open_block(
-        terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.reported_at, work.now
-    )
+        return blocks.hold(block, block_rules.change_block(block, terms, *as_reported))
+    opened = block_rules.open_block(terms, work.take_id(), told.holder_id, told.institution_id, *as_reported)
     return blocks.hold(None, opened)
+
+
+async def browse_blocks(
+    context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None
+) -> Browsed[block_rules.Block]:
+    """List open blocks, holder by holder, oldest first: for operators only."""
+    names = check_names("kind", kinds, tuple(BLOCK_KINDS))
+    span = check_span(Wanted(), after, _PAGE_SIZE)
+    place = (0, _EARLIEST, 0)
+    if span.after is not None:
+        # The holder takes the place of other lists' count of earlier rows.
+        place = (span.after.position, span.after.created_at, span.after.id)
+    wished = [kind for kind in BLOCK_KINDS if kind in names]
+    found = await movement_store.page_blocks(context.pool, holder_id, wished, place, _PAGE_SIZE + 1)
+    shown, next_after = found[:_PAGE_SIZE], None
+    if len(found) > _PAGE_SIZE:
+        last = shown[-1]
+        cursor = Cursor(created_at=last.created_at, id=last.id, position=last.holder_id, total_count=0)
+        next_after = write_cursor(cursor, LISTED)
+    return Browsed(items=shown, next=next_after)
 
 
 async def _find_recorded(connection: Connection, report: MovementReport, holder_id: int | None) -> Movement | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Final, LiteralString
 
+from pixconnect.features.movements.blocks import Block, BlockStep
 from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Pairs
-from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
+from pixconnect.kernel.tables.lookup import FindAll, Pairs
+from pixconnect.kernel.tables.table import Table, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
 MOVEMENT: Final = Table(
@@ -72,3 +74,105 @@ _FIND_NAMED: Final[LiteralString] = """
 async def find_names(connection: Connection, item_ids: Sequence[str]) -> set[str]:
     """Those of the items that are transfers or refunds, by their names on the network."""
     return {row["name"] for row in await connection.fetch(_FIND_NAMED, item_ids)}
+
+
+BLOCK: Final = Table(
+    "block",
+    Block,
+    """
+    id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, line_id text,
+    wanted_cents bigint, held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text,
+    state text, reported_at timestamptz, created_at timestamptz, modified_at timestamptz
+    """,
+)
+INSERT_BLOCK: Final = insert_of(BLOCK, BLOCK, name="block_row")
+# The grants permit the service to change these only: the subject of a block never changes.
+_MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
+UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
+BLOCKS: Final = Fact(
+    rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), may_move_new=True, sort_key=attrgetter("reference")
+)
+
+BLOCK_STEP: Final = Table(
+    "block_step",
+    BlockStep,
+    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
+)
+APPEND_STEPS: Final = insert_of(BLOCK_STEP, BLOCK_STEP, name="block_step_row")
+BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
+
+# The order in which they are covered, that of the index ``block_uncovered``.
+LIST_UNCOVERED: Final[LiteralString] = f"""
+    select {BLOCK.select} from block where holder_id = any($1) and state = 'open' and covered_cents < held_cents
+    order by holder_id, created_at, id
+"""
+
+
+async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
+    """List blocks that cover less than the institution has blocked, each holder's oldest first."""
+    return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
+
+
+list_open_blocks: Final = FindAll[Block, Sequence[int]](
+    BLOCK, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id"
+)
+
+# As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
+_FIND_BLOCKS: Final[LiteralString] = """
+    where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
+"""
+
+
+async def find_blocks(connection: Connection | Pool, references: Sequence[str], institution_id: int | None) -> dict[str, Block]:
+    """Find blocks by the institution's names, of any holder, including ended ones."""
+    return {block.reference: block for block in await BLOCK.find_all(connection, _FIND_BLOCKS, references, institution_id)}
+
+
+# Ended blocks cover nothing. A name is unique per account, so its holder is read with it.
+_READ_COVERED: Final[LiteralString] = """
+    select holder_id, institution_id, reference, covered_cents from block where reference = any($1)
+"""
+
+
+async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int, int | None, str], int]:
+    """Read the covered sums of blocks with these names, by holder, account and name."""
+    rows = await pool.fetch(_READ_COVERED, references)
+    return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
+
+
+_FIND_TAKEN_OF: Final[LiteralString] = """
+    select refund_id, holder_id, block_id from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join block_step using (refund_id, holder_id)
+"""
+
+
+async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Find the block that each refund, by id and holder, was taken from, if any."""
+    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
+    return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
+
+
+_BLOCKS: Final[LiteralString] = """
+    where state = 'open' and ($1::bigint is null or holder_id = $1)
+        and kind = any($2::text[]) and (holder_id, created_at, id) > ($3, $4, $5::bigint)
+    order by holder_id, created_at, id limit $6
+"""
+
+
+async def page_blocks(
+    pool: Pool, holder_id: int | None, kinds: Sequence[str], after: tuple[int, datetime, int], count_max: int
+) -> list[Block]:
+    """List open blocks, holder by holder, each one's oldest first."""
+    return await BLOCK.find_all(pool, _BLOCKS, holder_id, list(kinds), *after, count_max)
+
+
+_FIND_OPEN_NAMES: Final[LiteralString] = """
+    select coalesce(institution_id, 0) as institution_id, name from infraction
+    where name = any($1) and state in ('open', 'answered')
+"""
+
+
+async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
+    """Find those of some names with an undecided infraction, by account."""
+    rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
+    return {(row["institution_id"] or None, row["name"]) for row in rows}

@@ -30,6 +30,7 @@ from pixconnect.kernel.rules.block_report import (
     TakenPart,
 )
 from pixconnect.kernel.rules.listing import Span
+from pixconnect.kernel.rules.rail import NotTaken
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.base import errors
 from support.books import check_books
@@ -458,3 +459,22 @@ async def test_a_rail_whose_own_code_fails_is_sent_the_answer_again(
     service.clock.advance(seconds=infraction_rules.SEND_AGAIN_AFTER.total_seconds())
     assert await defence_usecases.do_due(service.context, range(256), 10) == 1
     assert await _answer_state(service) == ("sent", None)
+
+
+async def test_a_waiting_refund_stays_while_its_original_is_contested(service: Service, caller: Caller) -> None:
+    paid = await receive(service)
+    service.rail.answers.clear()
+    service.rail.answer(NotTaken())
+    request = RefundRequest(end_to_end_id=paid, amount_cents=100)
+    refund = await refund_usecases.start_refund(service.context, caller, request)
+    await service.work()
+    report = infraction_report(service, paid)
+    await take_reports(service.context, [report])
+    await service.work(seconds=5)
+    assert len(service.rail.refund_orders) == 1
+    await service.work(seconds=60)
+    ended = await refund_usecases.read_refund_by_id(service.context, caller, refund.id)
+    assert ended.status == "ERROR"
+    assert "contests the returned Pix" in (ended.outcome_reason or "")
+    await take_reports(service.context, [decided(service, report)])
+    await check_books(service)

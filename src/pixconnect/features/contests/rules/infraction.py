@@ -338,3 +338,13 @@ def announce_infraction(infraction: Infraction, held_cents: int, name: EventName
         create_timestamp=format_instant(infraction.created_at),
     )
     return events.make_event(event_id, name, payload, "infraction", infraction, infraction.modified_at)
+
+
+def is_repetition(known: Infraction, report: InfractionReport) -> bool:
+    """Whether a report contains nothing new: lists are read repeatedly."""
+    return (
+        known.reported_at >= report.reported_at
+        and (known.state, known.amount_cents, known.end_to_end_id, known.reason)
+        == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
+        and known.taken_cents == sum(part.amount_cents for part in report.taken)
+    )

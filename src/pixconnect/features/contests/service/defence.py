@@ -7,32 +7,48 @@ shifts, repeats itself or comes late is harmless.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.parts import poll_slots
+from pixconnect.features.contests import tables as infraction_store
 from pixconnect.features.contests.rules import infraction as infraction_rules
-from pixconnect.features.contests.rules.block import is_repetition, report_contest
-from pixconnect.features.contests.rules.infraction import Infraction
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
+from pixconnect.features.contests.rules.infraction import Infraction, is_repetition
 from pixconnect.features.contests.service.infraction import announce
-from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.features.contests.tables.infraction import INFRACTIONS, IS_ANY_DUE
+from pixconnect.features.contests.tables import INFRACTIONS, IS_ANY_DUE
 from pixconnect.features.institutions.accounts import find_abilities
 from pixconnect.features.institutions.rules.institution import OpenAccount
-from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, Contests, ListedContest, MalformedItem, is_due
+from pixconnect.features.institutions.rules.sweep import (
+    CONTESTS_SPAN,
+    Contests,
+    ContestWord,
+    ListedContest,
+    MalformedItem,
+    is_due,
+)
 from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.held_blocks import HeldBlocks
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
 from pixconnect.kernel.flows.context import Context, write_alone
 from pixconnect.kernel.flows.report import take_reports
+from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState, TakenPart
+from pixconnect.kernel.rules.block_report import (
+    Defence,
+    DefenceAnswer,
+    DefenceUnknown,
+    InfractionReport,
+    InfractionState,
+    TakenPart,
+)
+from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
@@ -84,7 +100,7 @@ async def list_infractions(
 
 
 async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfraction]:
-    held = await infraction_store.read_covered(context.pool, [each.name for each in found]) if found else {}
+    held = await movement_store.read_covered(context.pool, [each.name for each in found]) if found else {}
     return [
         ShownInfraction(
             infraction=each,
@@ -268,6 +284,62 @@ async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedCo
         report = report_contest(contest, party, returned, context.clock.real_now())
         if known is None or not is_repetition(known, report):
             await take_reports(context, [report])
+
+
+_STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted", 2), ("rejected", 3)))
+
+
+def report_contest(contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime) -> InfractionReport:
+    """Report a contest's whole present state, the same for each reading; ``now`` is real time, by which its times end."""
+    taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
+    rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
+    until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
+    state: InfractionState = "answered" if contest.status == "answered" else "open"
+    held_cents, wanted_cents, reported_at, respond_by = rest_cents, rest_cents, contest.reported_at, contest.respond_by
+    # A later state counts as reported later, even if the institution dates no change, or dates a return earlier.
+    step = _STEPS[contest.status]
+    if contest.status == "rejected":
+        state, held_cents, wanted_cents = "released", 0, 0
+    elif contest.status == "accepted":
+        # Answers are no longer accepted; the money is blocked until it has gone.
+        respond_by = min(respond_by, contest.reported_at)
+        if taken or now >= until:
+            state, held_cents, step = "taken", 0, step + 1 + len(taken)
+            reported_at = max(reported_at, taken[-1].settled_at if taken else until)
+            began_at = taken[0].settled_at if taken else until
+            ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
+            # Later incoming money is blocked up to the rest, for this time only.
+            if now >= ends_at:
+                wanted_cents, reported_at = 0, max(reported_at, ends_at)
+    reported_at += timedelta(microseconds=step)
+    return InfractionReport(
+        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(reported_at.timestamp())}",
+        name=contest.name,
+        party=party,
+        end_to_end_id=contest.end_to_end_id,
+        amount_cents=contest.amount_cents,
+        reason=contest.reason,
+        situation=contest.situation,
+        words=contest.words,
+        state=state,
+        opened_at=contest.opened_at,
+        respond_by=respond_by,
+        wanted_cents=wanted_cents,
+        held_cents=held_cents,
+        taken=tuple(taken),
+        reported_at=reported_at,
+        until=until,
+    )
+
+
+def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequence[TakenPart]:
+    taken, left_cents = list[TakenPart](), contest.amount_cents
+    for part in sorted(returned, key=lambda part: (part.settled_at, part.return_id)):
+        # Returns before the contest was opened do not belong to it.
+        if part.settled_at >= contest.opened_at and part.amount_cents <= left_cents:
+            taken.append(part)
+            left_cents -= part.amount_cents
+    return taken
 
 
 async def _find_returned(

@@ -1,4 +1,4 @@
-"""Payers' contests, as institutions report them: each step once, in any order of reports; and those that the sandbox makes.
+"""Payers' contests, as institutions report them: each step once, in any order of reports.
 
 ::
 
@@ -11,41 +11,40 @@ same one. A report that overtakes its Pix, or the end of a suspect one, comes ag
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules import block as block_rules
+from pixconnect.features.contests import tables as infraction_store
 from pixconnect.features.contests.rules import infraction as infraction_rules
-from pixconnect.features.contests.rules.block import Block
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn, announce_infraction
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
-from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.features.contests.tables.infraction import INFRACTION_RETURNS, INFRACTIONS
+from pixconnect.features.contests.tables import INFRACTION_RETURNS, INFRACTIONS
 from pixconnect.features.institutions.tables import returns as return_store
+from pixconnect.features.movements import blocks as block_rules
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import Block
+from pixconnect.features.movements.held_blocks import HeldBlocks
 from pixconnect.features.movements.service import find_holder
-from pixconnect.features.sandbox.rules import DECIDE_INFRACTION, OPEN_INFRACTION, Judged, OutsideDecision, OutsideInfraction
-from pixconnect.features.sandbox.service import sandbox
 from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.flows.refund import settle_at_once
 from pixconnect.kernel.flows.report import ReportTaker
-from pixconnect.kernel.rules import kept_report, money
 from pixconnect.kernel.rules import refund as refund_rules
-from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation, TakenPart
+from pixconnect.kernel.rules.block_report import InfractionReport, TakenPart
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.rail import Acknowledgement, InstitutionReturn
-from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
+from pixconnect.platform.pool import Connection, Pool
 
 _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
 _NOT_YET: Final = Misfit(reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends")
@@ -135,7 +134,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     for account_id in {told.transfer.institution_id for told in batch}:
         references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
         infractions |= await infraction_store.lock_named(connection, references, account_id)
-        found = await infraction_store.find_blocks(connection, references, account_id)
+        found = await movement_store.find_blocks(connection, references, account_id)
         blocks |= {(account_id, reference): block for reference, block in found.items()}
     return_ids = [part.return_id for told in batch for part in told.report.taken]
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
@@ -145,8 +144,8 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
     if others:
-        locked.taken_of = await infraction_store.find_taken_of(connection, joined)
-        locked.undecided = await infraction_store.find_open_names(connection, others)
+        locked.taken_of = await movement_store.find_taken_of(connection, joined)
+        locked.undecided = await movement_store.find_open_names(connection, others)
     return locked
 
 
@@ -195,11 +194,8 @@ def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mappin
     """Find why a return is implausible: it is something else here already, or exceeds the rest of the Pix."""
     for part in told.report.taken:
         refund = known.get(part.return_id)
-        if refund is not None and (refund.transfer_id, refund.amount_cents, refund.made_by) != (
-            transfer.id,
-            part.amount_cents,
-            "institution",
-        ):
+        known_as = refund and (refund.transfer_id, refund.amount_cents, refund.made_by)
+        if refund is not None and known_as != (transfer.id, part.amount_cents, "institution"):
             explanation = f"{part.return_id} is the refund {refund.id} here, of {refund.amount_cents} cents"
             return Misfit(reason="contradiction", explanation=explanation)
     left_cents = transfer.amount_cents - transfer.returned_cents
@@ -261,8 +257,7 @@ def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction
             _hold_again(work, told, refund, locked)
         locked.linked.add((refund.id, refund.holder_id))
         work.put(
-            INFRACTION_RETURNS,
-            InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id),
+            INFRACTION_RETURNS, InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id)
         )
         taken_cents += part.amount_cents
     return taken_cents
@@ -309,58 +304,45 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     return refund
 
 
+class Contests(OrderRule):
+    """Refuses and delays refunds while their Pix is contested."""
+
+    rank = 50
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._contested: set[tuple[int, int]] = set()
+
+    @staticmethod
+    def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
+        # An undecided contest has a block, so holders without blocks are skipped.
+        return isinstance(batch[0], NewRefund) and any(work.balances[each].blocks_count for each in payers_of(batch))
+
+    async def begin(self, batch: Sequence[NewOrder]) -> None:
+        suspected = {
+            (new.original_id, new.holder_id)
+            for new in batch
+            if isinstance(new, NewRefund) and self.work.balances[new.holder_id].blocks_count
+        }
+        if suspected:
+            self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
+
+    def check(self, new: NewOrder) -> None:
+        if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
+            raise errors.RefundInfractionOpen(
+                "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
+                "can return it"
+            )
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        # An undecided contest has a block.
+        blocked = {each.name: each.ordered for each in waiting if each.balance.blocks_count}
+        refunds = {name: (one.transfer_id, one.holder_id) for name, one in blocked.items() if isinstance(one, Refund)}
+        contested = await infraction_store.find_contested(connection, sorted({*refunds.values()})) if refunds else ()
+        reason = "the payer contests the returned Pix, and its institution has not decided"
+        return {name: reason for name, pair in refunds.items() if pair in contested}
+
+
+ORDER_RULES: Final = (Contests,)
 REPORT_TAKERS: Final = (ReportTaker(kind=InfractionReport, take=receive_infraction),)
-
-
-async def open_infraction(
-    context: Context,
-    caller: Caller,
-    end_to_end_id: str,
-    amount_cents: int | None,
-    *,
-    reason: InfractionReason,
-    situation: Situation,
-    words: str | None,
-    judged: Judged,
-) -> InfractionReport:
-    """Contest a received Pix; the institution's unblocked money of the holder is blocked as far as it suffices.
-
-    Raises:
-        OriginalNotRefundable: It is no Pix that this holder received over the rail.
-        BadRequest: The contested amount exceeds the Pix.
-    """
-    if amount_cents is not None:
-        money.check_amount(amount_cents)
-    if words is not None and not kept_report.is_text(words):
-        raise errors.BadRequest("words: holds a character that is no text")
-    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
-    if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.settled_at is None:
-        raise errors.OriginalNotRefundable("end_to_end_id: is not a Pix that this holder received over the rail")
-    # The holder's money at the institution: more than is available here, while orders are pending. The sandbox itself counts
-    # blocks for contests, which opens one after the other.
-    balance = errors.require(await ledger_store.find_balance(context.pool, caller.holder_id), "each holder has one")
-    blocks = await infraction_store.list_open_blocks(context.pool, [caller.holder_id])
-    held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
-    asked = OutsideInfraction(
-        end_to_end_id=transfer.end_to_end_id,
-        party=(await context.directory.read_account(caller.holder_id)).party,
-        amount_cents=amount_cents,
-        funds_cents=max(0, balance.current_cents - balance.deficit_cents - held_cents),
-        reason=reason,
-        situation=situation,
-        words=words,
-        judged=judged,
-    )
-    return await sandbox.call(context, OPEN_INFRACTION, asked)
-
-
-async def decide_infraction(
-    context: Context, caller: Caller, name: str, decision: Literal["take", "release", "hold"], amount_cents: int | None
-) -> InfractionReport:
-    """Decide one of this holder's by hand; ``name`` is the institution's."""
-    if amount_cents is not None:
-        money.check_amount(amount_cents)
-    if not await infraction_store.is_of_holder(context.pool, caller.holder_id, name):
-        raise errors.NotFound("id: there is no such infraction")
-    asked = OutsideDecision(name=name, decision=decision, amount_cents=amount_cents)
-    return await sandbox.call(context, DECIDE_INFRACTION, asked)

@@ -7,14 +7,14 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
-from pixconnect.features.contests.rules.block import Block
+from pixconnect.features.contests import tables as infraction_store
 from pixconnect.features.contests.rules.infraction import Infraction
-from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.features.contests.tables import infraction_list as list_store
 from pixconnect.features.institutions.accounts import find_abilities
-from pixconnect.kernel.flows.context import Context, Core
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import Block
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Viewer
-from pixconnect.kernel.rules.block_report import BLOCK_KINDS, InfractionState
+from pixconnect.kernel.rules.block_report import InfractionState
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.listing import Cursor, write_cursor
 from pixconnect.kernel.rules.refund import Refund
@@ -80,18 +80,18 @@ async def browse_infractions(
     if span.after is not None:
         part, at, last_id = span.after.position, span.after.created_at, span.after.id
     if part == _UNDECIDED:
-        found += await list_store.list_undecided(pool, whose, states, wanted, (at, last_id), left)
+        found += await infraction_store.list_undecided(pool, whose, states, wanted, (at, last_id), left)
         last_id = _ID_MAX
     undecided_count = len(found)
     if len(found) < left:
-        found += await list_store.list_decided(pool, whose, states, wanted, last_id, left - len(found))
+        found += await infraction_store.list_decided(pool, whose, states, wanted, last_id, left - len(found))
     shown = found[:page_size]
     next_after = None
     if len(found) > page_size:
         in_part = _UNDECIDED if undecided_count >= page_size else _DECIDED
         last = Cursor(created_at=shown[-1].respond_by, id=shown[-1].id, position=in_part, total_count=0)
         next_after = write_cursor(last, LISTED)
-    held = await infraction_store.read_covered(pool, [each.name for each in shown]) if shown else {}
+    held = await movement_store.read_covered(pool, [each.name for each in shown]) if shown else {}
     lines = [
         InfractionLine(infraction=each, held_cents=held.get((each.holder_id, each.institution_id, each.name), 0))
         for each in shown
@@ -108,7 +108,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
     """
     viewer.require("infraction.read")
     pool = context.pool
-    found = await list_store.find(pool, infraction_id, viewer.holder_id)
+    found = await infraction_store.find_any(pool, infraction_id, viewer.holder_id)
     if found is None:
         raise errors.NotFound("id: there is no such infraction")
     transfer = charge = None
@@ -116,8 +116,8 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
         transfer = await transfer_store.find_by_id(pool, found.holder_id, found.transfer_id)
     if found.charge_id is not None and viewer.may("charge.read"):
         charge = await charge_store.find_by_id(pool, found.holder_id, found.charge_id)
-    block = (await infraction_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
-    refunds = await list_store.find_given_back(pool, found) if viewer.may("refund.read") else []
+    block = (await movement_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
+    refunds = await infraction_store.find_given_back(pool, found) if viewer.may("refund.read") else []
     now = await service_now(context.clock, pool)
     abilities = await find_abilities(context, found.institution_id)
     return InfractionPage(
@@ -135,7 +135,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
 async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
     """Find the contests of some Pix; none for a viewer who may not see infractions."""
     received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
-    return await list_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
+    return await infraction_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
 
 
 def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], now: datetime) -> list[InfractionStep]:
@@ -161,22 +161,4 @@ async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datet
     if not viewer.may("infraction.read"):
         return 0, None
     now = await service_now(context.clock, context.pool)
-    return await list_store.count_unanswered(context.pool, viewer.holder_id, now)
-
-
-async def browse_blocks(context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None) -> Browsed[Block]:
-    """List open blocks, holder by holder, oldest first: for operators only."""
-    names = check_names("kind", kinds, tuple(BLOCK_KINDS))
-    span = check_span(Wanted(), after, PAGE_SIZE)
-    place = (0, _EVER, 0)
-    if span.after is not None:
-        # The holder takes the place of other lists' count of earlier rows.
-        place = (span.after.position, span.after.created_at, span.after.id)
-    wished = [kind for kind in BLOCK_KINDS if kind in names]
-    found = await list_store.page_blocks(context.pool, holder_id, wished, place, PAGE_SIZE + 1)
-    shown, next_after = found[:PAGE_SIZE], None
-    if len(found) > PAGE_SIZE:
-        last = shown[-1]
-        cursor = Cursor(created_at=last.created_at, id=last.id, position=last.holder_id, total_count=0)
-        next_after = write_cursor(cursor, LISTED)
-    return Browsed(items=shown, next=next_after)
+    return await infraction_store.count_unanswered(context.pool, viewer.holder_id, now)

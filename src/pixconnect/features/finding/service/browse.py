@@ -145,14 +145,7 @@ async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, i
 
 
 async def _search(
-    context: Core,
-    viewer: Viewer,
-    lookback: Lookback,
-    wanted: Wanted,
-    names: tuple[str, ...],
-    span: Span,
-    *,
-    is_narrowed: bool,
+    context: Core, viewer: Viewer, lookback: Lookback, wanted: Wanted, names: tuple[str, ...], span: Span, *, is_narrowed: bool
 ) -> Browsed[asyncpg.Record]:
     # Processes take ids in blocks, so with few holders the newest are found by their instants, in any order of ids.
     is_whole = not (is_narrowed or wanted.is_filtered or wanted.event_types)

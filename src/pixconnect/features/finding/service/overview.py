@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from pixconnect.features.contests.rules.block import Block
-from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.service.browse import EndpointLine
 from pixconnect.features.finding.tables import search as search_store
@@ -20,6 +18,8 @@ from pixconnect.features.identity.service import access
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.monitoring.rules import Figures, HolderMoney, Series, SeriesKind, Step, spread
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import Block
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.context import Context, Core, Operator
@@ -99,7 +99,7 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
         keys=await holder_usecases.list_pix_keys(context, holder_id),
         clients=await access.list_clients(context, holder_id),
         endpoints=await browse.list_endpoint_lines(context, viewer),
-        blocks=await infraction_store.list_open_blocks(context.pool, [holder_id]),
+        blocks=await movement_store.list_open_blocks(context.pool, [holder_id]),
     )
 
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.tables import infraction as infraction_store
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.service.keyring import SIGNER
+from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.webhooks.rules import endpoint as webhook_signature
 from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.rules.endpoint import ENDPOINTS_MAX, Endpoint
@@ -105,7 +105,7 @@ async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
 async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
     for each in (each for each in facts.transfers if each.status == "PROCESSING" and each.direction == "IN"):
         # A suspect credit's block has the name of its Pix.
-        named = await infraction_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
+        named = await movement_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
         open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
         facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
     if names := [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]:

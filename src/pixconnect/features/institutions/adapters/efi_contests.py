@@ -18,14 +18,7 @@ from pixconnect.features.institutions.adapters.standard import PagedList, list_r
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import CONTESTS_SPAN, ContestWord, ListedContest, MalformedItem
 from pixconnect.kernel.register import ARRANGEMENT
-from pixconnect.kernel.rules.block_report import (
-    Defence,
-    DefenceAnswer,
-    DefenceRefused,
-    DefenceTaken,
-    DefenceUnknown,
-    Situation,
-)
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceRefused, DefenceTaken, DefenceUnknown, Situation
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base.clock import Clock
 

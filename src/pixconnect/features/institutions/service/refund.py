@@ -20,7 +20,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ListedRefund, ReceivedPix
 from pixconnect.features.institutions.rules.joining import ReversedMovement, make_movement_id
@@ -31,6 +30,7 @@ from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import rail_step as step_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.held_blocks import HeldBlocks
 from pixconnect.features.movements.service import post_statement_item, take_back
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.context import Context

@@ -27,8 +27,6 @@ from msgspec import Struct, structs
 
 from pixconnect.features.cases import tables as ending_store
 from pixconnect.features.cases.rules import CaseEnding
-from pixconnect.features.contests.rules.block import open_line_block
-from pixconnect.features.contests.service.held_blocks import HeldBlocks
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
@@ -40,6 +38,8 @@ from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import open_line_block
+from pixconnect.features.movements.held_blocks import HeldBlocks
 from pixconnect.kernel.flows.context import Writer, write_alone
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.kernel.rules.rail import MovementKind, MovementReport

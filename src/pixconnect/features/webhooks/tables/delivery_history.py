@@ -12,18 +12,12 @@ import asyncpg
 from msgspec import structs
 
 from pixconnect.features.webhooks.rules import endpoint
-from pixconnect.features.webhooks.rules.delivery import (
-    RESPONSE_KEPT_MAX,
-    Attempt,
-    Delivery,
-    DeliveryStatus,
-    KeyDelivery,
-)
+from pixconnect.features.webhooks.rules.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus, KeyDelivery
 from pixconnect.features.webhooks.tables.delivery import ATTEMPT
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import OF_VIEWER, Value
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Connection, Pool
@@ -82,11 +76,7 @@ async def _with_attempts(
 
 # Webhooks of keys have operations of their own.
 _FIND: Final[LiteralString] = f"""
-    select {DELIVERY.select} from delivery
-    where id = $1 and (holder_id = $2 or holder_id = any (array(
-            select member.id from holder as asked join holder as member on member.family_id = asked.family_id
-            where asked.id = $2
-        ))) and resource <> '{endpoint.KEY_WEBHOOK_RESOURCE}'
+    select {DELIVERY.select} from delivery where {OF_VIEWER} and resource <> '{endpoint.KEY_WEBHOOK_RESOURCE}'
 """
 
 

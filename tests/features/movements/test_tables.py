@@ -1,6 +1,6 @@
 """The table of infractions, read by the names that institutions give them."""
 
-from pixconnect.features.contests.tables.infraction import find_open_names
+from pixconnect.features.movements.tables import find_open_names
 from support.service import Service
 
 

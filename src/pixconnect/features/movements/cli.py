@@ -8,8 +8,8 @@ from cyclopts.validators import Number
 from pixconnect.doors.cli import operating, output
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.contests.rules.block import Block
-from pixconnect.features.contests.service.infraction_page import browse_blocks
+from pixconnect.features.movements.blocks import Block
+from pixconnect.features.movements.service import browse_blocks
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.kernel.rules.block_report import BlockKind
 

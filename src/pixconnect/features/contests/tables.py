@@ -1,19 +1,25 @@
-"""The tables of infractions, of blocks and of their steps."""
+"""The table of infractions.
+
+Undecided ones are listed by their blocks, which stay open as long: open blocks have an index, so no list reads long-ended
+infractions to find one that ends tomorrow.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
-from pixconnect.features.contests.rules.block import Block, BlockStep
+from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn
 from pixconnect.kernel.rules.block_report import InfractionState
 from pixconnect.kernel.rules.listing import Page, Span
+from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -99,8 +105,7 @@ find_due: Final = FindAll[Infraction, Sequence[int], datetime, int](
 )
 """Find those with an answer to send over the installation's own rail, or with a reminder due."""
 find_unsent_of_account: Final = FindAll[Infraction, int, datetime, int](
-    INFRACTION,
-    "where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3",
+    INFRACTION, "where least(send_at, remind_at) <= $2 and institution_id = $1 and send_at <= $2 order by send_at, id limit $3"
 )
 """Find those whose answer is to be sent over an account by an instant."""
 
@@ -126,97 +131,93 @@ async def read_page(pool: Pool, holder_id: int, state: InfractionState | None, s
     return page.with_items([INFRACTION.read(row) for row in page.items])
 
 
-_FIND_OPEN_NAMES: Final[LiteralString] = """
-    select coalesce(institution_id, 0) as institution_id, name from infraction
-    where name = any($1) and state in ('open', 'answered')
-"""
-
-
-async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
-    """Find those of some names with an undecided infraction, by account."""
-    rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
-    return {(row["institution_id"] or None, row["name"]) for row in rows}
-
-
 is_of_holder: Final = Value[bool, int, str](
     "select exists (select from infraction where name = $2 and holder_id = $1 and institution_id is null)"
 )
 """Whether a holder has an infraction of this name, over the installation's own rail."""
 
-BLOCK: Final = Table(
-    "block",
-    Block,
-    """
-    id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, line_id text,
-    wanted_cents bigint, held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text,
-    state text, reported_at timestamptz, created_at timestamptz, modified_at timestamptz
-    """,
-)
-INSERT_BLOCK: Final = insert_of(BLOCK, BLOCK, name="block_row")
-# The grants permit the service to change these only: the subject of a block never changes.
-_MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
-UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
-BLOCKS: Final = Fact(
-    rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), may_move_new=True, sort_key=attrgetter("reference")
-)
-
-BLOCK_STEP: Final = Table(
-    "block_step",
-    BlockStep,
-    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
-)
-APPEND_STEPS: Final = insert_of(BLOCK_STEP, BLOCK_STEP, name="block_step_row")
-BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
-
-# The order in which they are covered, that of the index ``block_uncovered``.
-LIST_UNCOVERED: Final[LiteralString] = f"""
-    select {BLOCK.select} from block where holder_id = any($1) and state = 'open' and covered_cents < held_cents
-    order by holder_id, created_at, id
+# $1 holder, or null for all; $2 states; $3 and $4 when it was opened; $5 and $6 amounts; $7 a part of a name.
+_ASKED: Final[LiteralString] = """
+    ($1::bigint is null or infraction.holder_id + 0 = $1) and infraction.state = any($2::text[])
+    and opened_at between $3 and $4
+    and amount_cents between coalesce($5::bigint, 0) and coalesce($6::bigint, 9223372036854775807)
+    and ($7::text is null or strpos(lower(concat_ws(' ', name, end_to_end_id, txid, charge_external_id)), lower($7)) > 0)
+"""
+_UNDER_BLOCK: Final[LiteralString] = """
+    (
+        select infraction.* from block join infraction on infraction.name = block.reference
+            and infraction.holder_id = block.holder_id
+            and coalesce(infraction.institution_id, 0) = coalesce(block.institution_id, 0)
+        where block.state = 'open' and block.kind = 'med'
+    ) as infraction
+"""
+_UNDECIDED: Final[LiteralString] = f"""
+    select {INFRACTION.select} from {_UNDER_BLOCK} where state in ('open', 'answered') and {_ASKED}
+        and (respond_by, id) > ($8, $9::bigint)
+    order by respond_by, id limit $10
+"""
+# By ids, as in all lists without an index of their own: the highest are the newest.
+_DECIDED: Final[LiteralString] = f"""
+    where state in ('taken', 'released') and {_ASKED} and id < $8
+    order by id desc limit $9
 """
 
 
-async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """List blocks that cover less than the institution has blocked, each holder's oldest first."""
-    return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
+def _list_asked(holder_id: int | None, states: Sequence[str], wanted: Wanted) -> tuple[Any, ...]:
+    oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
+    amounts = wanted.amount_min_cents, wanted.amount_max_cents
+    return (holder_id, list(states), oldest, newest, *amounts, wanted.name_part)
 
 
-list_open_blocks: Final = FindAll[Block, Sequence[int]](
-    BLOCK, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id"
-)
+async def list_undecided(
+    pool: Pool, holder_id: int | None, states: Sequence[str], wanted: Wanted, after: tuple[datetime, int], count_max: int
+) -> list[Infraction]:
+    """List undecided infractions, after a deadline and an id."""
+    rows = await pool.fetch(_UNDECIDED, *_list_asked(holder_id, states, wanted), *after, count_max)
+    return [INFRACTION.read(row) for row in rows]
 
-# As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
-_FIND: Final[LiteralString] = """
-    where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
+
+async def list_decided(
+    pool: Pool, holder_id: int | None, states: Sequence[str], wanted: Wanted, before_id: int, count_max: int
+) -> list[Infraction]:
+    return await INFRACTION.find_all(pool, _DECIDED, *_list_asked(holder_id, states, wanted), before_id, count_max)
+
+
+# An answer that the institution refused counts as none: another may be given.
+_UNANSWERED: Final[LiteralString] = f"""
+    select count(*) as count, min(respond_by) as first_ends_at from {_UNDER_BLOCK}
+    where state = 'open' and ($1::bigint is null or holder_id + 0 = $1) and respond_by > $2
+        and (defence is null or defence_state = 'refused')
 """
 
 
-async def find_blocks(connection: Connection | Pool, references: Sequence[str], institution_id: int | None) -> dict[str, Block]:
-    """Find blocks by the institution's names, of any holder, including ended ones."""
-    return {block.reference: block for block in await BLOCK.find_all(connection, _FIND, references, institution_id)}
+async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> tuple[int, datetime | None]:
+    """Count infractions that can be answered and have no answer, with the first deadline."""
+    row = await fetch_row(pool, _UNANSWERED, holder_id, now)
+    return row["count"], row["first_ends_at"]
 
 
-# Ended blocks cover nothing. A name is unique per account, so its holder is read with it.
-_READ_COVERED: Final[LiteralString] = """
-    select holder_id, institution_id, reference, covered_cents from block where reference = any($1)
+find_any: Final = FindOne[Infraction, int, int | None](INFRACTION, "where id = $1 and ($2::bigint is null or holder_id = $2)")
+
+_OF_TRANSFERS: Final[LiteralString] = """
+    where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id
 """
 
 
-async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int, int | None, str], int]:
-    """Read the covered sums of blocks with these names, by holder, account and name."""
-    rows = await pool.fetch(_READ_COVERED, references)
-    return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
+async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) -> list[Infraction]:
+    """Find infractions of some Pix, given by id and holder, in order of first report."""
+    return await INFRACTION.find_all(pool, _OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
 
 
-_FIND_TAKEN_OF: Final[LiteralString] = """
-    select refund_id, holder_id, block_id from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
-    join block_step using (refund_id, holder_id)
+_OF_INFRACTION: Final[LiteralString] = """
+    where (id, holder_id) in (
+        select refund_id, holder_id from infraction_return where infraction_id = $1 and holder_id = $2
+    ) order by id
 """
 
 
-async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """Find the block that each refund, by id and holder, was taken from, if any."""
-    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
-    return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
+async def find_given_back(pool: Pool, infraction: Infraction) -> list[Refund]:
+    return await REFUND.find_all(pool, _OF_INFRACTION, infraction.id, infraction.holder_id)
 
 
 _move_back: Final = Command[datetime, timedelta]("""

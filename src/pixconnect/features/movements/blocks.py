@@ -14,32 +14,16 @@ available, once there is no deficit. The claim beyond ``held`` has no entry.
 
 A waiting debit of the statement is a block of the account's house (``statement_line``). It holds the debit's sum as far as
 available, so that this cannot be paid out meanwhile. An explanation of the line ends the block.
-
-Payers' contests cause most blocks. An institution reports the state of a contest, and lists returns with their Pix, perhaps
-without the contest behind a return. Then a contest's returns are those of its Pix since the contest was opened, without our
-request, up to the contested sum.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.features.contests.rules.infraction import Infraction
-from pixconnect.features.institutions.rules.sweep import ContestWord, ListedContest
-from pixconnect.kernel.register import ARRANGEMENT
-from pixconnect.kernel.rules.block_report import (
-    BLOCK_KINDS,
-    BlockKind,
-    BlockTerms,
-    InfractionReport,
-    InfractionState,
-    TakenPart,
-)
+from pixconnect.kernel.rules.block_report import BLOCK_KINDS, BlockKind, BlockTerms
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import CreditHold, Event
-from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.ledger import Account
 from pixconnect.kernel.rules.transfer import Transfer, announce_transfer
@@ -196,18 +180,12 @@ def open_suspect_credit(
     return structs.replace(block, transfer_id=transfer.id)
 
 
-def end_suspect_credit(block: Block, source: str, reported_at: datetime, now: datetime) -> Block:
-    """End a suspect credit's block, released or returned; a step moves its money."""
-    errors.ensure(block.kind == "precautionary" and block.state == "open", block.state)
+def end_block(block: Block, source: str, reported_at: datetime, now: datetime) -> Block:
+    """End the block of a suspect credit, or of a line that no longer waits; a step moves its money."""
+    errors.ensure(block.state == "open", block.state)
     return structs.replace(
         block, wanted_cents=0, held_cents=0, state="ended", source=source, reported_at=reported_at, modified_at=now
     )
-
-
-def end_line_block(block: Block, now: datetime) -> Block:
-    """End the block of a line that no longer waits; a step moves its money."""
-    errors.ensure(block.line_id is not None and block.state == "open", block.state)
-    return structs.replace(block, wanted_cents=0, held_cents=0, state="ended", reported_at=now, modified_at=now)
 
 
 def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:
@@ -248,69 +226,3 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, re
         explanation = f"the suspect credit {terms.reference} is held whole until it is released or returned"
         return Misfit(reason="contradiction", explanation=explanation)
     return None
-
-
-_STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted", 2), ("rejected", 3)))
-
-
-def report_contest(contest: ListedContest, party: Party, returned: Sequence[TakenPart], now: datetime) -> InfractionReport:
-    """Report a contest's whole present state, the same for each reading; ``now`` is real time, by which its times end."""
-    taken = _choose_taken(contest, returned) if contest.status == "accepted" else ()
-    rest_cents = contest.amount_cents - sum(part.amount_cents for part in taken)
-    until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
-    state: InfractionState = "answered" if contest.status == "answered" else "open"
-    held_cents, wanted_cents, reported_at, respond_by = rest_cents, rest_cents, contest.reported_at, contest.respond_by
-    # A later state counts as reported later, even if the institution dates no change, or dates a return earlier.
-    step = _STEPS[contest.status]
-    if contest.status == "rejected":
-        state, held_cents, wanted_cents = "released", 0, 0
-    elif contest.status == "accepted":
-        # Answers are no longer accepted; the money is blocked until it has gone.
-        respond_by = min(respond_by, contest.reported_at)
-        if taken or now >= until:
-            state, held_cents, step = "taken", 0, step + 1 + len(taken)
-            reported_at = max(reported_at, taken[-1].settled_at if taken else until)
-            began_at = taken[0].settled_at if taken else until
-            ends_at = began_at + ARRANGEMENT.find("rest_followed", began_at).duration
-            # Later incoming money is blocked up to the rest, for this time only.
-            if now >= ends_at:
-                wanted_cents, reported_at = 0, max(reported_at, ends_at)
-    reported_at += timedelta(microseconds=step)
-    return InfractionReport(
-        report_id=f"{contest.name}/{state}/{contest.amount_cents - rest_cents}/{int(reported_at.timestamp())}",
-        name=contest.name,
-        party=party,
-        end_to_end_id=contest.end_to_end_id,
-        amount_cents=contest.amount_cents,
-        reason=contest.reason,
-        situation=contest.situation,
-        words=contest.words,
-        state=state,
-        opened_at=contest.opened_at,
-        respond_by=respond_by,
-        wanted_cents=wanted_cents,
-        held_cents=held_cents,
-        taken=tuple(taken),
-        reported_at=reported_at,
-        until=until,
-    )
-
-
-def _choose_taken(contest: ListedContest, returned: Sequence[TakenPart]) -> Sequence[TakenPart]:
-    taken, left_cents = list[TakenPart](), contest.amount_cents
-    for part in sorted(returned, key=lambda part: (part.settled_at, part.return_id)):
-        # Returns before the contest was opened do not belong to it.
-        if part.settled_at >= contest.opened_at and part.amount_cents <= left_cents:
-            taken.append(part)
-            left_cents -= part.amount_cents
-    return taken
-
-
-def is_repetition(known: Infraction, report: InfractionReport) -> bool:
-    """Whether a report contains nothing new: lists are read repeatedly."""
-    return (
-        known.reported_at >= report.reported_at
-        and (known.state, known.amount_cents, known.end_to_end_id, known.reason)
-        == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
-        and known.taken_cents == sum(part.amount_cents for part in report.taken)
-    )

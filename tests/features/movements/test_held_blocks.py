@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from kernel.flows.test_reported_blocks import block_report, terms
-from pixconnect.features.contests.rules.block import open_block
-from pixconnect.features.contests.service.held_blocks import OpenBlocks
-from pixconnect.features.contests.tables import infraction as infraction_store
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import open_block
+from pixconnect.features.movements.held_blocks import OpenBlocks
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockTerms
@@ -38,10 +38,10 @@ async def test_what_is_covered_is_not_read_with_the_lock(service: Service, calle
     much = terms(10**9, reference="J9")
     assert await take_reports(service.context, [block_report(service, *covered, much)]) == 1
     async with service.context.pool.acquire() as connection:
-        (read,) = await infraction_store.list_uncovered_blocks(connection, [caller.holder_id])
+        (read,) = await movement_store.list_uncovered_blocks(connection, [caller.holder_id])
     assert read.reference == "J9"
     owner = await asyncpg.connect(service.database.owner_url)
     await owner.execute("set search_path = pixconnect; set enable_seqscan = off; begin; drop index block_open")
-    plan = await owner.fetch(f"explain {infraction_store.LIST_UNCOVERED}", [caller.holder_id])
+    plan = await owner.fetch(f"explain {movement_store.LIST_UNCOVERED}", [caller.holder_id])
     await owner.close()
     assert any("block_uncovered" in row[0] for row in plan), plan

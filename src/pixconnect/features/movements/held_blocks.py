@@ -11,26 +11,25 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.features.contests.rules.block import (
+from pixconnect.features.movements import tables as movement_store
+from pixconnect.features.movements.blocks import (
     STEP_ACCOUNTS,
     Block,
     BlockStep,
     StepKind,
     announce_hold,
-    end_line_block,
-    end_suspect_credit,
+    end_block,
     open_suspect_credit,
     take_step,
 )
-from pixconnect.features.contests.tables import infraction as infraction_store
-from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
+from pixconnect.kernel.flows.before_order import NewOrder, OrderRule
 from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.kernel.rules.order import WaitingOrder
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
-from pixconnect.kernel.rules.refund import NewRefund, Refund
+from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, fail_transfer
 from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
 from pixconnect.platform.base import errors
@@ -74,9 +73,7 @@ class OpenBlocks:
         of_pix = [one for one in of if one.transfer_id == refund.transfer_id and one.state == "open"]
         # One Pix may be contested several times: other blocks stay, unless they cover what its own does not.
         return max(
-            of_pix,
-            key=lambda one: (min(one.covered_cents, refund.amount_cents), one.reference == contest_name),
-            default=None,
+            of_pix, key=lambda one: (min(one.covered_cents, refund.amount_cents), one.reference == contest_name), default=None
         )
 
     def list_of(self, holder_id: int) -> list[Block]:
@@ -110,7 +107,7 @@ class HeldBlocks(Claim):
         """Read the open blocks of all holders that have any. Call it before anything is changed."""
         work = self.work
         if blocked := [each for each in work.held.balances if work.balances[each].blocks_count]:
-            read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
+            read = movement_store.list_uncovered_blocks if only_uncovered else movement_store.list_open_blocks
             blocks = await read(work.connection, blocked)
             self.open = OpenBlocks(blocks, blocked if only_uncovered else ())
             # One credit may cover them all, each by an entry.
@@ -127,7 +124,7 @@ class HeldBlocks(Claim):
         if was_open != is_open:
             self._count(holder_id, 1 if is_open else -1)
         if before is None:
-            self.work.put(infraction_store.BLOCKS, block)
+            self.work.put(movement_store.BLOCKS, block)
         if block.excess_cents:
             self._step(block, "released", block.excess_cents)
         else:
@@ -138,7 +135,7 @@ class HeldBlocks(Claim):
     def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
         """Hold a suspect credit, which was never available, and emit its event."""
         self._count(block.holder_id, 1)
-        self.work.put(infraction_store.BLOCKS, block)
+        self.work.put(movement_store.BLOCKS, block)
         self._step(block, "held", block.held_cents)
         self.work.announce(announce_hold, transfer, block, charge)
 
@@ -149,7 +146,7 @@ class HeldBlocks(Claim):
 
     def end_line(self, block: Block, *, goes_on: bool = False) -> None:
         """End the block of a line; its money is available, or ``goes_on`` by the line's movement."""
-        ended = end_line_block(block, self.work.now)
+        ended = end_block(block, block.source, self.work.now, self.work.now)
         self._count(block.holder_id, -1)
         if ended.covered_cents:
             self._step(ended, "released", ended.covered_cents, goes_on=goes_on)
@@ -206,62 +203,31 @@ class HeldBlocks(Claim):
             created_at=entry.created_at,
             refund_id=refund and refund.id,
         )
-        self.work.put(infraction_store.BLOCK_STEPS, step)
+        self.work.put(movement_store.BLOCK_STEPS, step)
 
     def _change(self, block: Block) -> None:
-        self.work.move(infraction_store.BLOCKS, self.open.put(block), block)
+        self.work.move(movement_store.BLOCKS, self.open.put(block), block)
 
 
-class Contests(OrderRule):
-    """Delays refunds while their Pix is contested, and a holder's orders while more is blocked at the institution than here."""
+class Uncovered(OrderRule):
+    """Delays a holder's orders while more is blocked at the institution than here."""
 
-    rank = 50
-
-    def __init__(self, work: UnitOfWork) -> None:
-        super().__init__(work)
-        self._contested: set[tuple[int, int]] = set()
+    rank = 55
 
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
-        # An undecided contest has a block, so holders without blocks are skipped.
-        return isinstance(batch[0], NewRefund) and any(work.balances[each].blocks_count for each in payers_of(batch))
-
-    async def begin(self, batch: Sequence[NewOrder]) -> None:
-        suspected = {
-            (new.original_id, new.holder_id)
-            for new in batch
-            if isinstance(new, NewRefund) and self.work.balances[new.holder_id].blocks_count
-        }
-        if suspected:
-            self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
-
-    def check(self, new: NewOrder) -> None:
-        if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
-            raise errors.RefundInfractionOpen(
-                "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
-                "can return it"
-            )
+        del work, batch
+        return False
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
-        # An undecided contest has a block.
-        blocked = [each for each in waiting if each.balance.blocks_count]
-        if not blocked:
-            return {}
+        blocked = [each for each in waiting if each.is_holders and each.balance.blocks_count]
         holder_ids = sorted({each.balance.holder_id for each in blocked})
-        blocks = await infraction_store.list_uncovered_blocks(connection, holder_ids)
+        blocks = await movement_store.list_uncovered_blocks(connection, holder_ids) if blocked else ()
         # The institution did not block the amount of a waiting line.
         uncovered = {block.holder_id for block in blocks if block.line_id is None}
-        refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
-        contested = await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()
-        holds: dict[str, str] = {}
-        for each in blocked:
-            one = each.ordered
-            if isinstance(one, Refund) and (one.transfer_id, one.holder_id) in contested:
-                holds[each.name] = "the payer contests the returned Pix, and its institution has not decided"
-            elif each.is_holders and one.holder_id in uncovered:
-                holds[each.name] = "the institution has blocked more of the holder's money than is blocked here"
-        return holds
+        reason = "the institution has blocked more of the holder's money than is blocked here"
+        return {each.name: reason for each in blocked if each.ordered.holder_id in uncovered}
 
 
 class HeldCredits(SuspectCredits):
@@ -287,7 +253,7 @@ class HeldCredits(SuspectCredits):
         block = blocks.open.find_of_transfer(transfer.holder_id, transfer.id)
         if block is None:
             return False
-        blocks.release_suspect(end_suspect_credit(block, report.report_id, report.reported_at, work.now))
+        blocks.release_suspect(end_block(block, report.report_id, report.reported_at, work.now))
         return True
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
@@ -296,5 +262,5 @@ class HeldCredits(SuspectCredits):
 
 
 CLAIMS: Final = (HeldBlocks,)
-ORDER_RULES: Final = (Contests,)
+ORDER_RULES: Final = (Uncovered,)
 SUSPECT_CREDITS: Final = (HeldCredits(),)

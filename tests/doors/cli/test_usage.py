@@ -83,6 +83,8 @@ def test_a_wrong_word_is_told_with_what_it_must_be(words: str, complaint: str) -
         ("file: is cut off", "institution statement loja july.ofx", "july.ofx: is cut off"),
         ("file: is no TOML", "institution rotate loja --file=loja.toml", "loja.toml: is no TOML"),
         ("file: is no OFX", "institution close loja --statement last.ofx", "last.ofx: is no OFX"),
+        ("heads: line 1: no head", "verify --heads a.jsonl", "a.jsonl: line 1: no head"),
+        ("heads: line 1: no head", "verify --heads a.jsonl --heads b.jsonl", "--heads: line 1: no head"),
         ("file: none waits", "institution statement loja", "FILE: none waits"),
         ("nothing.at.all[3]: of that kind", "charge create 5", "nothing.at.all[3]: of that kind"),
         ("nothing: of that kind", "holder set", "nothing: of that kind"),

@@ -128,7 +128,7 @@ def test_heads_and_entries_are_held_against_it(database: Addresses, pixconnect: 
     look = ("verify", "--rule", "heads_are_as_kept", "--again-after-s", "0", "--heads")
     assert pixconnect.json(*look, str(kept))["rules"] == 1
     other.write_bytes(kept.read_bytes().replace(b'"head":"', b'"head":"00')[:-2])
-    assert "heads: line 1: " in pixconnect.refusal(*look, str(other))
+    assert f"{other}: line 1: " in pixconnect.refusal(*look, str(other))
     assert "No such file" in pixconnect.refusal(*look, str(tmp_path / "none"))
     head, *others = [json.loads(line) for line in kept.read_text().splitlines()]
     assert [each["chain"] for each in others] == ["audit", "entries"]

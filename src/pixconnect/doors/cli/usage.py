@@ -101,8 +101,12 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
     if option is None:
         return message
     argument = options[option]
-    if Path in _list_types(argument) and (file := app.parse_args(words)[1].arguments.get(argument.field_info.name)):
-        return f"{file}: {message[field.end() :]}"
+    if Path in _list_types(argument):
+        match app.parse_args(words)[1].arguments.get(argument.field_info.name):
+            case (Path() as file) | [Path() as file]:
+                return f"{file}: {message[field.end() :]}"
+            case _:
+                pass  # none, or several
     is_typed = any(word.partition("=")[0] == option for word in words)
     return f"{option if is_typed else spell(argument)}: {message[field.end() :]}"
 

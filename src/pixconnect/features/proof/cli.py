@@ -152,7 +152,7 @@ def verify(
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
         why = failures.explain(error) or f"the database was lost ({type(error).__name__})"
-        raise CommandError(f"{why}: run it again", status=ExitStatus.UNAVAILABLE) from error
+        raise CommandError(f"{why}; then run it again", status=ExitStatus.UNAVAILABLE) from error
     rules = {each.name: each for each in verify_usecases.choose_rules(request)}
     if json:
         output.show_json(_shown(found, rules))

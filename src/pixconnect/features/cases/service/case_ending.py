@@ -140,7 +140,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     async with proposals.confirming(context, proposal) as (connection, account):
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
-        if wanted.said == "never" and await _name_like(connection, order) != proposal.contents["like"]:
+        if wanted.said == "never" and await _name_like(connection, order) != proposal.contents.get("like"):
             raise errors.BadRequest(
                 "confirm: other lines of the statement match the order since it was proposed: read them, and propose it again"
             )

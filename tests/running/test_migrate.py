@@ -73,7 +73,7 @@ async def test_a_word_of_an_address_that_nobody_knows_is_named_in_one_line(datab
     settings = Settings(database_url=database.service_url, owner_database_url=f"{database.owner_url}&sslmod=require")
     with pytest.raises(asyncpg.UndefinedObjectError) as refusal:
         await migrate.bring_up_to_date(settings)
-    assert "no setting 'sslmod': look at what stands behind the ?" in (failures.explain(refusal.value) or "")
+    assert "no setting 'sslmod': look behind the ?" in (failures.explain(refusal.value) or "")
 
 
 async def test_an_older_server_is_refused(database: postgres.Addresses) -> None:

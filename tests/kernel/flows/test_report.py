@@ -87,8 +87,8 @@ async def test_a_return_before_its_settlement_waits_for_the_next_batch(service: 
 
 def let_takers(monkeypatch: pytest.MonkeyPatch, take: Callable[..., object]) -> None:
     """Let the kernel's takers do this with a report."""
-    takers = [structs.replace(taker, take=take) for taker in report_usecases.TAKERS]
-    monkeypatch.setattr(report_usecases, "list_takers", lambda: takers)
+    find_taker = report_usecases.find_taker
+    monkeypatch.setattr(report_usecases, "find_taker", lambda kind: structs.replace(find_taker(kind), take=take))
 
 
 async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

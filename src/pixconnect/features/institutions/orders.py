@@ -187,7 +187,12 @@ class Steps(EndRule):
             self.work.put(ENDED_STEPS, order)
 
 
-class MistakenItems(EndRule):
+class StatementLines(EndRule):
+    """Takes back movements that an order proves to be its own, and reopens days that have closed without its line.
+
+    An order's report is as good as the statement.
+    """
+
     rank = 20
 
     def __init__(self, work: UnitOfWork) -> None:
@@ -195,6 +200,7 @@ class MistakenItems(EndRule):
         self._moved: dict[tuple[int, str], Movement] = {}
         """By holder and item."""
         self._proved: list[tuple[ReversedMovement, LineKey]] = []
+        self._late: list[tuple[int, LineKey, date]] = []
 
     @staticmethod
     async def prepare(context: Context, ordered: Transfer | Refund, ending: Ending) -> ReversedMovement | None:
@@ -213,26 +219,6 @@ class MistakenItems(EndRule):
             # First what it took: it may be owed.
             take_back(self.work, movement, order.network_id or order.name)
             self._proved.append((mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
-
-    async def finish(self) -> None:
-        for mistaken, key in self._proved:
-            await item_store.rejoin(self.work.connection, mistaken, key)
-
-
-def _mistaken_of(ended: EndedOrder) -> ReversedMovement | None:
-    return next((each for each in ended.beside if isinstance(each, ReversedMovement)), None)
-
-
-class ClosedDays(EndRule):
-    """Reopens a day that has closed without an order's line; the order's report is as good as the statement."""
-
-    rank = 40
-
-    def __init__(self, work: UnitOfWork) -> None:
-        super().__init__(work)
-        self._late: list[tuple[int, LineKey, date]] = []
-
-    def end(self, ended: EndedOrder, order: OpenOrder) -> None:
         if order.institution_id is None or not isinstance(ended.ending, Settled):
             return
         if (day := to_day(ended.ending.settled_at)) < to_day(self.work.now):
@@ -240,13 +226,19 @@ class ClosedDays(EndRule):
             self._late.append((order.institution_id, key, day))
 
     async def finish(self) -> None:
+        for mistaken, key in self._proved:
+            await item_store.rejoin(self.work.connection, mistaken, key)
         for account_id, key, day in self._late:
             debited, _, _ = await item_store.find_joined(self.work.connection, account_id, [key])
             if not debited:
                 await day_store.reopen(self.work.connection, account_id, [day], self.work.now)
 
 
-END_RULES: Final = (Steps, MistakenItems, ClosedDays)
+def _mistaken_of(ended: EndedOrder) -> ReversedMovement | None:
+    return next((each for each in ended.beside if isinstance(each, ReversedMovement)), None)
+
+
+END_RULES: Final = (Steps, StatementLines)
 
 
 class AccountFence:

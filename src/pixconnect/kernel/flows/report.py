@@ -144,7 +144,7 @@ def _ending_of(report: EndingReport) -> Ending:
 
 async def _take_other(context: Context, report: rail.Report) -> list[rail.Acknowledgement]:
     """Record a report that ends no order; one that cannot be recorded is refused, if the institution lets us, and kept."""
-    taker = next((taker for taker in list_takers() if isinstance(report, taker.kind)), None)
+    taker = find_taker(type(report))
     try:
         fault, code = _find_fault(report), reject_code.WRONG_CONTENTS
         try:
@@ -241,9 +241,10 @@ TAKERS: Final = (
 
 
 @cache
-def list_takers() -> Sequence[ReportTaker]:
-    """The kernel's, and those of features."""
-    return (*TAKERS, *gather("report_takers", ReportTaker))
+def find_taker(kind: type[rail.Report]) -> ReportTaker | None:
+    """The kernel's own, or a feature's."""
+    takers = (*TAKERS, *gather("report_takers", ReportTaker))
+    return next((taker for taker in takers if issubclass(kind, taker.kind)), None)
 
 
 def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:

@@ -15,6 +15,7 @@ from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.monitoring.service.health import check_rail
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.no_rail import NoRail
+from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from support.account_shop import Shop, make_owner
@@ -112,7 +113,8 @@ async def test_health_distinguishes_a_paused_account_from_none(shop: Shop) -> No
         return []
 
     accounts = shop.context.port(INSTITUTIONS)
-    check = partial(check_rail, NoRail(), find_waiting, has_rail=False, institutions=accounts)
+    find_states = partial(find_accounts().find_states, shop.context)
+    check = partial(check_rail, NoRail(), find_waiting, has_rail=False, find_states=find_states)
     await check()
     await pause_all(as_operator(shop.live.context))
     assert isinstance(accounts, OpenAccounts)

@@ -10,10 +10,10 @@ from cyclopts import Parameter
 
 from pixconnect.doors.cli import output, records, terminal
 from pixconnect.doors.cli.failures import CommandError
-from pixconnect.doors.cli.integrator.session import Session, is_sandbox, open_session
+from pixconnect.doors.cli.integrator.session import Session, open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.kernel.rules.money import show_reais
-from pixconnect.platform.base.clock import format_local, to_day
+from pixconnect.platform.base.clock import as_days, format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
 from pixconnect_client import Statement
 
@@ -39,17 +39,17 @@ def statement(
     """Print every change of the account's funds, or write it to a file, all or nothing.
 
     Args:
-        since: The first day (2026-11-20, in Sao Paulo) or instant included; by default 30 days ago.
+        since: The first day (2026-11-20, 20/11, yesterday; in Sao Paulo) or instant included; by default 30 days ago.
         until: The last day or instant included; by default now.
         out: A file; `-` is standard output.
         format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
     """
-    first, last = records.parse_span(since, until)
     if out is None and format is not None:
         raise CommandError("--format: is for files; name one with -o")
     wanted = None if out is None else format or _guess_format(out)
     with open_session() as session:
-        now = _read_now(session)
+        now = session.read_now()
+        first, last = records.parse_span(since and as_days(since, now), until and as_days(until, now))
         last = last or now
         first = first or last - min(timedelta(days=_DAYS), last - _FIRST)
         if first > last:
@@ -63,14 +63,6 @@ def statement(
             _write_file(session, (first, last), wanted, Path(out))
         if until is None:
             _warn_of_later(session, now)
-
-
-def _read_now(session: Session) -> datetime:
-    """By the clock that dates the entries: a sandbox's may have been moved."""
-    mode = session.credentials.mode
-    if mode == "sandbox" or (mode is None and is_sandbox(session.client)):
-        return session.client.sandbox.clock().now
-    return datetime.now(UTC)  # noqa: TID251  real time
 
 
 def _warn_of_later(session: Session, now: datetime) -> None:

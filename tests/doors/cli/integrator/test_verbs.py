@@ -68,6 +68,9 @@ def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.C
     assert run("charge", "watch", "verbs-back-1")["status"] == "APPROVED"
     assert main(["refund", "create", "verbs-back-1"]) != 0
     assert f"`pixconnect refund create {paid['end_to_end_id']}`" in capsys.readouterr().err
+    assert main(["refund", "create", "verbs-back-1", "--amount", "500", "--description", "meia troca"]) != 0
+    right = f"`pixconnect refund create {paid['end_to_end_id']} --amount 500 --description 'meia troca'`"
+    assert right in capsys.readouterr().err
 
 
 def test_a_number_that_names_two_payments_refunds_neither(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +160,9 @@ def test_entries_that_are_dated_ahead_are_told_of(
     run("clock", "set", f"{ahead}T12:00:00Z")
     run("receive", "321", "--key", made.key)
     assert [line["amount"] for line in run("statement")["lines"]] == [321], "it ends now by the sandbox's clock"
+    assert run("statement", "--since", "today")["lines"] == run("statement", "--since", ahead)["lines"]
+    today = run("transfer", "list", "--day", "today")
+    assert [one["amount"] for one in today["transfers"]] == [321]
     assert main(["clock", "reset"]) == 0
     told = capsys.readouterr().err
     assert f"to include them, use `pixconnect statement --until {ahead}`" in told
@@ -214,7 +220,7 @@ def test_a_statement_is_printed_and_written_whole_or_not_at_all(
     capsys.readouterr()
     assert main(["statement", "-o", "/dev/full", "--format", "csv"]) == ExitStatus.REFUSED
     assert "disk is full" in capsys.readouterr().err
-    for words in (["-o", str(tmp_path / "absent" / "s.csv")], ["-o", str(tmp_path / "s")], ["--since", "yesterday"]):
+    for words in (["-o", str(tmp_path / "absent" / "s.csv")], ["-o", str(tmp_path / "s")], ["--since", "soon"]):
         assert main(["statement", *words]) == ExitStatus.REFUSED
         assert capsys.readouterr().err.count("\n") == 1
     assert Path("/dev/full").is_char_device()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, get_args
@@ -42,7 +43,9 @@ def create(
         description: For the payer to read.
     """
     with open_session() as session:
-        original = _find_received(session.client, received)
+        said = {"--amount": amount, "--external-id": external_id, "--reason": reason, "--description": description}
+        given = "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in said.items() if value is not None)
+        original = _find_received(session.client, received, given)
         made = session.client.refunds.create(
             original.end_to_end_id,
             original.amount if amount is None else amount,
@@ -53,7 +56,8 @@ def create(
     records.show(made, as_json=json)
 
 
-def _find_received(client: Client, received: str) -> Transfer:
+def _find_received(client: Client, received: str, given: str) -> Transfer:
+    """Find a payment; ``given`` are the other words of the command, for the right one."""
     try:
         found = transfer.find(client, received)
     except CommandError:
@@ -63,8 +67,8 @@ def _find_received(client: Client, received: str) -> Transfer:
     # People refund "an order": that is the charge's name, and the refund returns its payment.
     paid = [each for each in _list_paying(client, received) if found is None or each != found.end_to_end_id]
     if paid:
-        ways = " or ".join(f"`pixconnect refund create {each}`" for each in paid)
-        is_both = "" if found is None else f"; transfer {found.id} by `pixconnect refund create {found.end_to_end_id}`"
+        ways = " or ".join(f"`pixconnect refund create {each}{given}`" for each in paid)
+        is_both = "" if found is None else f"; transfer {found.id} by `pixconnect refund create {found.end_to_end_id}{given}`"
         raise CommandError(f"{received} is a charge; what paid it is given back by {ways}{is_both}")
     if found is None:
         raise CommandError(f"there is no transfer {received} of this holder that was received; a charge has to be paid first")

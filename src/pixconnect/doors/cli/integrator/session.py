@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -35,6 +36,13 @@ class Session(Struct, frozen=True, kw_only=True):
         if key is None:
             raise CommandError(f"--key: missing; name a Pix key of yours ({self.credentials.source} has none)")
         return key
+
+    def read_now(self) -> datetime:
+        """By the clock that dates records: a sandbox's may have been moved."""
+        mode = self.credentials.mode
+        if mode == "sandbox" or (mode is None and is_sandbox(self.client)):
+            return self.client.sandbox.clock().now
+        return datetime.now(UTC)  # noqa: TID251  real time
 
 
 @contextmanager

@@ -189,9 +189,8 @@ def list_transfers(
         tax_id: Only those from or to this CPF or CNPJ.
         part: Only those whose end_to_end_id has this part.
     """
-    now = datetime.now(SAO_PAULO)  # noqa: TID251  real time
-    began_at = None if day is None else datetime.combine(read_day(day, now), time.min, SAO_PAULO)
     with open_session() as session:
+        began_at = None if day is None else datetime.combine(read_day(day, session.read_now()), time.min, SAO_PAULO)
         found = session.client.transfers.search(
             status=status,
             direction=direction,

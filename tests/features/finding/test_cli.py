@@ -74,6 +74,7 @@ def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     assert "a refused request made nothing" in refused
     assert "no charge, transfer or refund of 12,35" in pixconnect.refusal("find", "12,35")
     assert "of 12,35 on 2026-11-20 (days of Sao Paulo)" in pixconnect.refusal("find", "12,35 20/11/2026")
+    assert "of R$ 1.235,00 on 2026-11-20 (days" in pixconnect.refusal("find", "1235 20/11/2026")
     assert "of 12,35 by or to Maria" in pixconnect.refusal("find", "12,35 Maria")
     assert "an amount is written as 'R$ 1.234.567,89'" in pixconnect.refusal("find", "123456789")
 
@@ -84,6 +85,6 @@ async def test_yesterday_is_that_of_the_moved_clock(charge: Charge, pixconnect: 
     moved = "extract(epoch from $1::timestamptz + '1 day'::interval - now()) * 1000000"
     await owner.execute(f"update clock set revision = revision + 1, offset_us = {moved}", charge.created_at)
     await owner.close()
-    for asked in (("25,50 yesterday",), ("--amount", "2550", "--day", "yesterday")):
+    for asked in (("25,50 yesterday",), ("25,50 from yesterday",), ("--amount", "2550", "--day", "yesterday")):
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["amount"]) == ("transfer", 2_550)

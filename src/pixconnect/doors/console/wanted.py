@@ -25,20 +25,24 @@ _AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?(?
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 _DAY: Final = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}/[0-9]{1,2}(?:/[0-9]{4})?)"
 _WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias"
-# The amount has the sign, cents or its unit, or may be an id. "Month" is part of a name unless it follows the amount.
-_KNOWN_AMOUNT: Final = re.compile(
-    rf"(?:(?P<first>\S.*?)\s+)??(?:(?P<when_first>{_WHEN})\s+)?"
-    rf"(?P<amount>(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})(?:\s+reais)?|(?:{_REAIS})\s+reais)"
-    rf"(?:\s+(?P<when>{_WHEN}|month|m[eê]s))?(?:\s+(?P<last>\S.*?)(?:\s+(?P<when_last>{_WHEN}))?)?",
-    re.IGNORECASE,
+_OF: Final = r"(?:(?:de|do|da|of|from)\s+)?"
+_MONEY: Final = rf"(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})(?:\s+reais)?|(?:{_REAIS})\s+reais"
+# Longer digits are a part of an id or of a CPF.
+_WHOLE: Final = r"(?:[1-9][0-9]?\.[0-9]{3}|[1-9][0-9]{0,4})(?!\s*(?:days|dias)\b)"
+# A whole number may also be an id or part of a name. "Month" is part of a name unless it follows the amount.
+_KNOWN_AMOUNT, _KNOWN_WHOLE = (
+    re.compile(
+        rf"(?:(?P<first>\S.*?)\s+)??(?:{_OF}(?P<when_first>{_WHEN})\s+)?(?P<amount>{amount})"
+        rf"(?:\s+{_OF}(?P<when>{_WHEN}|month|m[eê]s))?(?:\s+{_OF}(?P<last>\S.*?)(?:\s+{_OF}(?P<when_last>{_WHEN}))?)?",
+        re.IGNORECASE,
+    )
+    for amount in (_MONEY, _WHOLE)
 )
 _KNOWN_DAY: Final = re.compile(
-    rf"(?P<when_alone>{_WHEN})|(?P<when_first>{_WHEN})\s+(?P<last>\S.*)|(?P<first>\S.*?)\s+(?P<when_last>{_WHEN})",
+    rf"(?P<when_alone>{_WHEN})|(?P<when_first>{_WHEN})\s+(?P<last>\S.*)|(?P<first>\S.*?)\s+{_OF}(?P<when_last>{_WHEN})",
     re.IGNORECASE,
 )
-_DIGITS: Final = re.compile("[1-9][0-9]{2,8}")
-_AMOUNT_LENGTH_MAX: Final = 5
-"""Digits alone that no id has are rather an amount in reais; longer ones a part of an id or of a CPF."""
+_DIGITS: Final = re.compile("[1-9][0-9]{0,8}")
 # As receipts show a CPF, ***.982.247-**, or what of it is readable.
 _MIDDLE: Final = re.compile(r"(?:[*xX]{3})?\.?([0-9]{3})\.?([0-9]{3})-?(?:[*xX]{2})?")
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
@@ -147,16 +151,22 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
         ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
         >>> read_known("25,50 20/11 Maria", now), read_known("***.982.247-** 20/11", now)
         ({'amount': '25,50', 'when': '2026-11-20', 'who': 'Maria'}, {'when': '2026-11-20', 'part': '982247'})
-        >>> read_known("300", now)
-        {'amount': 'R$ 300,00'}
+        >>> read_known("300", now), read_known("300 yesterday", now)
+        ({'amount': 'R$ 300,00'}, {'amount': 'R$ 300,00', 'when': '2026-11-20'})
     """
     text = text.strip()
-    for form in (_KNOWN_AMOUNT, _KNOWN_DAY):
+    for form in (_KNOWN_AMOUNT, _KNOWN_WHOLE, _KNOWN_DAY):
         if (found := form.fullmatch(text)) and (asked := _read_facts(found.groupdict(), now)):
+            if form is _KNOWN_WHOLE:
+                asked["amount"] = show_reais(int(asked["amount"].replace(".", "")) * 100)
             return asked
-    if len(text) <= _AMOUNT_LENGTH_MAX and (amounts := list_possible_amounts(text)):
-        return dict(amount=amounts[-1])
     return _read_party(text)
+
+
+def read_numbered_name(text: str) -> str | None:
+    """A text that `read_known` takes as a whole amount with a name, or a name with a number in it: ``3 Irmãos``."""
+    found = _KNOWN_WHOLE.fullmatch(text)
+    return text if found and (found["first"] or found["last"]) and _NAME.fullmatch(text) else None
 
 
 def _read_party(text: str) -> dict[str, str]:

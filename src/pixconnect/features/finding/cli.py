@@ -52,7 +52,7 @@ def find(  # noqa: PLR0913  each narrows the search
     with their origin: the client and its token, the address, the request, or the operator.
 
     A CPF or CNPJ, the middle of a CPF ('***.982.247-**') and a name lead to holders, and to payments by or to others of it,
-    alone or with a day: 'Maria 27/11'. So does an amount: '123,45', 'R$ 123,45 yesterday', '123.45 27/11 Maria'. These search
+    alone or with a day: 'Maria 27/11'. So does an amount: '123,45', '150 yesterday', '123.45 27/11 Maria'. These search
     rows back from the newest, for a bounded time: the output names the oldest row read.
 
     If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that

@@ -31,7 +31,7 @@ from support.account_shop import Shop
 from support.console import open_console, sign_in_client
 from support.operators import as_operator
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, infraction_report, open_holder
+from support.service import Service, credit_report, infraction_report, make_charge, open_holder
 from support.statement import History, make_history
 
 
@@ -147,7 +147,16 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         await look(service, name_part="\0")
     now = datetime(2026, 11, 4, 12, tzinfo=UTC)
     expected: dict[str, dict[str, str]] = {
-        "12": {},
+        "33": dict(amount="R$ 33,00"),
+        "150 ontem": dict(amount="R$ 150,00", when="2026-11-03"),
+        "3/11 150": dict(amount="R$ 150,00", when="2026-11-03"),
+        "1.500 de ontem": dict(amount="R$ 1.500,00", when="2026-11-03"),
+        "Pedro 120": dict(amount="R$ 120,00", who="Pedro"),
+        "R$25,50 de Maria ontem": dict(amount="R$25,50", when="2026-11-03", who="Maria"),
+        "150 from Maria yesterday": dict(amount="R$ 150,00", when="2026-11-03", who="Maria"),
+        "Maria 7 dias": dict(when="2026-10-29..2026-11-04", who="Maria"),
+        "7 dias 150": dict(amount="R$ 150,00", when="2026-10-29..2026-11-04"),
+        "255012 ontem": dict(when="2026-11-03", part="255012"),
         "R$ 1.234,56": dict(amount="R$ 1.234,56"),
         "25.50": dict(amount="25.50"),
         "R$ 25": dict(amount="R$ 25"),
@@ -294,6 +303,26 @@ async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(s
     await receive_credit(service.context, credit_report(service, amount_cents=2550, txid=charge.txid))
     assert await found("25,50 yesterday") == []
     assert await found("25,50 today") == [("transfer", "order-1")]
+
+
+async def test_a_whole_number_is_an_id_then_an_amount_then_part_of_a_name(service: Service, caller: Caller) -> None:
+    charge = await charge_usecases.create_charge(
+        service.context, caller, ChargeRequest(amount_cents=3300, key=own_key(), external_id="1001")
+    )
+    report = credit_report(service, amount_cents=15_000)
+    named = structs.replace(report, debit_party=structs.replace(report.debit_party, name="3 Irmaos"))
+    await receive_credit(service.context, named)
+    assert ("charge", str(charge.id)) in await known(service, "1001", caller.holder_id)
+    for text in ("33 hoje", "33 today"):
+        assert await known(service, text, caller.holder_id) == {("charge", str(charge.id))}, text
+    for text in ("150 hoje", "Irmaos 150", "150 de Irmaos hoje", "3 Irmaos"):
+        assert {kind for kind, _ in await known(service, text, caller.holder_id)} == {"transfer"}, text
+    assert await known(service, "150 ontem", caller.holder_id) == await known(service, "4 Irmaos", None) == set()
+    await make_charge(service, caller, amount_cents=3300)
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        page = (await own.get("/search?q=33 hoje")).content.decode()
+        assert "amount <strong>R$ 33,00</strong>, day <strong>" in page.replace("\u00a0", " ")
 
 
 async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Caller) -> None:

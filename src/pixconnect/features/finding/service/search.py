@@ -20,6 +20,7 @@ from pixconnect.doors.console.wanted import (
     read_amounts,
     read_instants,
     read_known,
+    read_numbered_name,
 )
 from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.tables import browse as browse_store
@@ -208,8 +209,19 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     found = found or await _find_by_request(context.pool, viewer, text)
     if not asked or (found and tax_id is None):
         return SearchResult(found=found, asked={})
+    result = await _find_by_facts(context, viewer, asked, tax_id, found)
+    if not result.found and (name := read_numbered_name(text)):
+        named = await _find_by_facts(context, viewer, dict(who=name), None, [])
+        return named if named.found else result
+    return result
+
+
+async def _find_by_facts(
+    context: Core, viewer: Viewer, asked: dict[str, str], tax_id: str | None, found: list[Found]
+) -> SearchResult:
+    """Find what filters of a list match, behind what was found by an id."""
     if "who" in asked and "amount" not in asked and viewer.may_see("holder"):
-        found += await search_store.find_holders(context.pool, asked["who"], tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
+        found = found + await search_store.find_holders(context.pool, asked["who"], tax_id, EACH_MAX, _HOLDERS_LOOKED_AT_MAX)
     low, high = read_amounts(asked["amount"]) if "amount" in asked else (None, None)
     initial_at, final_at = read_instants(asked["when"], context.clock.now()) if "when" in asked else (None, None)
     wanted = Wanted(amount_min_cents=low, amount_max_cents=high, initial_at=initial_at, final_at=final_at)

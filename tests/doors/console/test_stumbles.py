@@ -230,12 +230,12 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         for path, said in (
             ("/refunds", f'<a href="/transfers/{transfer["id"]}">returns order-7788</a>'),
             (f"/search?q={outside_party().name} today", f'href="/transfers/{transfer["id"]}">returns transfer'),
-            ("/transfers?when=today", "given back <strong>R$\u00a012,50</strong>, out <strong>"),
-            ("/charges?when=today", "In all: in <strong>R$\u00a025,50</strong>, given back <strong>R$\u00a05,50</strong>"),
-            ("/ledger", "given back <strong>R$\u00a012,50</strong>, out <strong>"),
+            ("/transfers?when=today", "of which given back so far <strong>R$\u00a012,50</strong>, out <strong>"),
+            ("/charges?when=today", "listed here, whenever they were paid: paid <strong>R$\u00a025,50</strong>, of which"),
+            ("/ledger", ", given back <strong>R$\u00a012,50</strong>, out <strong>"),
         ):
             assert said in (await own.get(path)).content.decode(), path
-        assert "In all" not in (await own.get("/charges")).content.decode()
+        assert "whenever" not in (await own.get("/charges")).content.decode()
         await take_reports(service.context, [infraction_report(service, paid.end_to_end_id, "I1", amount_cents=100)])
         for path in ("/charges", "/transfers", "/", "/search?q=25.50"):
             assert "contested Pix" in (await own.get(path)).content.decode(), path

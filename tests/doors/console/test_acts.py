@@ -1,5 +1,6 @@
 """Each act in the console leaves one row of the audit where it was done, and none where it was refused."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -362,8 +363,11 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     told = refused.content.decode()
     assert "Só é possível devolver mais R$\u00a06,00 deste Pix." in told
     assert f'href="{page}">Voltar à página' in told
+    refused = await holder.post(f"{page}/refund", {"amount": "0", "number": "2"})
+    assert "amount: must be from R$ 0,01 to R$ 9.999.999.999,99" in refused.content.decode().replace("\u00a0", " ")
     rows = await console.service.fetch("select amount_cents from refund")
     assert [row["amount_cents"] for row in rows] == [400]
     shown = (await holder.get(page)).content.decode()
+    assert re.search(r"A refund of R\$\s4,00 was made (just now|[1-9].* s ago):", shown)
     assert 'name="number" value="2"' in shown
     assert 'name="amount" required inputmode="decimal" value="R$\u00a06,00"' in shown

@@ -58,7 +58,7 @@ STREAM_S: Final = 600.0
 
 _EVENTS: Final = "text/event-stream"
 _COME_LATER: Final = b"retry: 60000\n\n"
-_CENTS: Final = re.compile(r"\b([0-9]{1,18}) cents\b", re.ASCII)
+_CENTS: Final = re.compile(r"\b([0-9]{1,18})(?= cents\b| to (?:the )?[0-9]{1,18} cents\b)(?: cents\b)?", re.ASCII)
 _SAFE_METHODS: Final = {"GET", "HEAD"}
 _TOLD_SHORTLY: Final = {413, 429}
 

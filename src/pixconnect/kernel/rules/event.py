@@ -20,7 +20,7 @@ from pixconnect.platform.base.clock import format_instant
 # The contract's, in its order, and ours.
 _KERNEL: Final = (
     EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again."),
-    EventRow("qrcode.approved", "charge", "A charge was paid, in time and in full."),
+    EventRow("qrcode.approved", "charge", "A charge was paid. If late or with another amount, `charge.diverged` comes too."),
     EventRow("qrcode.expired", "charge", "A charge was not paid in time, or was removed."),
     EventRow("transfer.in.processing", "transfer", "A payment to you has arrived."),
     EventRow("transfer.in.confirmed", "transfer", "We accepted a payment to you: the money is in your account."),

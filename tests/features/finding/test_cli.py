@@ -5,7 +5,11 @@ import pytest
 
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import incoming
+from pixconnect.kernel.flows import refund as refund_usecases
+from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.rail import SettledReport
+from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.base.clock import to_day
 from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
@@ -25,7 +29,12 @@ async def charge(database: Addresses) -> Charge:
         made = await charge_usecases.create_charge(service.context, caller, request)
         again = ChargeRequest(amount_cents=5, key="other@shop.example", external_id="order-1")
         await charge_usecases.create_charge(service.context, other, again)
-        await incoming.receive_credit(service.context, credit_report(service, amount_cents=2_550))
+        report = credit_report(service, amount_cents=2_550)
+        await incoming.receive_credit(service.context, report)
+        back = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=550)
+        refund = await refund_usecases.start_refund(service.context, caller, back)
+        at = service.clock.now()
+        await take_reports(service.context, [SettledReport(report_id="r1", id=refund.return_id, settled_at=at)])
     owner = await asyncpg.connect(database.owner_url)
     await owner.execute(DISABLED_ENDPOINT)
     await owner.close()
@@ -57,6 +66,7 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
     (received,) = pixconnect.json("find", "25,50")["found"]
+    assert received["amount_returned"] == 550
     assert (received["kind"], received["direction"], received["counterparty"]) == (
         "transfer",
         "IN",

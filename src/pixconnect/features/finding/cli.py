@@ -27,7 +27,7 @@ from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base.clock import format_local
 
-_MONEY: Final = ("amount", "asked_amount", "amount_cents")
+_MONEY: Final = ("amount", "asked_amount", "amount_returned", "amount_cents")
 
 
 def find(  # noqa: PLR0913  each narrows the search
@@ -114,7 +114,7 @@ async def _look_for(
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
-        "counterparty=party open_infraction created_at"
+        "amount_returned=returned_cents counterparty=party open_infraction created_at"
     )
     return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
 

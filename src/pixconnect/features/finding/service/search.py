@@ -131,9 +131,17 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
     origins = await find_origins(context.pool, result.found)
     found = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
-        for one in await search_store.mark_contested(context.pool, result.found)
+        for one in await _mark(context.pool, result.found)
     ]
     return found, result.searched_to
+
+
+async def _mark(pool: Pool, found: Sequence[Found]) -> list[Found]:
+    """Say what of each was returned, and its open contest."""
+    marked = await search_store.mark_contested(pool, found)
+    paid = [(one.kind, int(one.id), one.holder_id) for one in marked if one.kind in {"charge", "transfer"} and one.holder_id]
+    returned = await browse_store.read_returned(pool, paid)
+    return [structs.replace(one, returned_cents=returned.get((one.kind, one.id))) for one in marked]
 
 
 def _explain_nothing(text: str, asked: dict[str, str]) -> str:
@@ -281,7 +289,7 @@ async def look_for(
     found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
     if day is not None:
         found = [one for one in found if to_day(one.created_at) == day]
-    return await search_store.mark_contested(context.pool, found), searched_to
+    return await _mark(context.pool, found), searched_to
 
 
 async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max: int) -> tuple[list[Found], datetime | None]:

@@ -39,6 +39,8 @@ class Found(Struct, frozen=True, kw_only=True):
     direction: Literal["IN", "OUT"] | None = None
     open_infraction: int | None = None
     """The id of a payer's undecided contest of it, or of its payment."""
+    returned_cents: int | None = None
+    """What was returned of a charge or transfer, where the search reads it; ``None`` is nothing."""
     party: str | None = None
     """The name of the other one: a transfer's, that of the transfer that a refund returns, or the payer that a charge names."""
     of_id: int | None = None

@@ -55,7 +55,7 @@ async def test_a_case_is_noted_adjusted_by_two_and_closed(live: Service) -> None
         assert (await ana.post(f"{path}/note", {"note": "asked the bank"})).status == 303
         for fields, words in (
             ({"kind": "guess"}, "kind: must be one of bank_error"),
-            ({"kind": "found", "amount": "3,01"}, "amount: must be from 1 to the R$\u00a03,00"),
+            ({"kind": "found", "amount": "3,01"}, "amount: must be from R$\u00a00,01 to the R$\u00a03,00"),
             ({"kind": "found", "amount": ">=1,00"}, "Write one amount"),
             ({"kind": "found", "whose": "x"}, "whose: must be an id"),
         ):

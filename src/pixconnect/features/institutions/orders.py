@@ -213,17 +213,16 @@ class StatementLines(EndRule):
             self._moved = await movement_store.find_standing(self.work.connection, mistaken)
 
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:
+        line: LineKey = ("transfer" if order.is_transfer else "refund", str(order.resource_id))
         mistaken = _mistaken_of(ended)
-        movement = None if mistaken is None else self._moved.pop(mistaken.key, None)
-        if mistaken is not None and movement is not None:
+        if mistaken is not None and (movement := self._moved.pop(mistaken.key, None)) is not None:
             # First what it took: it may be owed.
             take_back(self.work, movement, order.network_id or order.name)
-            self._proved.append((mistaken, ("transfer" if order.is_transfer else "refund", order.resource_id)))
-        if order.institution_id is None or not isinstance(ended.ending, Settled):
-            return
-        if (day := to_day(ended.ending.settled_at)) < to_day(self.work.now):
-            key: LineKey = ("transfer" if order.is_transfer else "refund", str(order.resource_id))
-            self._late.append((order.institution_id, key, day))
+            self._proved.append((mistaken, line))
+        if order.institution_id is not None and isinstance(ended.ending, Settled):
+            day = to_day(ended.ending.settled_at)
+            if day < to_day(self.work.now):
+                self._late.append((order.institution_id, line, day))
 
     async def finish(self) -> None:
         for mistaken, key in self._proved:

@@ -117,6 +117,8 @@ async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Calle
         page = refused.content.decode()
         assert (refused.status, f"\n{text}</textarea>" in page, 'aria-invalid="true"' in page) == (400, True, True)
         assert f"Tem {'1.001' if text else 0} caracteres" in page
+    payment = f"/transfers/{await service.fetchval('select transfer_id from infraction')}"
+    assert "to be answered until" in (await operator.get(payment)).content.decode()
     before = await console.audited()
     # Lines end with one character, as an institution counts them.
     typed = f"{'x' * 500}\r\n{'y' * 499}"
@@ -125,6 +127,8 @@ async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Calle
     # The audit is kept for ever, and the text about a payer is not.
     kept = await console.operator.pool.fetchval("select string_agg(\"after\"::text, '') from audit")
     assert ('"characters": 1000' in kept, "xxx" in kept) == (True, False)
+    contest = f">Infraction {infraction_id}</a>, answered</span>"
+    assert contest in (await operator.get(payment)).content.decode()
     page = (await operator.get(path)).content.decode()
     assert "<textarea" not in page
     assert "The service sends it until the institution confirms." in page
@@ -151,6 +155,8 @@ async def test_after_the_deadline_there_is_no_form(service: Service, caller: Cal
     late = await own.post(f"{path}/defend", {"text": "It was delivered"})
     assert (late.status, "It was delivered</pre>" in late.content.decode()) == (422, True)
     assert "contested Pix to be answered" not in (await own.get("/")).content.decode()
+    payment = f"/transfers/{await service.fetchval('select transfer_id from infraction')}"
+    assert "</a>, without an answer in time" in (await own.get(payment)).content.decode()
 
 
 async def test_without_rights_there_is_no_form_nor_page(service: Service, caller: Caller, console: InProcess) -> None:

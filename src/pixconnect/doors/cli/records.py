@@ -108,6 +108,7 @@ def find(
         by_name: By its name on the network.
         is_external_id: Search by external id only.
     """
+    any_id = any_id if is_external_id else join_groups(any_id)
     if is_external_id:
         found = _look(by_external_id, any_id)
     elif (number := read_id(any_id)) is not None:
@@ -125,6 +126,11 @@ def find(
     if found is None:
         raise CommandError(f"there is no {kind} {any_id} of this holder")
     return found
+
+
+def join_groups(text: str) -> str:
+    """A name of the network as one word, which people write and copy in groups; any other text unchanged."""
+    return joined if _NETWORK_NAME.fullmatch(joined := "".join(text.split())) else text
 
 
 def read_id(text: str) -> int | None:

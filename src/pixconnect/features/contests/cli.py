@@ -1,7 +1,8 @@
 """``pixconnect infraction``: payers' contests, and the holder's answers."""
 
+from contextlib import suppress
 from itertools import islice
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -12,10 +13,11 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import AnyId, Limit
 from pixconnect_client import Client, Infraction, NotFound
 
-_ID_LENGTH_MAX: Final = 16
 app = App(name="infraction", help="Answer contests of received Pix.")
 
-TheInfraction = Annotated[AnyId, Parameter(help="Its id, its infraction_id, or the end_to_end_id of the Pix.")]
+TheInfraction = Annotated[
+    AnyId, Parameter(help="Its id or infraction_id, the Pix's end_to_end_id, or the charge's external_id or txid.")
+]
 Status = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
 _COLUMNS = ("id", "status", "amount", "held", "taken", "respond_by", "end_to_end_id")
 
@@ -53,13 +55,20 @@ def defend(infraction: TheInfraction, text: str, *, json: Json = False) -> None:
 
 
 def _find(client: Client, any_id: str) -> Infraction:
-    if any_id.isascii() and any_id.isdecimal() and len(any_id) <= _ID_LENGTH_MAX:
-        try:
-            return client.infractions.get(int(any_id))
-        except NotFound:
-            raise CommandError(f"there is no infraction {any_id} of this holder") from None
+    if (number := records.read_id(any_id)) is not None:
+        with suppress(NotFound):
+            return client.infractions.get(number)
+    name = records.join_groups(any_id)
     # There are few: with thousands of them, callers use ids.
-    for each in client.infractions.list(page_size=100):
-        if any_id in (each.infraction_id, each.end_to_end_id):
-            return each
-    raise CommandError(f"there is no infraction {any_id} of this holder")
+    listed = client.infractions.list(page_size=100)
+    found = [
+        each
+        for each in listed
+        if name in (each.infraction_id, each.end_to_end_id, each.external_id, each.transaction_identification)
+    ]
+    if len(found) > 1:
+        ids = ", ".join(str(each.id) for each in found)
+        raise CommandError(f"there are several infractions of {any_id}: name one of {ids}")
+    if not found:
+        raise CommandError(f"there is no infraction {any_id} of this holder")
+    return found[0]

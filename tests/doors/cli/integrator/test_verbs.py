@@ -58,6 +58,12 @@ def test_an_open_contest_is_shown_with_its_payment_and_its_charge(run: Run) -> N
     shown = [run("transfer", "show", contest["end_to_end_id"]), run("charge", "show", str(contest["charge_id"]))]
     shown += run("find", contest["end_to_end_id"])["found"]
     assert [each["open_infraction"] for each in shown] == [contest["id"]] * 3
+    for name in (contest["external_id"], contest["transaction_identification"], _in_groups(contest["end_to_end_id"])):
+        assert run("infraction", "show", name) == run("infraction", "show", str(contest["id"])), name
+
+
+def _in_groups(name: str) -> str:
+    return " ".join(name[begin : begin + 8] for begin in range(0, len(name), 8))
 
 
 def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +92,12 @@ def test_a_number_that_names_two_payments_refunds_neither(run: Run, capsys: pyte
     refused = capsys.readouterr().err
     assert f"what paid it is given back by `pixconnect refund create {second['end_to_end_id']}`" in refused
     assert f"transfer {first['id']} by `pixconnect refund create {first['end_to_end_id']}`" in refused
-    assert run("refund", "create", first["end_to_end_id"])["amount"] == 1000
+    part = ["refund", "create", _in_groups(first["end_to_end_id"]), "--amount", "400", "--external-id", "verbs-earlier"]
+    refund = run(*part)
+    assert run(*part)["id"] == refund["id"]
+    assert "refunded before" not in capsys.readouterr().err
+    assert main(["refund", "create", first["end_to_end_id"], "--amount", "600"]) == 0
+    assert f"refunded before: R$ 4,00 by refund {refund['id']}, " in capsys.readouterr().err
 
 
 def test_a_charge_with_a_due_date_asks_for_less_early(run: Run) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, get_args
+from itertools import islice
+from typing import Annotated, Final, get_args
 
 from cyclopts import App, Parameter
 
-from pixconnect.doors.cli import records
+from pixconnect.doors.cli import records, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator import transfer
 from pixconnect.doors.cli.integrator.session import open_session
 from pixconnect.doors.cli.integrator.transfer import PdfFile, show_receipt
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.kernel.rules.refund import RefundReason, RefundStatus
+from pixconnect.platform.base.clock import format_local
 from pixconnect_client import Charge, Client, Forbidden, NotFound, Refund, Transfer
 
 app = App(name="refund", help="Refund payments that you received.")
@@ -46,6 +49,7 @@ def create(
         said = {"--amount": amount, "--external-id": external_id, "--reason": reason, "--description": description}
         given = "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in said.items() if value is not None)
         original = _find_received(session.client, received, given)
+        _show_earlier(session.client, original, external_id)
         made = session.client.refunds.create(
             original.end_to_end_id,
             original.amount if amount is None else amount,
@@ -58,6 +62,7 @@ def create(
 
 def _find_received(client: Client, received: str, given: str) -> Transfer:
     """Find a payment; ``given`` are the other words of the command, for the right one."""
+    received = records.join_groups(received)
     try:
         found = transfer.find(client, received)
     except CommandError:
@@ -73,6 +78,21 @@ def _find_received(client: Client, received: str, given: str) -> Transfer:
     if found is None:
         raise CommandError(f"there is no transfer {received} of this holder that was received; a charge has to be paid first")
     return found
+
+
+_EARLIER_MAX: Final = 100
+"""Refunds since a payment, the newest, among which its own are looked for."""
+
+
+def _show_earlier(client: Client, original: Transfer, external_id: str | None) -> None:
+    """Name the earlier refunds of a payment on standard error, as far as the caller may see them."""
+    with suppress(Forbidden):
+        made = islice(client.refunds.list(initial_date=original.create_timestamp, page_size=_EARLIER_MAX), _EARLIER_MAX)
+        own = [each for each in made if each.original_end_to_end_id == original.end_to_end_id and each.status != "ERROR"]
+        for each in own:
+            if external_id is None or each.external_id != external_id:
+                at = format_local(each.create_timestamp)
+                terminal.notice(f"refunded before: {show_reais(each.amount)} by refund {each.id}, {at}, {each.status}")
 
 
 def _list_paying(client: Client, name: str) -> list[str]:

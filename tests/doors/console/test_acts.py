@@ -18,9 +18,11 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.incoming import receive_credit
+from pixconnect.kernel.flows.refund import start_refund
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.platform.base import errors
@@ -371,3 +373,10 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     assert re.search(r"A refund of R\$\s4,00 was made (just now|[1-9].* s ago):", shown)
     assert 'name="number" value="2"' in shown
     assert 'name="amount" required inputmode="decimal" value="R$\u00a06,00"' in shown
+    # A form that was shown before another refund makes none.
+    await start_refund(console.service.context, caller, RefundRequest(end_to_end_id=paid.end_to_end_id, amount_cents=100))
+    refused = await holder.post(f"{page}/refund", {"amount": "1,00", "number": "2"}, **own)
+    assert "Outra devolução foi feita depois que este formulário foi aberto" in refused.content.decode()
+    console.service.clock.advance(days=1)
+    holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    assert (await holder.get(page)).content.decode().count("A refund of R$") == 2

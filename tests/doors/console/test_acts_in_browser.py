@@ -50,6 +50,17 @@ async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(p
         await other.get_by_role("button", name="Pay", exact=True).click()
         await expect(other.get_by_role("status")).to_contain_text("It was refused: no money moved")
         assert played.call(own, "GET", "/v1/connect/ledger/balance")["current_funds"] == 1_000_500
+        # What is typed stays while the page follows, and is refused once another refund was made.
+        for each in (page, other):
+            await each.goto(f"/charges/{charge['id']}")
+            await each.locator("#refund summary").click()
+            await each.fill("#refund [name=amount]", "1,00" if each is page else "2,00")
+        await page.locator("#refund [name=amount]").blur()
+        await other.get_by_role("button", name="Refund it").click()
+        await page.evaluate(_FOLLOW, "/refunds/")
+        await expect(page.locator("#refund [name=amount]")).to_have_value("1,00")
+        await page.get_by_role("button", name="Refund it").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Another refund was made since this form was shown")
         for each in (page, other):
             await each.goto(f"/endpoints/{made['id']}")
         await page.get_by_text("Remove it", exact=True).click()
@@ -57,6 +68,12 @@ async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(p
         await expect(page.get_by_role("status")).to_contain_text("Saved")
         await other.get_by_role("button", name="Switch it off").click()
         await expect(other.get_by_role("alert")).to_contain_text("Not found")
+
+
+_FOLLOW = """wanted => new Promise((done) => {
+    const source = new EventSource(location.href);
+    source.addEventListener("part", (event) => { if (event.data.includes(wanted)) { source.close(); done(); } });
+})"""
 
 
 async def _deposit(page: Page, amount: str) -> None:

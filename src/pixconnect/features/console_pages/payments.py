@@ -1,7 +1,7 @@
 """Payments: lists of charges, transfers and refunds, each with its history."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
@@ -91,16 +91,15 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     )
 
 
-_A_MOMENT: Final = timedelta(hours=1)
-"""Time in which a second refund may be a twin of the first."""
+EARLIER_SHOWN_MAX: Final = 5
 
 
 class Refundable(Struct, frozen=True, kw_only=True):
     left_cents: int
     number: int
-    """Of the next refund of the payment: the form sent twice makes one refund."""
-    twin: Refund | None
-    """The newest one, if it was made a moment ago."""
+    """Of the next refund of the payment: a form sent twice makes one, and none once another was made."""
+    earlier: Sequence[Refund]
+    """The newest ones of the same payment."""
 
 
 def _find_payment(facts: Facts, subject: Charge | Transfer | Refund) -> Transfer | None:
@@ -118,13 +117,17 @@ def _find_refundable(visit: Visit, story: Timeline, payment: Transfer | None) ->
     left_cents = payment.amount_cents - payment.returned_cents - payment.returning_cents
     if payment.status != "CONFIRMED" or left_cents < 1:
         return None
-    made = [each for each in story.facts.refunds if each.transfer_id == payment.id]
-    lately = [each for each in made if each.status != "ERROR" and story.now - each.created_at < _A_MOMENT]
-    return Refundable(left_cents=left_cents, number=len(made) + 1, twin=lately[-1] if lately else None)
+    made = _list_made(story.facts, payment)
+    earlier = [each for each in made if each.status != "ERROR"][-EARLIER_SHOWN_MAX:]
+    return Refundable(left_cents=left_cents, number=len(made) + 1, earlier=earlier)
+
+
+def _list_made(facts: Facts, payment: Transfer) -> list[Refund]:
+    return [each for each in facts.refunds if each.transfer_id == payment.id]
 
 
 async def make_refund(visit: Visit) -> Response:
-    """Refund a received payment, once for each number that its page has shown."""
+    """Refund a received payment: a number that its page has shown makes one refund, and none once another was made."""
     form = visit.form()
     visit.viewer.require("refund.write")
     found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())
@@ -133,13 +136,14 @@ async def make_refund(visit: Visit) -> Response:
     number = wanted.read_id(read_field(form, "number"))
     if number is None:
         raise errors.BadRequest("number: is no number")
+    made, external_id = _list_made(found.facts, payment), f"console-{payment.id}-{number}"
+    if number != len(made) + 1 and external_id not in {each.external_id for each in made}:
+        raise errors.ExternalIdConflict("number: another refund of the payment was made since this form was shown")
     visit = visit.about(payment.holder_id)
     caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": amount_cents})
-    request = RefundRequest(
-        end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=f"console-{payment.id}-{number}"
-    )
-    made = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
-    return visit.go(f"/refunds/{made.id}", said="refunded")
+    request = RefundRequest(end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=external_id)
+    new = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
+    return visit.go(f"/refunds/{new.id}", said="refunded")
 
 
 def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str:

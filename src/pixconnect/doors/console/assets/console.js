@@ -38,7 +38,8 @@
     if (source || !live || !("live" in live.dataset) || document.hidden || idle > 15) return;
     source = new EventSource(location.href);
     source.addEventListener("part", (event) => {
-      if (!live.querySelector("input:focus, textarea:focus, select:focus")) replace(event.data);
+      const isTyped = [...live.querySelectorAll("input, textarea")].some((each) => each.value !== each.defaultValue);
+      if (!isTyped && !live.querySelector("input:focus, textarea:focus, select:focus")) replace(event.data);
       live.dataset.live = "on";
     });
     // Closed and not only cut: the session has ended, or too many look.

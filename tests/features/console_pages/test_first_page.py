@@ -25,10 +25,10 @@ async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, 
             page = (await browser.get("/")).content.decode()
             assert ("123,45" in page) is shows
             assert ("received today" in page) is (browser is not without)
-            assert ("sent today, with refunds" in page) is (browser is not without)
+            assert ("sent today, without refunds" in page) is (browser is not without)
             assert ("yesterday R$\u00a00,00" in page) is (browser is not without)
         portuguese = (await own.get("/", **{"accept-language": "pt-BR"})).content.decode()
-        assert "entrou hoje" in portuguese
+        assert "recebido hoje" in portuguese
         all_holders = (await operator.get("/", **{"accept-language": "pt-BR"})).content.decode()
         assert '<a href="/holders">Todos</a>' in all_holders
 

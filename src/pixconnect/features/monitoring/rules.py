@@ -87,10 +87,16 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     blocked_cents: int
     in_cents: int
-    """Additions to current funds since midnight in Sao Paulo, of any kind."""
-    out_cents: int
+    """Payments received since midnight in Sao Paulo."""
     in_yesterday_cents: int
+    other_in_cents: int
+    """What else came in, as deposits and own transfers that were returned."""
+    out_cents: int
+    """What went out without refunds."""
     out_yesterday_cents: int
+    back_cents: int
+    """Received payments that were refunded."""
+    back_yesterday_cents: int
     is_cut: bool
     """Whether today had more lines than are summed: the sums are of the newest alone, and yesterday's are zero."""
     is_yesterday_cut: bool

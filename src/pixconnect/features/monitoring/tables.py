@@ -163,19 +163,24 @@ async def read_delivering(pool: Pool, endpoint_ids: Sequence[int], initial_at: d
 
 # By the index of numbered lines, holder by holder: without a limit a statement would be read whole on a busy day.
 _READ: Final[LiteralString] = """
-    select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents,
-        in_yesterday_cents, out_yesterday_cents, today_count > $4 as is_cut, lines_count > $4 as is_yesterday_cut
+    select balance.holder_id, available_cents, reserved_cents, blocked_cents, today_count > $4 as is_cut,
+        lines_count > $4 as is_yesterday_cut, moved.*
     from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id
     cross join lateral (
         select count(*) as lines_count, count(*) filter (where is_today) as today_count,
-            coalesce(sum(amount_cents) filter (where is_in and is_today), 0)::bigint as in_cents,
-            coalesce(sum(amount_cents) filter (where is_out and is_today), 0)::bigint as out_cents,
-            coalesce(sum(amount_cents) filter (where is_in and not is_today), 0)::bigint as in_yesterday_cents,
-            coalesce(sum(amount_cents) filter (where is_out and not is_today), 0)::bigint as out_yesterday_cents
+            coalesce(sum(amount_cents) filter (where way = 'paid' and is_today), 0)::bigint as in_cents,
+            coalesce(sum(amount_cents) filter (where way = 'paid' and not is_today), 0)::bigint as in_yesterday_cents,
+            coalesce(sum(amount_cents) filter (where way = 'other' and is_today), 0)::bigint as other_in_cents,
+            coalesce(sum(amount_cents) filter (where way = 'out' and is_today), 0)::bigint as out_cents,
+            coalesce(sum(amount_cents) filter (where way = 'out' and not is_today), 0)::bigint as out_yesterday_cents,
+            coalesce(sum(amount_cents) filter (where way = 'back' and is_today), 0)::bigint as back_cents,
+            coalesce(sum(amount_cents) filter (where way = 'back' and not is_today), 0)::bigint as back_yesterday_cents
         from (
-            select amount_cents, created_at >= $2 as is_today,
-                credit_account in ('available', 'reserved', 'blocked') as is_in,
-                debit_account in ('available', 'reserved', 'blocked') as is_out
+            select amount_cents, created_at >= $2 as is_today, case
+                when credit_account in ('available', 'reserved', 'blocked') and cause_kind = 'transfer' then 'paid'
+                when credit_account in ('available', 'reserved', 'blocked') then 'other'
+                when debit_account not in ('available', 'reserved', 'blocked') then null
+                when cause_kind = 'refund' then 'back' else 'out' end as way
             from ledger_entry
             where ledger_entry.holder_id = balance.holder_id and number is not null and created_at >= $3
             order by created_at desc limit $4 + 1

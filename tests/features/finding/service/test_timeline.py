@@ -14,6 +14,7 @@ from pixconnect.features.finding.rules import Timeline
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.service.search import find_with_origins
+from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.pix_api.rules import Violated
@@ -36,7 +37,7 @@ from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange
 from pixconnect.kernel.rules.event import EVENT_NAMES
-from pixconnect.kernel.rules.rail import Rejected
+from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from pixconnect.kernel.tables.origin import Origin
@@ -177,6 +178,25 @@ async def test_a_refund_leads_to_the_line_of_what_it_gives_back(service: Service
     assert ("state", "transfer", "CONFIRMED") in _told(found)
     assert ("state", "refund", "PROCESSING") in _told(found)
     assert [(each.what, each.subject_id) for each in found.waiting] == [("handover", refund.id)]
+
+
+async def test_a_refund_that_settles_while_it_is_read_agrees_with_the_sums(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = credit_report(service)
+    await receive_credit(service.context, report)
+    request = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=2)
+    refund = await refund_usecases.start_refund(service.context, caller, request)
+    read = timeline_store.find_refunds
+
+    async def settle_first(*asked: Any) -> Any:
+        await end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
+        return await read(*asked)
+
+    monkeypatch.setattr(timeline_store, "find_refunds", settle_first)
+    found = await timeline.read_timeline(service.context, _OPERATOR, "refund", refund.id)
+    [payment], [shown] = found.facts.transfers, found.facts.refunds
+    assert (shown.status, payment.returning_cents) == ("PROCESSING", 2)
 
 
 async def test_a_suspect_payment_waits_and_says_until_when(service: Service, caller: Caller) -> None:

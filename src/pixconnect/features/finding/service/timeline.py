@@ -31,7 +31,7 @@ from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
-from pixconnect.platform.pool import Pool
+from pixconnect.platform.pool import Connection, Pool
 
 _READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
 
@@ -55,11 +55,15 @@ async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resour
         NotFound: It does not exist, or is another holder's.
     """
     viewer.require(READ_SCOPES[kind])
-    holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
+    # One snapshot: a refund that settles between two reads would contradict the sums of its payment.
+    async with context.pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        holder_id, facts = await _find(connection, viewer, kind, resource_id)
+        if viewer.may("refund.read"):
+            transfer_ids = [transfer.id for transfer in facts.transfers]
+            facts = structs.replace(facts, refunds=await timeline_store.find_refunds(connection, holder_id, transfer_ids))
+    if facts.charge is None:
+        facts = structs.replace(facts, transfers=[await with_payee(context.pool, each) for each in facts.transfers])
     hidden = tuple(scope for scope in _READS if not viewer.may(scope))
-    if viewer.may("refund.read"):
-        transfer_ids = [transfer.id for transfer in facts.transfers]
-        facts = structs.replace(facts, refunds=await timeline_store.find_refunds(context.pool, holder_id, transfer_ids))
     facts = structs.replace(facts, paid=await _find_paid(context.pool, facts))
     facts = await _add_what_follows(context.pool, viewer, holder_id, facts)
     now = await service_now(context.clock, context.pool)
@@ -74,7 +78,7 @@ async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resour
     )
 
 
-async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
+async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
     """Find the charge and the transfers of a resource, and its holder."""
     whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
     if kind == "refund":
@@ -85,7 +89,7 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
     if kind != "charge":
         transfer = errors.found(await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer")
         if transfer.charge_id is None or not viewer.may("charge.read"):
-            return transfer.holder_id, Facts(transfers=[await with_payee(pool, transfer)])
+            return transfer.holder_id, Facts(transfers=[transfer])
         charge_id, whose = transfer.charge_id, transfer.holder_id
     charge = errors.found(await timeline_store.find_charge(pool, charge_id, whose), "id: there is no such charge")
     if not viewer.may("transfer.read"):

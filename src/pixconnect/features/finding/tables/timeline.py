@@ -63,7 +63,7 @@ _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
 """
 
 
-async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
+async def find_transfers_to(pool: Connection | Pool, charge: Charge) -> list[Transfer]:
     """Find payments that paid a charge, hold it, were refused for it, or came later by its code and paid no charge."""
     rows = await pool.fetch(
         _FIND_TRANSFERS_TO,
@@ -78,7 +78,7 @@ async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
     return [TRANSFER.read(row) for row in rows]
 
 
-async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
+async def find_refunds(pool: Connection | Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
     return await REFUND.find_all(pool, "where transfer_id = any($1) and holder_id = $2 order by id", transfer_ids, holder_id)
 
 

@@ -47,7 +47,7 @@ from pixconnect.features.pix_api.api import webhook
 from pixconnect.features.pix_api.api.frame import READER, Asked, Body, Query, StandardOperation, read_interval
 from pixconnect.features.pix_api.api.operations import SPOKEN
 from pixconnect.features.pix_api.api.violations import Parameters, Violations, show_value
-from pixconnect.features.pix_api.rules import Shown, Violated, Violation
+from pixconnect.features.pix_api.rules import Shown
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import Statement, StatementLine
@@ -56,6 +56,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType, Party
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect_faces import fault
 from pixconnect_faces.refusals import NamedRefusal, make_face_form

@@ -13,9 +13,9 @@ from pixconnect.doors.api.envelope import Refused
 from pixconnect.doors.api.operation import RefusalForm
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, RefusalTemplate, RefusalTraits
 from pixconnect.features.pix_api.api.problem import describe_refusal
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.base.errors import Violated, Violation
 
 
 class NamedRefusal(errors.BadRequest):

@@ -16,10 +16,10 @@ from pixconnect.features.lots.service import PageBounds, do_due_items, list_lots
 from pixconnect.features.lots.tables import ItemKey
 from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
 from pixconnect.features.pix_api.api.violations import ROWS_MAX
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.platform.base.errors import Violated
 from pixconnect.platform.logging import AccessLog
 from support.api import Api, HolderVerifier, told
 from support.books import check_books

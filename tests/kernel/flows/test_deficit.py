@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import pix as standard_refund
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -23,6 +22,7 @@ from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Sett
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -17,7 +17,6 @@ from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem, slot_of
 from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.movements.service import receive_blocks, receive_movement
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge import DueChargeRequest, create_due_charge
@@ -38,6 +37,7 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing import batch as timeouts
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses

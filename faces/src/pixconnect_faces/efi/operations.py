@@ -18,7 +18,7 @@ from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.due_charges import api as due_records
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
 from pixconnect.features.pix_api.api.frame import Asked
-from pixconnect.features.pix_api.rules import Shown, Violated, Violation, without_none
+from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
@@ -33,6 +33,7 @@ from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Direction
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect_faces.efi import account, homologation, send
 from pixconnect_faces.efi.homologation import pay_soon
 from pixconnect_faces.frame import Face, FaceResponder, list_standard_rows, probe

@@ -13,7 +13,7 @@ from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.charge_records import Cnpj, Cpf, Reais
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Members
-from pixconnect.features.pix_api.rules import Shown, Violation, without_none
+from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service.send_record import STATUSES, find_returns, find_sent
 from pixconnect.kernel.flows import payee as payee_usecases
@@ -37,6 +37,7 @@ from pixconnect.kernel.rules.transfer import (
 )
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.errors import Violation
 from pixconnect_faces.efi.homologation import give_back_later
 from pixconnect_faces.frame import Face, make_party, read_own
 from pixconnect_faces.refusals import NamedRefusal

@@ -16,7 +16,7 @@ from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.pix_api.api import location
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
-from pixconnect.features.pix_api.rules import Shown, Violated, Violation
+from pixconnect.features.pix_api.rules import Shown
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.statements.rules import StatementLine
@@ -26,6 +26,7 @@ from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKin
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect_faces import account_webhook
 from pixconnect_faces.frame import Face, FaceResponder, list_standard_rows, read_own, read_statement
 from pixconnect_faces.frame import FaceOperation as Row

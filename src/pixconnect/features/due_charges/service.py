@@ -7,7 +7,6 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.features.due_charges.rules import day_amount
-from pixconnect.features.pix_api.rules import Violation
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
@@ -19,6 +18,7 @@ from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Part, Table
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.errors import Violation
 
 _PLACES: Final[Mapping[day_amount.TermMember, str]] = dict[day_amount.TermMember, str](
     (

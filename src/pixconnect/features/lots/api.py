@@ -26,11 +26,12 @@ from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, Perio
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
 from pixconnect.features.pix_api.api.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
-from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX, Violated, Violation
+from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.json_members import list_names, refuse_repeated
 
 BODY_MAX: Final = 4 * 1024 * 1024

@@ -12,11 +12,11 @@ from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.rules import LotItem, Refusal
 from pixconnect.features.lots.tables import ItemKey, LockedItem
 from pixconnect.features.pix_api.lots import BatchItems, Lots
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge_write import ChargeWrite
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection
 
 

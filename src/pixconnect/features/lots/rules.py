@@ -14,9 +14,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.pix_api.rules import Violation
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange
 from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.platform.base.errors import Violation
 
 ITEMS_MAX: Final = 1000
 DESCRIPTION_LENGTH_MAX: Final = 255

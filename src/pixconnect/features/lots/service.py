@@ -17,7 +17,6 @@ from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import tables as lot_store
 from pixconnect.features.lots.item import ItemWrite, list_reasons
 from pixconnect.features.lots.tables import DueItem, ItemKey
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge import NO_ADDRESS, make_write
 from pixconnect.features.pix_api.service.charge_write import NOTED, REMOVAL, WRITE_CHARGES, ChargeWrite
 from pixconnect.kernel.flows.context import Context, write_alone
@@ -27,6 +26,7 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection
 
 ENTITY: Final = "loteCobV"

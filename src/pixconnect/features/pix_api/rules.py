@@ -1,4 +1,4 @@
-"""Searches of charges and of received Pix (settled incoming transfers), and all errors of a request in one answer."""
+"""Searches of charges and of received Pix (settled incoming transfers), and orders."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -8,7 +8,6 @@ from msgspec import Struct
 from pixconnect.kernel.rules.charge import ChargeStatus
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.rail import InitiationType
-from pixconnect.platform.base import errors
 
 SEARCHED_MAX: Final = 100_000
 """The maximum scanned, for conditions without an index."""
@@ -51,24 +50,6 @@ class ReceivedSearch(Struct, frozen=True, kw_only=True):
     def is_filtered(self) -> bool:
         """Whether it filters by a field without an index."""
         return not (self.has_txid is None and self.has_refunds is None and self.payer_tax_id is None)
-
-
-class Violation(Struct, frozen=True, kw_only=True):
-    property: str
-    """With its path, such as ``cob.loc.id``; a parameter by its bare name."""
-    reason: str
-    """In Portuguese, for developers."""
-    value: str | None = None
-    """As sent; ``None`` if missing."""
-
-
-class Violated(errors.BadRequest):
-    """A request violates rules of its entity, in its form or in the present state."""
-
-    def __init__(self, entity: str, rows: Sequence[Violation]) -> None:
-        super().__init__(f"{entity}: {'; '.join(row.property for row in rows) or 'the body must be a JSON object'}")
-        self.entity = entity
-        self.rows = rows
 
 
 class ChargeSearch(Struct, frozen=True, kw_only=True):

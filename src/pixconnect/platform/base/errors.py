@@ -5,7 +5,10 @@ the three together. Nothing here knows about HTTP.
 """
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
+
+from msgspec import Struct
 
 from pixconnect.platform.base.clock import RatePolicy
 
@@ -41,9 +44,9 @@ class PixConnectError(Exception):
 
     code: ClassVar[str]
 
-    def __init_subclass__(cls, *, is_group: bool = False) -> None:
+    def __init_subclass__(cls, *, has_code: bool = True) -> None:
         # By class name; an error that another module derives from one of these has its code.
-        if cls.__module__ == __name__ and not is_group:
+        if cls.__module__ == __name__ and has_code:
             cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
     def __init__(self, message: str) -> None:
@@ -51,12 +54,30 @@ class PixConnectError(Exception):
         self.message = message
 
 
-class Refusal(PixConnectError, is_group=True):
+class Refusal(PixConnectError, has_code=False):
     """The request is refused, and nothing was done."""
 
 
 class BadRequest(Refusal):
     """The body, the path or the query does not have the declared shape."""
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    property: str
+    """With its path, such as ``cob.loc.id``; a parameter by its bare name."""
+    reason: str
+    """In Portuguese, for developers."""
+    value: str | None = None
+    """As sent; ``None`` if missing."""
+
+
+class Violated(BadRequest, has_code=False):
+    """A request violates rules of its entity, in its form or in the present state."""
+
+    def __init__(self, entity: str, rows: Sequence[Violation]) -> None:
+        super().__init__(f"{entity}: {'; '.join(row.property for row in rows) or 'the body must be a JSON object'}")
+        self.entity = entity
+        self.rows = rows
 
 
 class Unauthorized(Refusal):
@@ -96,7 +117,7 @@ class RateLimited(Refusal):
         self.policy = policy
 
 
-class RuleBroken(Refusal, is_group=True):
+class RuleBroken(Refusal, has_code=False):
     """The request is well formed and against a rule of the scheme, of the account or of the service."""
 
 

@@ -17,7 +17,6 @@ from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
@@ -42,6 +41,7 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from support.operators import as_operator, execute
 from support.records import outside_party, own_key

@@ -10,13 +10,13 @@ from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.pending_call import go_on
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.account_shop import Shop, make_owner
 from support.books import check_books
 from support.operators import as_operator

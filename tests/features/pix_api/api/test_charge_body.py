@@ -9,8 +9,8 @@ from msgspec import Struct, inspect
 
 from pixconnect.features.pix_api.api import charge_body
 from pixconnect.features.pix_api.api.charge_records import CobRevisada, CobSolicitada
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.kernel.rules.location import AT_ONCE
+from pixconnect.platform.base.errors import Violated
 
 
 def list_members(record: type[Struct]) -> Iterator[list[str]]:

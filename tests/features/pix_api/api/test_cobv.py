@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import payload as payload_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.api import Api, UseCases, told
 from support.books import check_books
 from support.records import own_key

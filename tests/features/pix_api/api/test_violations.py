@@ -9,8 +9,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.doors.api.decoding import read_object
 from pixconnect.features.pix_api.api.violations import Members, Parameters, Violations, show_value
-from pixconnect.features.pix_api.rules import Violated
-from pixconnect.platform.base.errors import InvariantBroken
+from pixconnect.platform.base.errors import InvariantBroken, Violated
 
 
 class Item(Struct):

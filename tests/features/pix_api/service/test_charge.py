@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_charge
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
@@ -22,6 +21,7 @@ from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -7,7 +7,6 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
@@ -32,6 +31,7 @@ from pixconnect.kernel.rules.charge_contents import (
 )
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.postgres import Addresses, as_owner
 from support.records import own_key

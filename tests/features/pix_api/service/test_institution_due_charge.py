@@ -15,7 +15,6 @@ from pixconnect.features.institutions.service.sweep import expire_account_charge
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.rules import WantedItem
 from pixconnect.features.lots.service import NewItem
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import charge as standard_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
@@ -33,6 +32,7 @@ from pixconnect.kernel.rules.charge_contents import (
     PayerAddress,
 )
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution

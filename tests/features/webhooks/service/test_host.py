@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import structs
 
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service import key_webhook
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
@@ -14,6 +13,7 @@ from pixconnect.features.webhooks.service.endpoint import HostIsAnothers
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import address_rules, errors
+from pixconnect.platform.base.errors import Violated
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key

@@ -16,7 +16,6 @@ from pixconnect.features.institutions.service.charge_change import change_at_ins
 from pixconnect.features.institutions.service.charge_opening import NewOpening, open_at_institution
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables import pending_call as call_store
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.charge_write import REMOVAL, StandardCharge
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import charge as charge_rules
@@ -26,6 +25,7 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChan
 from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKind, location_kind_of
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 
 _MEMBERS: Final = ("chave", "valor", "devedor", "calendario", "solicitacaoPagador", "infoAdicionais", "status")
 """Members of a charge that an institution's refusal may name, or one below them."""

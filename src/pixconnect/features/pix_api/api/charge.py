@@ -12,7 +12,7 @@ from pixconnect.features.pix_api.api import charge_body, charge_records, frame, 
 from pixconnect.features.pix_api.api.charge_body import ChargePut
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import TXID, Violations
-from pixconnect.features.pix_api.rules import ChargeSearch, Violated
+from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
 from pixconnect.features.pix_api.service.payload import COB_STATUSES, CobStatus, show_receiver
@@ -25,6 +25,7 @@ from pixconnect.kernel.rules.location import AT_ONCE, WITH_DUE_DATE, LocationKin
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.errors import Violated
 
 _CHOICES: Final[tuple[CobStatus, ...]] = get_args(CobStatus)
 

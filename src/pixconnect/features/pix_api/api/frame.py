@@ -32,11 +32,11 @@ from pixconnect.doors.api.operation import (
 from pixconnect.doors.api.routing import NONE
 from pixconnect.features.pix_api.api.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
 from pixconnect.features.pix_api.api.violations import Members, Parameters, Violations, list_members
-from pixconnect.features.pix_api.rules import Violated
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
+from pixconnect.platform.base.errors import Violated
 from pixconnect.platform.json_members import RepeatedMember, list_names
 
 PREFIXES: Final = ("/pix/v2", "/v2")

@@ -15,8 +15,8 @@ from msgspec import Struct
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Refused
 from pixconnect.doors.api.operation import RefusalForm
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "https://pix.bcb.gov.br/api/v2/error/"

@@ -17,10 +17,10 @@ from typing import Final, TypeVar, cast
 from msgspec import Struct, inspect
 
 from pixconnect.doors.api import decoding
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.kernel.rules import holder, tax_id
 from pixconnect.kernel.rules.holder import PixKey
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 
 ChoiceT = TypeVar("ChoiceT", bound=str)
 TypeT = TypeVar("TypeT", bound=inspect.Type)

@@ -24,7 +24,7 @@ from pixconnect.features.institutions.service.institution_charge import (
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
 from pixconnect.features.institutions.tables.pending_call import CHANGES
 from pixconnect.features.pix_api import tables as pix_store
-from pixconnect.features.pix_api.rules import ChargeSearch, Violated, Violation
+from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.features.pix_api.service.location import locate_charges
@@ -46,6 +46,7 @@ from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection
 
 NO_ADDRESS: Final = Violation(

@@ -13,7 +13,6 @@ from pixconnect.features.due_charges.service import in_standard_order, judge_ter
 from pixconnect.features.institutions.service.charge_change import remove_locked
 from pixconnect.features.pix_api import tables as pix_store
 from pixconnect.features.pix_api.lots import BatchItems, find_lots
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service.location import open_own_location
 from pixconnect.features.pix_api.tables import LOCATIONS
 from pixconnect.kernel.flows.charge import revise_charge
@@ -29,6 +28,7 @@ from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 
 REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 """The status by which a patch removes a charge."""

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
-from pixconnect.features.pix_api.rules import Order, Violated, Violation
+from pixconnect.features.pix_api.rules import Order
 from pixconnect.features.pix_api.service import cents_records, key_webhook
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
 from pixconnect.features.webhooks.rules import endpoint as signature
@@ -40,6 +40,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.jose import RsaSigner, make_rsa_key
 
 _KEPT_MAX: Final = 8

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import structs
 
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile, reshape
-from pixconnect.features.pix_api.rules import Violated, Violation
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.features.pix_api.service.send_record import show_sent_notice
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
@@ -35,6 +34,7 @@ from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection
 
 ENTITY: Final = "webhook"

@@ -4,15 +4,14 @@ For a charge with a due date a payload has the amount of the day on which the pa
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.features.due_charges.rules.day_amount import compute_amount, find_last_day
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.pix_api.rules import Shown, Violated, Violation, without_none
+from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
@@ -20,13 +19,14 @@ from pixconnect.kernel.rules import br_code, holder, tax_id
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeStatus
-from pixconnect.kernel.rules.charge_contents import LIFETIME_S, DayAmount, DueTerms, Line, Payer
+from pixconnect.kernel.rules.charge_contents import LIFETIME_S, DayAmount, DueTerms, Line, Payer, find_day_rules
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.location import WITH_DUE_DATE, LocationUnreachable
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds, to_day
+from pixconnect.platform.base.errors import Violated, Violation
 
 _NAME_LENGTH_MAX = 200
 _NOBODY = "-"
@@ -113,7 +113,7 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
             # The standard requires one. For an ended charge it has no name, and the payee's public number.
             "devedor": _show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
             "recebedor": show_receiver(own),
-            "valor": _show_amount(compute_amount(due, contents.amount_cents, on)),
+            "valor": _show_amount(find_day_rules().compute_amount(due, contents.amount_cents, on)),
         }
     lines = [{"nome": line.name, "valor": line.value} for line in contents.lines if shows_payer]
     facts = {
@@ -135,7 +135,7 @@ def _show_debtor(payer: Payer) -> Shown:
 
 
 def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date | None, now: datetime) -> date:
-    last_day = find_last_day(terms)
+    last_day = to_day(find_day_rules().find_expiry(terms)) - timedelta(days=1)
     if status != "ATIVA":
         # Its later cost concerns no reader.
         return min(to_day(charge.modified_at), last_day)

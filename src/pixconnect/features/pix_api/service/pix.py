@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.pix_api import tables as pix_store
-from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch, Violated, Violation
+from pixconnect.features.pix_api.rules import SEARCHED_MAX, ReceivedSearch
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.refund import start_refund
 from pixconnect.kernel.rules.access import Caller
@@ -31,6 +31,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, format_milliseconds
+from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection, Pool
 
 DevolucaoStatus = Literal["EM_PROCESSAMENTO", "DEVOLVIDO", "NAO_REALIZADO"]

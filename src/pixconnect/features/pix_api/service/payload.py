@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.features.identity.service.keyring import SIGNER
-from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.directory import OwnAccount
@@ -126,11 +125,11 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
     }
     signer = context.port(SIGNER)
     await signer.look_after_rest()
-    payload = msgspec.json.encode(without_none({**terms, **facts}))
-    return signer.sign_location(payload, context.policy.location_key_set_url)
+    shown = {name: value for name, value in (terms | facts).items() if value is not None}
+    return signer.sign_location(msgspec.json.encode(shown), context.policy.location_key_set_url)
 
 
-def _show_debtor(payer: Payer) -> Shown:
+def _show_debtor(payer: Payer) -> Mapping[str, object]:
     return {"nome": payer.name, "cpf" if tax_id.is_cpf(payer.tax_id) else "cnpj": payer.tax_id}
 
 
@@ -153,7 +152,7 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
     raise Violated(WITH_DUE_DATE, [Violation(property="DPP", reason=reason, value=asked.isoformat())])
 
 
-def _show_amount(amount: DayAmount) -> Shown:
+def _show_amount(amount: DayAmount) -> Mapping[str, object]:
     parts = dict(
         multa=amount.fine_cents,
         juros=amount.interest_cents,

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
+from pixconnect.features.locations.problem import TYPE_PREFIX
 from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.platform.base import errors
 

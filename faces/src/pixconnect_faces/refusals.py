@@ -12,7 +12,7 @@ from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Refused
 from pixconnect.doors.api.operation import RefusalForm
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile, RefusalTemplate, RefusalTraits
-from pixconnect.features.pix_api.api.problem import describe_refusal
+from pixconnect.features.locations.problem import describe_refusal
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.base.errors import Violated, Violation

@@ -19,11 +19,11 @@ from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Ba
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.routing import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TOKEN, TXID
 from pixconnect.features.identity import api as oauth
+from pixconnect.features.locations.problem import GENERAL, make_form
 from pixconnect.features.monitoring import api as health
 from pixconnect.features.pix_api.api import location, webhook
 from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
-from pixconnect.features.pix_api.api.problem import GENERAL, make_form
 from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather

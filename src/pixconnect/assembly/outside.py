@@ -9,9 +9,9 @@ from cryptography import x509
 from msgspec import Struct
 
 from pixconnect.features.institutions.opener import CallCounts
-from pixconnect.features.pix_api.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
-from pixconnect.features.pix_api.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
-from pixconnect.features.pix_api.adapters.outside_location_reader import LocationReader
+from pixconnect.features.locations.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.features.locations.outside_location_reader import LIMITS as LOCATION_LIMITS
+from pixconnect.features.locations.outside_location_reader import LocationReader
 from pixconnect.features.sandbox.rail import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.rules.rail import Rail

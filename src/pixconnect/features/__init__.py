@@ -7,12 +7,14 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "identity": (),
     # Webhook endpoints, deliveries and their signatures, redelivery, and the feed of events.
     "webhooks": ("identity", "sandbox"),
+    # Payloads at locations of QR codes: those of our charges, and those that payers read.
+    "locations": ("identity", "sandbox"),
     # The statement and its files (CSV, OFX, camt.053).
     "statements": ("movements",),
     # Receipts of payments, as data and as PDF.
     "receipts": ("institutions",),
     # The OpenAPI documents, and the served site.
-    "documentation": ("identity", "monitoring", "pix_api", "statements", "webhooks"),
+    "documentation": ("identity", "locations", "monitoring", "pix_api", "statements", "webhooks"),
     # The simulated network, its rail, its clock and its controls.
     "sandbox": ("identity", "webhooks"),
     # Health checks, metrics, alarms and figures.
@@ -27,12 +29,12 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     "prepared_transfers": ("pix_api",),
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements", "proof"),
-    # The central bank's Pix API: charges, locations, received Pix, key webhooks.
-    "pix_api": ("due_charges", "identity", "institutions", "sandbox", "webhooks"),
+    # The central bank's Pix API: charges, their locations, received Pix, key webhooks.
+    "pix_api": ("due_charges", "identity", "institutions", "locations", "webhooks"),
     # Charges with a due date: interest, fines, rebates, discounts.
-    "due_charges": ("pix_api",),
+    "due_charges": ("locations", "pix_api"),
     # Lots of charges with a due date.
-    "lots": ("due_charges", "institutions", "pix_api"),
+    "lots": ("due_charges", "institutions", "locations", "pix_api"),
     # Accounts at institutions, over which live mode moves money.
     "institutions": ("allowances", "cases", "due_charges", "identity", "movements", "pix_api", "webhooks"),
     # What operators allow to leave over an account at an institution.
@@ -63,5 +65,5 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
 
 NAMES: Final = tuple(FEATURES)
 
-NEEDED: Final = ("identity", "monitoring", "proof", "sandbox", "webhooks")
+NEEDED: Final = ("identity", "locations", "monitoring", "proof", "sandbox", "webhooks")
 """Of the contract, of the sandbox and of `verify`; every other feature is optional (``scripts/without.py``)."""

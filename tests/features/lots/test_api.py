@@ -11,10 +11,10 @@ from msgspec import structs
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.doors.api.rates import make_request_rates
+from pixconnect.features.locations.problem import TYPE_PREFIX
 from pixconnect.features.lots.api import BODY_MAX
 from pixconnect.features.lots.service import PageBounds, do_due_items, list_lots
 from pixconnect.features.lots.tables import ItemKey
-from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
 from pixconnect.features.pix_api.api.violations import ROWS_MAX
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span

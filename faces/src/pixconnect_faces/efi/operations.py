@@ -16,13 +16,13 @@ from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.contests.rules.infraction import Infraction
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.due_charges import api as due_records
+from pixconnect.features.locations import service as payload_usecases
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
-from pixconnect.features.pix_api.service import payload as payload_usecases
 from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.block_report import InfractionState

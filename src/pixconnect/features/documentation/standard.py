@@ -24,7 +24,7 @@ from pixconnect.features.documentation.records import (
     to_schema,
     typed,
 )
-from pixconnect.features.pix_api.api import problem
+from pixconnect.features.locations import problem
 from pixconnect.features.pix_api.api.frame import PREFIXES, StandardOperation
 from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 

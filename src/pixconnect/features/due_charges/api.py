@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
+from pixconnect.features.locations.service import CobStatus, RecebedorEndereco
 from pixconnect.features.pix_api.api.charge_records import (
     Chave,
     CobListQuery,
@@ -18,7 +19,6 @@ from pixconnect.features.pix_api.api.charge_records import (
 )
 from pixconnect.features.pix_api.api.location import PayloadLocation
 from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
-from pixconnect.features.pix_api.service.payload import CobStatus, RecebedorEndereco
 from pixconnect.features.pix_api.service.pix import Instante, Pix, Reais
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX

@@ -16,6 +16,7 @@ from msgspec import Meta, Raw, Struct, field
 
 from pixconnect.doors.api.operation import Nothing, Reply, Services
 from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
+from pixconnect.features.locations.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
@@ -24,7 +25,6 @@ from pixconnect.features.pix_api.api.charge_body import ChargePatch, ChargePut
 from pixconnect.features.pix_api.api.charge_records import Txid
 from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, PeriodQuery, refusing_repeated
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
-from pixconnect.features.pix_api.api.problem import ProblemaDoItem, Types, describe_rows
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
 from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
 from pixconnect.features.pix_api.service.pix import Instante

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.features.pix_api.service import payload as payload_usecases
+from pixconnect.features.locations import service as payload_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from pixconnect.features.locations.problem import TYPE_PREFIX, MalformedRequest
 from pixconnect.features.pix_api.api.frame import Query
 from pixconnect.features.pix_api.api.operations import OPERATIONS
-from pixconnect.features.pix_api.api.problem import TYPE_PREFIX, MalformedRequest
 from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.platform.base import errors
 from support.api import Answer, Api, UseCases

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from msgspec import structs
 
+from pixconnect.features.locations.problem import TYPE_PREFIX
 from pixconnect.features.pix_api import rules as received
 from pixconnect.features.pix_api import tables as pix_store
-from pixconnect.features.pix_api.api.problem import TYPE_PREFIX
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from pixconnect.features.locations import service as payloads
 from pixconnect.features.pix_api.service import charge as standard_charge
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
-from pixconnect.features.pix_api.service import payload as payloads
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows.incoming import receive_credit

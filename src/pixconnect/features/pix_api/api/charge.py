@@ -8,6 +8,7 @@ from msgspec import Struct
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.due_charges import api as due_records
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS
+from pixconnect.features.locations.service import COB_STATUSES, CobStatus, show_receiver
 from pixconnect.features.pix_api.api import charge_body, charge_records, frame, location
 from pixconnect.features.pix_api.api.charge_body import ChargePut
 from pixconnect.features.pix_api.api.frame import Asked
@@ -15,7 +16,6 @@ from pixconnect.features.pix_api.api.violations import TXID, Violations
 from pixconnect.features.pix_api.rules import ChargeSearch
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
-from pixconnect.features.pix_api.service.payload import COB_STATUSES, CobStatus, show_receiver
 from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.rules import br_code, tax_id

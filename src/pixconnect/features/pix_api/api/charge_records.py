@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from pixconnect.features.locations.service import CobStatus
 from pixconnect.features.pix_api.api.frame import Parametros, PeriodQuery
 from pixconnect.features.pix_api.api.location import LocationId, PayloadLocation
-from pixconnect.features.pix_api.service.payload import CobStatus
 from pixconnect.features.pix_api.service.pix import Instante, Pix, Reais
 from pixconnect.kernel.rules.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.kernel.rules.charge import PAYER_NAME_LENGTH_MAX

@@ -30,7 +30,7 @@ from pixconnect.doors.api.operation import (
     Services,
 )
 from pixconnect.doors.api.routing import NONE
-from pixconnect.features.pix_api.api.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
+from pixconnect.features.locations.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
 from pixconnect.features.pix_api.api.violations import Members, Parameters, Violations, list_members
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules.listing import Span

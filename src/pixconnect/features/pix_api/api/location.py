@@ -14,12 +14,12 @@ from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Anything, Nothing, Reply, Request, Services
 from pixconnect.features.identity.api import JWK_SET_TYPE
 from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.features.locations import service as payload_usecases
+from pixconnect.features.locations.problem import GENERAL, Types, make_form
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.frame import PREFIXES, Asked, Parametros, PeriodQuery
-from pixconnect.features.pix_api.api.problem import GENERAL, Types, make_form
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.service import location as location_usecases
-from pixconnect.features.pix_api.service import payload as payload_usecases
 from pixconnect.features.pix_api.service.pix import Instante
 from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.br_code import LOCATION_LENGTH_MAX

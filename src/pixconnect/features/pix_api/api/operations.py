@@ -8,10 +8,10 @@ from typing import Final, get_args
 
 from pixconnect.doors.api.operation import Method, Nothing
 from pixconnect.features.due_charges import api as due_records
+from pixconnect.features.locations.problem import GENERAL, Types
 from pixconnect.features.pix_api.api import charge, charge_records, location, payment, webhook
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
 from pixconnect.features.pix_api.api.frame import refuse_uncontracted
-from pixconnect.features.pix_api.api.problem import GENERAL, Types
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.kernel.feature import gather
 

@@ -25,7 +25,7 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from pixconnect.features.pix_api.adapters import certificate_chain
+from pixconnect.features.locations import certificate_chain
 from pixconnect.kernel.rules.charge_contents import LIFETIME_S, VALID_DAYS
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.platform.adapters.outgoing_http import ExchangeLimits, OutgoingHttp

@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from pixconnect.features.pix_api.adapters import outside_location_reader
-from pixconnect.features.pix_api.adapters.certificate_chain import trust_bundle, trust_sandbox
-from pixconnect.features.pix_api.adapters.outside_location_reader import (
+from pixconnect.features.locations import outside_location_reader
+from pixconnect.features.locations.certificate_chain import trust_bundle, trust_sandbox
+from pixconnect.features.locations.outside_location_reader import (
     FETCHES_OF_HOLDER_MAX,
     LIMITS,
     LocationReader,

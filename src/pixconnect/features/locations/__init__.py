@@ -1,0 +1,7 @@
+"""Locations of QR codes: the payloads that ours serve, and those of other institutions that are read before a payment."""
+
+from typing import Final
+
+from pixconnect.kernel.feature import Feature
+
+FEATURE: Final = Feature()

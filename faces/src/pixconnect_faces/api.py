@@ -325,4 +325,4 @@ def find_face_form(raw_path: bytes) -> RefusalForm | None:
     return make_face_form(face.profile, found)
 
 
-DOORS: Final = (Door(list_routes=list_face_routes, find_form=find_face_form, is_for_sandbox=True),)
+DOORS: Final = (Door(list_routes=list_face_routes, find_form=find_face_form, only_in="sandbox"),)

@@ -18,7 +18,7 @@ from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.opener import CallCounts, open_accounts
 from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
-from pixconnect.features.pix_api.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.features.locations.api import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.features.sandbox.service.clock import follow_clock
 from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS

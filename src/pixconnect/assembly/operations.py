@@ -15,15 +15,11 @@ from pixconnect.doors.api.contract import charge, ledger, refund, transfer
 from pixconnect.doors.api.decoding import FORM_MAX
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.envelope import Listing, ListQuery
-from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Door, Nothing, RefusalForm, Reply, Section
+from pixconnect.doors.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Door, Nothing, RefusalForm, Section
 from pixconnect.doors.api.operation import Operation as Row
-from pixconnect.doors.api.routing import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TOKEN, TXID
+from pixconnect.doors.api.routing import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
 from pixconnect.features.identity import api as oauth
-from pixconnect.features.locations.problem import GENERAL, make_form
 from pixconnect.features.monitoring import api as health
-from pixconnect.features.pix_api.api import location, webhook
-from pixconnect.features.pix_api.api.frame import READER, is_of_the_door, list_door_routes
-from pixconnect.features.pix_api.api.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
@@ -46,11 +42,6 @@ CHARGES: Final = Section(
             ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges, may_be_old=True),
-        Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
-            TXID, Anything, Nothing, Document, location.get_payload, media_types=(location.JOSE_TYPE,),
-            refusals=location.REFUSALS, pace=rates.LOCATIONS),
-        Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
-            NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(oauth.JWK_SET_TYPE,)),
     ),
 )
 
@@ -208,24 +199,6 @@ SANDBOX: Final = Section(
             NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, sandbox.move_clock),
     ),
 )
-
-# For payers' institutions, as the standard says: the page about that door describes it.
-DUE_PAYLOADS: Final = (
-    Row("get_due_location", "GET", location.LOCATION_PATH + location.DUE_PATH + "{token}", None,
-        TOKEN, location.DuePayloadQuery, Nothing, Document, location.get_due_payload, media_types=(location.JOSE_TYPE,),
-        refusals=location.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
-)
-
-# For institutions, which have the address: only in live mode, and undocumented.
-CALLBACKS: Final = (
-    Row("take_callback", "POST", webhook.CALLBACK_PATH, None,
-        webhook.ADDRESS, Anything, webhook.CallbackBody, Reply, webhook.take_callback, reader=webhook.READER,
-        pace=rates.CALLBACKS),
-    Row("try_callback", "GET", webhook.CALLBACK_PATH, None,
-        webhook.ADDRESS, Anything, Nothing, Reply, webhook.try_callback, reader=webhook.READER, pace=rates.CALLBACKS),
-    Row("try_callback_by_options", "OPTIONS", webhook.CALLBACK_PATH, None,
-        webhook.ADDRESS, Anything, Nothing, Reply, webhook.try_callback, reader=webhook.READER, pace=rates.CALLBACKS),
-)
 # fmt: on
 
 
@@ -248,6 +221,10 @@ def _with_more(section: Section) -> Section:
     return structs.replace(section, operations=(*section.operations, *chain.from_iterable(more)))
 
 
+def _list_doors(*, is_sandbox: bool) -> list[Door]:
+    return [door for door in _DOORS if door.only_in in {None, "sandbox" if is_sandbox else "live"}]
+
+
 def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)
 
@@ -255,27 +232,20 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 @functools.cache
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     described = list_operations(is_sandbox=is_sandbox)
-    doors = chain.from_iterable(door.list_routes() for door in _DOORS if is_sandbox or not door.is_for_sandbox)
-    callbacks = () if is_sandbox else CALLBACKS
-    return (*described, *DUE_PAYLOADS, *list_door_routes(STANDARD_OPERATIONS), *callbacks, *doors)
+    doors = chain.from_iterable(door.list_routes() for door in _list_doors(is_sandbox=is_sandbox))
+    return (*described, *doors)
 
 
-_GENERAL_PROBLEMS: Final = make_form(GENERAL)
-# A location of a kind that serves nothing yet is no path of the table; nor is another method of these.
-_FORMS_BELOW: Final = (
-    (location.LOCATION_PATH.encode(), location.REFUSALS),
-    (oauth.TOKEN_PATH.encode(), oauth.REFUSALS),
-)
+_TOKEN_PATH: Final = oauth.TOKEN_PATH.encode()
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:
     """Choose how to refuse a request; if no operation has the path, by the path's beginning."""
     if operation is not None:
         return operation.refusals
-    for path, form in _FORMS_BELOW:
-        if raw_path.startswith(path):
-            return form
-    for door in _DOORS:
-        if (is_sandbox or not door.is_for_sandbox) and (found := door.find_form(raw_path)):
+    if raw_path.startswith(_TOKEN_PATH):
+        return oauth.REFUSALS
+    for door in _list_doors(is_sandbox=is_sandbox):
+        if found := door.find_form(raw_path):
             return found
-    return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED
+    return ENVELOPED

@@ -30,7 +30,7 @@ FEATURES: Final[dict[str, tuple[str, ...]]] = {
     # Differences between the books and the outside, and what two operators do about each.
     "cases": ("allowances", "institutions", "movements", "proof"),
     # The central bank's Pix API: charges, their locations, received Pix, key webhooks.
-    "pix_api": ("due_charges", "identity", "institutions", "locations", "webhooks"),
+    "pix_api": ("due_charges", "institutions", "locations", "webhooks"),
     # Charges with a due date: interest, fines, rebates, discounts.
     "due_charges": ("locations", "pix_api"),
     # Lots of charges with a due date.

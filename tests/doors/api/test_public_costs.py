@@ -20,13 +20,14 @@ import pytest
 from msgspec import structs
 
 from pixconnect.assembly.application import Application
-from pixconnect.assembly.operations import CALLBACKS, list_routes
+from pixconnect.assembly.operations import list_routes
 from pixconnect.doors.api import rates, site
 from pixconnect.doors.api.operation import AnyOperation, Bare, Services
 from pixconnect.doors.api.site import Site
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring.service.health import HealthWatch, ServiceHealth
+from pixconnect.features.pix_api.api.webhook import CALLBACKS
 from pixconnect.kernel.rules.access import AccessToken
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.flow.overload import RefusalPace

@@ -251,10 +251,11 @@ class Section(Struct, frozen=True, kw_only=True):
 class Door(Struct, frozen=True, kw_only=True):
     """Operations that are routed as all others, and that the API does not describe."""
 
-    list_routes: Callable[[], Sequence[AnyOperation]]
+    list_routes: Callable[[], Sequence[AnyOperation]] = tuple
     find_form: Callable[[bytes], RefusalForm | None] = lambda _path: None
     """Returns how to refuse an unknown path; ``None`` for paths of other doors."""
-    is_for_sandbox: bool = False
+    only_in: Literal["sandbox", "live"] | None = None
+    """The mode that has it; ``None`` is both."""
 
 
 NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())

@@ -42,7 +42,7 @@ from pixconnect.features.documentation.webhooks import (
     describe_webhooks,
 )
 from pixconnect.features.identity import api as oauth
-from pixconnect.features.pix_api.api import location
+from pixconnect.features.locations.api import JOSE_TYPE
 from pixconnect.features.pix_api.api.operations import SPOKEN
 from pixconnect.features.statements import api
 from pixconnect.kernel.flows.context import Policy
@@ -77,7 +77,7 @@ _FILES: Final = {
         typed("string", format="binary", description="ISO 20022 `camt.053`."),
     ),
     PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
-    location.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
+    JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     oauth.JWK_SET_TYPE: (
         "KeySet",
         typed(

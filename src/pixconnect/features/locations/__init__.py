@@ -4,4 +4,4 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature()
+FEATURE: Final = Feature(sections=("features.locations.api:SECTIONS",), doors=("features.locations.api:DOORS",))

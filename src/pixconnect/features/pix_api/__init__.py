@@ -6,6 +6,7 @@ from pixconnect.kernel.feature import Feature, Scope, Verb
 
 FEATURE: Final = Feature(
     verbs=(Verb(*("below operator", "charge", "features.pix_api.cli:app"), "The charges of holders."),),
+    doors=("features.pix_api.api.operations:DOORS", "features.pix_api.api.webhook:DOORS"),
     deadlines=("features.pix_api.tables:DEADLINES",),
     delivery_formats=("features.pix_api.service.event_callback:DELIVERY_FORMATS",),
     scopes=(

@@ -1,23 +1,20 @@
-"""Locations (``loc``) in the standard API, and the payloads that payers' institutions read there before they pay.
-
-Payloads are public: a token has at least 22 random characters, and only readers of the code have it.
-"""
+"""Locations (``loc``) in the standard API, and the payloads of charges with a due date."""
 
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import Meta, Struct, field
 
+from pixconnect.doors.api import rates
 from pixconnect.doors.api.document import Document
-from pixconnect.doors.api.operation import Anything, Nothing, Reply, Request, Services
-from pixconnect.features.identity.api import JWK_SET_TYPE
-from pixconnect.features.identity.service.keyring import Keyring
+from pixconnect.doors.api.operation import Nothing, Operation, Reply, Request, Services
+from pixconnect.doors.api.routing import TOKEN
 from pixconnect.features.locations import service as payload_usecases
-from pixconnect.features.locations.problem import GENERAL, Types, make_form
+from pixconnect.features.locations.api import JOSE_TYPE, LOCATION_PATH
+from pixconnect.features.locations.problem import Types, make_form
 from pixconnect.features.pix_api.api import frame
-from pixconnect.features.pix_api.api.frame import PREFIXES, Asked, Parametros, PeriodQuery
+from pixconnect.features.pix_api.api.frame import PREFIXES, READER, Asked, Parametros, PeriodQuery
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.service import location as location_usecases
 from pixconnect.features.pix_api.service.pix import Instante
@@ -150,28 +147,11 @@ def read_id(request: Asked) -> int:
     return int(text)
 
 
-LOCATION_PATH: Final = "/v1/qr/"
-"""Followed by the location's token, or the charge's txid. Short, because all share 77 characters of a QR code."""
-LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
-"""On the same host as the payloads, as ``jku`` must be."""
-JOSE_TYPE: Final = "application/jose"
 DUE_PATH: Final = f"{WITH_DUE_DATE}/"
 """Inserted before the token of a charge with a due date."""
-REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
-DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
+_DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
 """As in the central bank's API: payers' institutions use that, for charges of any API."""
-
-
-async def get_payload(services: Services, request: Request[str, Anything, Nothing]) -> Document:
-    """Read the payload of a QR code.
-
-    A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
-    """
-    # Signed at each reading, because the payload has the charge's present state.
-    path = request.parameter
-    signed = await payload_usecases.read_payload(services.context, path)
-    return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
 class DuePayloadQuery(Struct, frozen=True, kw_only=True):
@@ -202,11 +182,11 @@ async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
-async def get_location_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the keys of QR code payloads.
-
-    The JWK set that their `jku` names, with certificate chains.
-    """
-    keyring = services.of_features[Keyring]
-    await keyring.reload_if_older()
-    return Document(content=msgspec.json.encode(keyring.certified_key_set()), media_type=JWK_SET_TYPE)
+# For payers' institutions, as the standard says: the page about that door describes it.
+# fmt: off
+DUE_PAYLOADS: Final = (
+    Operation("get_due_location", "GET", LOCATION_PATH + DUE_PATH + "{token}", None,
+        TOKEN, DuePayloadQuery, Nothing, Document, get_due_payload, media_types=(JOSE_TYPE,),
+        refusals=_DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
+)
+# fmt: on

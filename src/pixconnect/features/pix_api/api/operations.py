@@ -6,12 +6,12 @@ standard requires for uncontracted ones.
 
 from typing import Final, get_args
 
-from pixconnect.doors.api.operation import Method, Nothing
+from pixconnect.doors.api.operation import Door, Method, Nothing
 from pixconnect.features.due_charges import api as due_records
-from pixconnect.features.locations.problem import GENERAL, Types
+from pixconnect.features.locations.problem import GENERAL, Types, make_form
 from pixconnect.features.pix_api.api import charge, charge_records, location, payment, webhook
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
-from pixconnect.features.pix_api.api.frame import refuse_uncontracted
+from pixconnect.features.pix_api.api.frame import is_of_the_door, list_door_routes, refuse_uncontracted
 from pixconnect.features.pix_api.service import pix as standard_pix
 from pixconnect.kernel.feature import gather
 
@@ -91,5 +91,12 @@ OPERATIONS: Final = (
     *(Row("nao_contratado", method, path, "any", GENERAL, Nothing, Nothing, 200, Nothing, refuse_uncontracted)
       for path in _UNCONTRACTED for method in get_args(Method)),
 )
-"""All routed operations."""
+"""All of them."""
 # fmt: on
+_PROBLEMS: Final = make_form(GENERAL)
+DOORS: Final = (
+    Door(
+        list_routes=lambda: (*location.DUE_PAYLOADS, *list_door_routes(OPERATIONS)),
+        find_form=lambda path: _PROBLEMS if is_of_the_door(path) else None,
+    ),
+)

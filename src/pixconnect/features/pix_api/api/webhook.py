@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from pixconnect.doors.api.operation import Anything, Nothing, Parameter, Reader, Reply, Request, Services
+from pixconnect.doors.api import rates
+from pixconnect.doors.api.operation import Anything, Door, Nothing, Operation, Parameter, Reader, Reply, Request, Services
 from pixconnect.doors.api.routing import OPEN_END
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.sweep import PATH
@@ -316,7 +317,7 @@ def _show_attempt(attempt: Attempt) -> Tentativa:
     )
 
 
-CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
+_CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
 _RUNG: Final = Reply(status=200)
 
 
@@ -329,7 +330,7 @@ def _read_alone(_: str) -> CallbackAddress:
     raise NotImplementedError("its reader reads the path")
 
 
-ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schema={}, description="")
+_ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schema={}, description="")
 
 
 def _read_path(raw: Sequence[bytes]) -> CallbackAddress:
@@ -344,7 +345,7 @@ class CallbackBody(Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda body, _: CallbackBody(content=body))
+_READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda body, _: CallbackBody(content=body))
 
 
 async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
@@ -359,3 +360,17 @@ async def take_callback(services: Services, request: Request[CallbackAddress, An
 async def try_callback(services: Services, request: Request[CallbackAddress, Anything, Nothing]) -> Reply:
     """Answer an institution that tries the address."""
     return _RUNG
+
+
+# For institutions, which have the address: undocumented.
+# fmt: off
+CALLBACKS: Final = (
+    Operation("take_callback", "POST", _CALLBACK_PATH, None,
+        _ADDRESS, Anything, CallbackBody, Reply, take_callback, reader=_READER, pace=rates.CALLBACKS),
+    Operation("try_callback", "GET", _CALLBACK_PATH, None,
+        _ADDRESS, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
+    Operation("try_callback_by_options", "OPTIONS", _CALLBACK_PATH, None,
+        _ADDRESS, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
+)
+# fmt: on
+DOORS: Final = (Door(list_routes=lambda: CALLBACKS, only_in="live"),)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from msgspec import Struct, structs
 
 from pixconnect.assembly.application import make_application
+from pixconnect.features.institutions.accounts import FACE_ANSWERS
 from pixconnect.features.institutions.adapters.connection import InstitutionConnection, RecordedConnection
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import read_profile
@@ -124,7 +125,7 @@ async def open_account_there(
     context = make_context(*map(str, files), is_required=profile.client_certificate == "required")
     chosen = bank.services.context
     if answers:
-        chosen = structs.replace(chosen, policy=structs.replace(chosen.policy, face_answers=answers))
+        chosen = chosen.with_port(FACE_ANSWERS, answers)
     services = structs.replace(bank.services, context=chosen)
     application = make_application(services, AccessLog(chosen.clock, wanted="off"))
     listener = socket.create_server(("127.0.0.1", 0))

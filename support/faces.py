@@ -16,6 +16,7 @@ from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.identity.service.access import TokenVerifier
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
+from pixconnect.features.institutions.accounts import FACE_ANSWERS
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults, check_rules
 from pixconnect.features.sandbox.rules import DRAW_FAULT, FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
@@ -143,7 +144,7 @@ class FaceClient:
 
 
 def _choose(context: Context, answers: Mapping[str, str]) -> Context:
-    return structs.replace(context, policy=structs.replace(context.policy, face_answers=answers))
+    return context.with_port(FACE_ANSWERS, answers)
 
 
 @asynccontextmanager

@@ -346,7 +346,7 @@ async def test_both_events_of_a_paid_charge_come_signed_in_three_ways(woovi: Woo
     made = await set_webhooks(woovi, "OPENPIX:CHARGE_COMPLETED", "OPENPIX:TRANSACTION_RECEIVED")
     txid = (await woovi.do("POST", "/charge", CHARGE))["charge"]["transactionID"]
     context = woovi.bank.service.context
-    policy = structs.replace(context.policy, faces_url="http://pix.example/faces/")
+    policy = structs.replace(context.policy, base_url="http://pix.example")
     worker = structs.replace(woovi.bank.service, context=structs.replace(context, policy=policy))
     async with running_worker(worker):
         e2eid = await woovi.bank.be_paid(txid)

@@ -14,7 +14,7 @@ from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.cli import failures
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
-from pixconnect.doors.worker.parts import Chore, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
+from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.identity.service.secret_key import SealedKind
 from pixconnect.features.institutions.worker import AccountTask
 from pixconnect.features.pix_api.api.frame import StandardOperation
@@ -32,6 +32,7 @@ from pixconnect.kernel.feature import (
 )
 from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
 from pixconnect.kernel.flows.charge import PaidParts
+from pixconnect.kernel.flows.context import PortRow
 from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.flows.kept_report import ReportClosing
@@ -46,6 +47,8 @@ from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.writing.unit_of_work import CLAIMS, Claim, Follower
 
 ROWS: dict[Any, type[Any]] = dict(
+    ports=PortRow,
+    gauges=Gauge,
     day_rules=DayRules,
     charge_batches=Lots,
     stored_orders=Orders,

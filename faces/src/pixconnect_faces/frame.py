@@ -34,6 +34,7 @@ from pixconnect.doors.api.operation import (
 from pixconnect.doors.api.routing import NONE, authenticate
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.identity.service.token_issuer import TokenIssuer, TokenRequest
+from pixconnect.features.institutions.accounts import FACE_ANSWERS
 from pixconnect.features.institutions.profiles.profile import (
     FACES_PATH,
     HOMOLOGATION,
@@ -136,7 +137,7 @@ class Face(Struct, frozen=True, kw_only=True):
 
     def choose(self, services: Services, choice: str) -> str:
         """Return the chosen answer, or the default, where an answer is undocumented."""
-        return self.profile.choose(services.context.policy.face_answers, choice)
+        return self.profile.choose(services.context.port(FACE_ANSWERS), choice)
 
     def refuse_in_tests(self, kind: str) -> None:
         if self.is_homologation:

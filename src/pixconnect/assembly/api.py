@@ -179,12 +179,11 @@ def _certificate_files(settings: Settings) -> dict[str, str]:
 def _make_read(base: Base, services: Services, application: Application, ends: Mapping[str, datetime]) -> Read:
     real_now = base.context.clock.real_now
     return api_metrics.make_api_read(
-        base.context.writes,
+        base.context,
         application.answers,
         application.durations_s,
         lambda: {used_for: (ends_at - real_now()).total_seconds() for used_for, ends_at in ends.items()},
         # For public callers: concurrent ones share one query.
         services.of_features[ServiceHealth].read_health,
-        base.shared.calls,
         services.standby,
     )

@@ -3,9 +3,9 @@
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,17 +14,14 @@ import structlog
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.doors.worker.leases import Connect
 from pixconnect.features.identity.service.keyring import SIGNER, Keyring
-from pixconnect.features.institutions.accounts import INSTITUTIONS
-from pixconnect.features.institutions.opener import CallCounts, open_accounts
-from pixconnect.features.institutions.profiles.profile import FACES_PATH, parse_answers
-from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.locations.api import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.features.sandbox.service.clock import follow_clock
 from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows import installation
-from pixconnect.kernel.flows.context import Context, Core, Policy
+from pixconnect.kernel.flows.context import Context, Core, Policy, Port, PortRow
 from pixconnect.kernel.flows.directory import HolderDirectory
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.kernel.flows.standby import AGE_MAX_S, Standby
@@ -33,10 +30,9 @@ from pixconnect.kernel.tables.clock import IdBlocks
 from pixconnect.kernel.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import pool
-from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
+from pixconnect.platform.adapters.secret_box import AesSecretBox, open_secret_box
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.http import listening
 from pixconnect.platform.notifier import EventNotifier, Notifier
@@ -52,11 +48,10 @@ def make_policy(settings: Settings) -> Policy:
         location_prefix=f"{base.netloc}{base.path}{LOCATION_PATH}",
         location_key_set_url=f"{settings.public_base_url}{LOCATION_KEY_SET_PATH}",
         auth_url=settings.public_auth_url,
-        faces_url=f"{settings.public_base_url}{FACES_PATH}",
+        base_url=settings.public_base_url,
         callback_base_url=(settings.callback_base_url or settings.public_base_url).rstrip("/"),
         is_sandbox=settings.mode == "sandbox",
         has_rail=has_rail(settings),
-        face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
     )
 
 
@@ -92,7 +87,8 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
         await _check_database(connections, settings, server, policy)
-        keyring = Keyring(Core(pool=connections, clock=clock, entropy=entropy, policy=policy, secret_box=secret_box))
+        core = Core(pool=connections, clock=clock, entropy=entropy, policy=policy, secret_box=secret_box)
+        keyring = Keyring(core)
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
         keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use
@@ -101,7 +97,9 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         notifier = Notifier(connections)
         writes = make_writes(connections, clock, notifier)
         opened.push_async_callback(writes.close)
-        accounts = _make_accounts(settings, connections, secret_box, server, shared.calls)
+        ports: dict[Port[Any], Any] = {SIGNER: keyring, RECEIVERS: shared.receivers, SANDBOX_CONTROL: shared.control}
+        for row in gather("ports", PortRow):
+            ports |= await opened.enter_async_context(row.open(settings, core, server))
         context = Context(
             pool=connections,
             clock=clock,
@@ -115,12 +113,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             secret_box=secret_box,
             wake_workers=notifier.notify,
             server=server,
-            ports={
-                SIGNER: keyring,
-                RECEIVERS: shared.receivers,
-                SANDBOX_CONTROL: shared.control,
-                INSTITUTIONS: await opened.enter_async_context(accounts),
-            },
+            ports=ports,
         )
         # Sessions may still use the tables of a restored database's predecessor.
         server.on_start(keyring.forget_all, connections.expire)
@@ -188,14 +181,6 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
         look=server.look,
         plans_once=plans_once,
     )
-
-
-def _make_accounts(
-    settings: Settings, connections: pool.Pool, secret_box: SecretBox, server: ServerWatch, calls: CallCounts
-) -> AbstractAsyncContextManager[OpenAccounts]:
-    # API processes do not get the key of sending credentials.
-    sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, SystemEntropy())
-    return open_accounts(connections, (secret_box, sending_box), SystemClock(), server, calls)
 
 
 def open_own_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from msgspec import Struct
 
-from pixconnect.features.institutions.opener import CallCounts
 from pixconnect.features.locations.certificate_chain import Trusted, trust_bundle, trust_sandbox
 from pixconnect.features.locations.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.features.locations.outside_location_reader import LocationReader
@@ -40,8 +39,6 @@ class SharedParts(Struct, frozen=True, kw_only=True):
     control: HttpSandboxControl | None
     locations: LocationReader
     receivers: WebhookSender
-    calls: CallCounts
-    """Those to institutions, by account and outcome."""
 
 
 @asynccontextmanager
@@ -51,7 +48,7 @@ async def open_shared_parts(settings: Settings, secret_box: AesSecretBox, clock:
         open_rail(settings, secret_box) as (rail, control),
         open_outgoing(settings, clock, control) as (locations, receivers),
     ):
-        yield SharedParts(rail=rail, control=control, locations=locations, receivers=receivers, calls=CallCounts())
+        yield SharedParts(rail=rail, control=control, locations=locations, receivers=receivers)
 
 
 @asynccontextmanager

@@ -77,7 +77,6 @@ def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[
     return WorkerParts(
         context=base.context,
         notifier=base.notifier,
-        calls=base.shared.calls,
         connect=connect_as_service(settings, "pixconnect leases"),
         event_retention_days=settings.event_retention_days,
         serve_metrics=serve,
@@ -109,9 +108,7 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     expiry = Expiry(context, leases)
     members = {row.name: row.make(parts, leases) for row in MEMBERS}
-    figures = WorkerFigures(
-        leases=leases, deliveries=deliveries, sequencer=sequencer, rail=rail_figures, calls=parts.calls, members=members
-    )
+    figures = WorkerFigures(leases=leases, deliveries=deliveries, sequencer=sequencer, rail=rail_figures, members=members)
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
         asyncio.create_task(expiry.run(), name="expiry"),

@@ -94,6 +94,8 @@ class Feature(NamedTuple):
     events: tuple[Event, ...] = ()
     event_families: Places = ()
     """Their payloads: ``kernel.rules.event.EventFamily``."""
+    ports: Places = ()
+    """Parts of each process's context: ``kernel.flows.context.PortRow``."""
     order_rules: Places = ()
     """Judge transfers and refunds before they leave: ``kernel.flows.before_order.OrderRule``."""
     claims: Places = ()
@@ -136,6 +138,8 @@ class Feature(NamedTuple):
     """Checks of health: ``doors.worker.parts.HealthCheck``."""
     problems: Places = ()
     """The problems that health checks report: ``doors.worker.parts.Problem``."""
+    gauges: Places = ()
+    """Values that each process has in memory: ``doors.worker.parts.Gauge``, read from its context."""
     meters: Places = ()
     """Values that workers measure in the database: ``doors.worker.parts.Meter``."""
     rules: Places = ()

@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import structs
+
 from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
+from pixconnect.features.institutions.accounts import CALLS, CallCounts
 from pixconnect.features.monitoring import process_metrics as metrics
 from pixconnect.features.monitoring.service.health import CheckResult, Health
 from pixconnect.platform.logging import AccessLog
@@ -19,7 +22,6 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
         await api.get(path)
     await api.get("/v1/connect/charge/1", token=None)
     await api.call("PUT", "/v1/connect/charge/1")
-    writes: Any = SimpleNamespace(read_figures=list)
 
     async def read_health() -> Health:
         checks = {
@@ -28,9 +30,10 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
         }
         return Health(status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1)
 
-    calls = {("loja", "throttled"): 2}
+    writes: Any = SimpleNamespace(read_figures=list)
+    context = structs.replace(services.context, writes=writes).with_port(CALLS, CallCounts({("loja", "throttled"): 2}))
     measured = await metrics.make_api_read(
-        *(writes, application.answers, application.durations_s, lambda: {"webhooks": -1.0}, read_health, calls, None)
+        *(context, application.answers, application.durations_s, lambda: {"webhooks": -1.0}, read_health, None)
     )()
     # Without a standby there is no metric of one.
     told = [family for family in metrics.FAMILIES if family not in (metrics.STANDBY_READS, metrics.STANDBY_AGE)]
@@ -46,4 +49,4 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     assert 0 < histogram.total < 4
     told = {one.family.name: one.values for one in measured}
     assert told["pixconnect_health_check_failed"] == {("database",): 0.0, ("disk",): 1.0}
-    assert told["pixconnect_institution_calls_total"] == calls
+    assert told["pixconnect_institution_calls_total"] == {("loja", "throttled"): 2}

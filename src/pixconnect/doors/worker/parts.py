@@ -111,8 +111,6 @@ async def check_problems(context: Context, problems: Sequence[Problem]) -> None:
 class WorkerParts(Struct, frozen=True, kw_only=True):
     context: Context
     notifier: Notifier
-    calls: Mapping[tuple[str, str], int]
-    """Those to institutions, by account and outcome."""
     connect: Connect
     """Opens a separate connection for the leases."""
     event_retention_days: int

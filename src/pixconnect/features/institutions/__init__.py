@@ -5,6 +5,8 @@ from typing import Final
 from pixconnect.kernel.feature import Event, Feature, Verb
 
 FEATURE: Final = Feature(
+    ports=("features.institutions.opener:PORTS",),
+    gauges=("features.institutions.service.monitoring:GAUGES",),
     accounts=("features.institutions.source:ACCOUNTS",),
     end_rules=("features.institutions.orders:END_RULES",),
     sealed_kinds=("features.institutions.service.open_accounts:SEALED_KINDS",),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -24,6 +25,8 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
+CallCounts = Counter[tuple[str, str]]
+"""Of calls to institutions, by account and outcome."""
 _PAUSED_S: Final = 60
 """When to come back while an account is paused."""
 
@@ -52,6 +55,9 @@ class NoInstitutions(Institutions):
 
 
 INSTITUTIONS: Final = Port[Institutions]("accounts at institutions", NoInstitutions())
+CALLS: Final = Port[CallCounts]("counts of calls to institutions", CallCounts())
+FACE_ANSWERS: Final = Port[Mapping[str, str]]("answers of faces", {})
+"""The operator's answers where an institution's behaviour is undocumented, by face and choice."""
 ACCOUNT: Final = Port[InstitutionAccount | None]("account", None)
 """The account at an institution whose rail the context has; ``None`` is the rail of the whole installation."""
 

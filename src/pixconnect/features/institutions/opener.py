@@ -6,15 +6,15 @@ The adapter is chosen by the account's kind, and configured by its profile.
 from __future__ import annotations
 
 import ssl
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography import x509
 
+from pixconnect.features.institutions.accounts import CALLS, FACE_ANSWERS, INSTITUTIONS, CallCounts
 from pixconnect.features.institutions.adapters import connection
 from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
@@ -22,7 +22,7 @@ from pixconnect.features.institutions.adapters.sicoob import SicoobInstitution
 from pixconnect.features.institutions.adapters.standard import ConnectedInstitution, StandardInstitution
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi import WooviInstitution
-from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
+from pixconnect.features.institutions.profiles.profile import NAMES, parse_answers, read_profile
 from pixconnect.features.institutions.rules.account import (
     AccountCertificate,
     CertificatePart,
@@ -34,17 +34,16 @@ from pixconnect.features.institutions.rules.account_file import read_credential_
 from pixconnect.features.institutions.rules.institution import Institution
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, OpenInstitution
+from pixconnect.kernel.flows.context import Core, Port, PortRow
 from pixconnect.kernel.flows.server_watch import ServerWatch
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
-from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
+from pixconnect.platform.adapters.secret_box import open_sending_box
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
-from pixconnect.platform.base.entropy import Entropy, SecretBox
+from pixconnect.platform.base.entropy import Entropy
+from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_named_file
-from pixconnect.platform.pool import Pool
 
-CallCounts = Counter[tuple[str, str]]
-"""Of calls to institutions, by account and outcome."""
 _FILE_LENGTH_MAX: Final = 64 * 1024
 _BOUNDS: Final = connection.CallBounds()
 _KINDS: Final = dict[str, type[ConnectedInstitution]](
@@ -118,8 +117,8 @@ def _read_certificates(credential: Credential, account: InstitutionAccount) -> S
 
 
 def make_opener(
-    clock: SystemClock,
-    entropy: SystemEntropy,
+    clock: Clock,
+    entropy: Entropy,
     note: Callable[[TakenExchange], None] | None = None,
     calls: CallCounts | None = None,
 ) -> OpenInstitution:
@@ -158,20 +157,20 @@ def read_text_file(path: str) -> str:
 
 
 @asynccontextmanager
-async def open_accounts(
-    pool: Pool, boxes: tuple[SecretBox, SecretBox | None], clock: SystemClock, server: ServerWatch, calls: CallCounts
-) -> AsyncGenerator[OpenAccounts]:
-    """The accounts of a process, each opened when it is first needed.
-
-    Args:
-        boxes: What opens credentials, and those that send, where the process may.
-        server: Notifies when a loss has paused them.
-    """
-    secret_box, sending_box = boxes
-    opener = make_opener(clock, SystemEntropy(), calls=calls)
-    accounts = OpenAccounts(pool, secret_box, opener, clock.monotonic_s, sending_box)
+async def _open_ports(settings: Settings, core: Core, server: ServerWatch) -> AsyncGenerator[Mapping[Port[Any], Any]]:
+    """The accounts of a process, each opened when it is first needed, and the counts of its calls."""
+    calls = CallCounts()
+    # API processes do not get the key of sending credentials.
+    sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, core.entropy)
+    opener = make_opener(core.clock, core.entropy, calls=calls)
+    accounts = OpenAccounts(core.pool, core.secret_box, opener, core.clock.monotonic_s, sending_box)
+    # A loss pauses them.
     server.on_start(accounts.forget)
+    answers = parse_answers(settings.face_answers, settings.sandbox_seed)
     try:
-        yield accounts
+        yield {INSTITUTIONS: accounts, CALLS: calls, FACE_ANSWERS: answers}
     finally:
         await accounts.close()
+
+
+PORTS: Final = (PortRow(open=_open_ports),)

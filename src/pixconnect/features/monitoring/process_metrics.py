@@ -1,11 +1,13 @@
 """The metrics of an API process, and those of every process of the service."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
+from pixconnect.doors.worker.parts import Gauge
 from pixconnect.features.monitoring.service.health import Health
+from pixconnect.kernel.feature import gather
+from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.standby import Standby
-from pixconnect.kernel.writing.write_queues import WriteQueues
 from pixconnect.platform.metrics import Histogram, Measured, MetricFamily, Read
 
 # fmt: off
@@ -25,28 +27,24 @@ STANDBY_READS: Final = MetricFamily("pixconnect_standby_reads_total", "counter",
     "resource was `missing` there.", ("outcome",))
 STANDBY_AGE: Final = MetricFamily("pixconnect_standby_age_seconds", "gauge",
     "How old the tables of that standby were when this process last looked, each second; missing while it is not used.")
-CALLS: Final = MetricFamily("pixconnect_institution_calls_total", "counter",
-    "Calls to institutions, by outcome: answered, refused (401 or 403), throttled (429), failed (5xx), "
-    "lost (no whole answer), unreached (nothing was sent), or no_token (the institution refused a token, so "
-    "no call was made).", ("institution", "outcome"))
 GROUP_SIZE: Final = MetricFamily("pixconnect_group_size", "histogram",
     "Requests that were committed together; _count is the commits, _sum the requests.", ("write",))
 GROUP_QUEUE: Final = MetricFamily("pixconnect_group_queue_length", "gauge", "Requests that wait for their group.", ("write",))
 # fmt: on
-SHARED: Final = (CALLS, GROUP_SIZE, GROUP_QUEUE)
-"""Those of workers too: calls to institutions, and the batches in which requests are written."""
+_GAUGES: Final = cast("tuple[Gauge[Context], ...]", gather("gauges", Gauge))
+SHARED: Final = (*(gauge.family for gauge in _GAUGES), GROUP_SIZE, GROUP_QUEUE)
+"""Those of workers too: features' own, and the batches in which requests are written."""
 FAMILIES: Final = (REQUESTS, DURATIONS, CERTIFICATES, CHECKS, STANDBY_READS, STANDBY_AGE, *SHARED)
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def make_api_read(
-    writes: WriteQueues,
+    context: Context,
     answers: Mapping[tuple[str, int], int],
     durations_s: Mapping[str, Histogram],
     read_left_s: Callable[[], Mapping[str, float]],
     read_health: Callable[[], Awaitable[Health]],
-    calls: Mapping[tuple[str, str], int],
     standby: Standby | None,
 ) -> Read:
     async def read() -> Sequence[Measured]:
@@ -61,7 +59,7 @@ def make_api_read(
             Measured(family=CERTIFICATES, values={(name,): left_s for name, left_s in read_left_s().items()}),
             Measured(family=CHECKS, values=failed),
             *_measure_standby(standby),
-            *measure_shared(calls, writes),
+            *measure_shared(context),
         )
 
     return read
@@ -78,15 +76,15 @@ def _measure_standby(standby: Standby | None) -> Sequence[Measured]:
     )
 
 
-def measure_shared(calls: Mapping[tuple[str, str], int], writes: WriteQueues) -> Sequence[Measured]:
-    found = writes.read_figures()
+def measure_shared(context: Context) -> Sequence[Measured]:
+    found = context.writes.read_figures()
     sizes: dict[tuple[str, ...], Histogram] = {}
     for figures in found:
         histogram = sizes[figures.name,] = Histogram(_SIZES)
         for size, count in figures.commits_by_size.items():
             histogram.observe(size, count)
     return (
-        Measured(family=CALLS, values=dict(calls)),
+        *(gauge.measure(context) for gauge in _GAUGES),
         Measured(family=GROUP_SIZE, values=sizes),
         Measured(family=GROUP_QUEUE, values={(figures.name,): figures.queue_length for figures in found}),
     )

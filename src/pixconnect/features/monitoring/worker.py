@@ -216,8 +216,6 @@ class WorkerFigures(Struct, frozen=True, kw_only=True):
     deliveries: DeliveryWorker
     sequencer: Sequencer
     rail: RailFigures = field(default_factory=RailFigures)
-    calls: Mapping[tuple[str, str], int] = {}
-    """To institutions, by account and outcome."""
     members: Mapping[str, Runner] = {}
     """By name."""
 
@@ -275,7 +273,7 @@ def make_worker_read(context: Context, worker: WorkerFigures) -> Read:
             *await _measure_waiting(context),
             *(gauge.measure(worker) for gauge in _OF_THIS_WORKER),
             *(gauge.measure(worker.members[row.name]) for row in MEMBERS if row.name in worker.members for gauge in row.gauges),
-            *measure_shared(worker.calls, context.writes),
+            *measure_shared(context),
         )
 
     return read

@@ -18,7 +18,7 @@ or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNK
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import asyncpg
@@ -43,6 +43,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.entropy import Entropy, SecretBox
 from pixconnect.platform.bounded_cache import BoundedCache
+from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Connection, Pool
@@ -94,8 +95,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Host and path, without a scheme, that precede the txid in QR code payloads."""
     location_key_set_url: str
     auth_url: str
-    faces_url: str = ""
-    """Base URL of the banks' faces; each has its name below it."""
+    base_url: str = ""
+    """The API's address as callers see it."""
     callback_base_url: str = ""
     """Base URL at which institutions reach the API."""
     is_sandbox: bool
@@ -110,8 +111,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     token_lifetime_s: int = 300
     webhook_pending_max: int = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
-    face_answers: Mapping[str, str] = {}
-    """The operator's answers where an institution's behaviour is undocumented, by face and choice."""
 
 
 TRIES_MIN: Final = 3
@@ -204,6 +203,12 @@ class Context(Writer, frozen=True, kw_only=True):
 
     def with_port(self, port: Port[Opened], opened: Opened) -> "Context":
         return replace(self, ports={**self.ports, port: opened})
+
+
+class PortRow(Struct, frozen=True, kw_only=True):
+    """Ports that a feature opens in each process; they are closed after the last write, and before the connections."""
+
+    open: Callable[[Settings, Core, ServerWatch], AbstractAsyncContextManager[Mapping[Port[Any], Any]]]
 
 
 _UNKNOWN = "the database was lost while this was written, and whether it was is unknown: look before you ask again"

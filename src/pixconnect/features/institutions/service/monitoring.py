@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.doors.worker.parts import Chore, Gauge, Meter, Problem, age_s, counted
-from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.accounts import CALLS, INSTITUTIONS
 from pixconnect.features.institutions.rules.account import AccountCertificate, InstitutionAccount, find_ending
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import alarm as alarm_store
@@ -105,6 +105,13 @@ async def _look_at_charges(context: Context, _now: datetime) -> list[tuple[Waiti
 
 
 # fmt: off
+GAUGES: Final = (
+    Gauge[Context]("pixconnect_institution_calls_total", ("institution", "outcome"),
+        "Calls to institutions, by outcome: answered, refused (401 or 403), throttled (429), failed (5xx), "
+            "lost (no whole answer), unreached (nothing was sent), or no_token (the institution refused a token, so "
+            "no call was made).",
+        lambda context: dict(context.port(CALLS)), "counter"),
+)
 METERS: Final = (
     Meter[Counter[AlarmKind]](look=_look_at_alarms, gauges=(
         Gauge("pixconnect_institution_alarms", ("kind",),

@@ -19,7 +19,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.profiles.profile import InstitutionProfile, read_profile
+from pixconnect.features.institutions.accounts import FACE_ANSWERS
+from pixconnect.features.institutions.profiles.profile import FACES_PATH, InstitutionProfile, read_profile
 from pixconnect.features.pix_api.rules import Order
 from pixconnect.features.pix_api.service import cents_records, key_webhook
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
@@ -112,12 +113,16 @@ async def _show_charge_event(context: Context, profile: InstitutionProfile, deli
     if charge is None:
         raise errors.InvariantBroken("charges are never deleted")
     paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
-    base_url = context.policy.faces_url + profile.name
+    base_url = _name_face(context, profile)
     shown = cents_records.show_cents_charge(charge, base_url)
     if paying is None:
         return {"charge": shown}
     own = await _read_own(context, paying)
     return {"charge": shown, "pix": cents_records.show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
+
+
+def _name_face(context: Context, profile: InstitutionProfile) -> str:
+    return f"{context.policy.base_url}{FACES_PATH}{profile.name}"
 
 
 async def _show_transfer_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
@@ -127,7 +132,7 @@ async def _show_transfer_event(context: Context, profile: InstitutionProfile, de
         charge = None
         if transfer.charge_id is not None:
             charge = await charge_store.find_by_id(context.pool, transfer.holder_id, transfer.charge_id)
-        shown = cents_records.show_cents_pix(transfer, own, charge, context.policy.faces_url + profile.name)
+        shown = cents_records.show_cents_pix(transfer, own, charge, _name_face(context, profile))
         return {"charge": shown.get("charge"), "pix": shown, "pixQrCode": None}
     order = await cents_records.find_orders().find(context.pool, transfer)
     status = profile.sent.choose_word(transfer.status, transfer.outcome_code)
@@ -309,7 +314,7 @@ async def translate_delivery(context: Context, profile: InstitutionProfile, deli
     if not ended:
         return delivery
     if profile.webhook.sent_body == "payment":
-        form = profile.choose(context.policy.face_answers, "notice")
+        form = profile.choose(context.port(FACE_ANSWERS), "notice")
         body: object = show_outcome(ended[0], profile.sent, form)
     else:
         body = [show_ended(transfer, profile.sent) for transfer in ended]

@@ -14,14 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.assembly import pages
-from pixconnect.assembly.operators import ask_institution_at
 from pixconnect.doors.console.application import Console
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.visit import Assets, ConsoleParts
 from pixconnect.features.identity.service import access, console_session
 from pixconnect.features.identity.service.console_session import NewSession, OperatorSignIn, SignIn
 from pixconnect.features.identity.service.token_issuer import TokenRequest
-from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, check_database
 from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows.context import Context, Operator
@@ -190,12 +188,11 @@ def _make(service: Service, pool: Pool, of_features: Mapping[type, object], chan
 def make_parts(context: Context, operator: Operator) -> ConsoleParts:
     turns = Turns()
     health = HealthWatch({"database": partial(check_database, context.pool)}, context.clock)
-    inquiries = Inquiries(ask=partial(ask_institution_at, context))
     return ConsoleParts(
         context=context,
         operator=operator,
         find_visitor=console_session.find_session,
-        of_features=FeatureParts({SignIn: SignIn(operator), HealthWatch: health, Inquiries: inquiries}),
+        of_features=FeatureParts({SignIn: SignIn(operator), HealthWatch: health}),
         assets=Assets(),
         exports=Exports(turns),
         turns=turns,

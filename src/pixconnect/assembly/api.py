@@ -27,7 +27,6 @@ from pixconnect.doors.api.site import BUILT, Site
 from pixconnect.features.identity.service.access import TokenVerifier
 from pixconnect.features.identity.service.keyring import Keyring
 from pixconnect.features.identity.service.token_issuer import TokenIssuer
-from pixconnect.features.institutions.service.webhook import Callbacks
 from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring.service.health import ServiceHealth, watch_health, watch_readiness
 from pixconnect.features.webhooks.service.feed import FeedWaits
@@ -143,7 +142,6 @@ def _make_services(
         TokenIssuer: TokenIssuer(context, base.keyring),
         ServiceHealth: ServiceHealth(read_health=watch.read_health, read_readiness=readiness.read_health),
         FeedWaits: door.feed_waits,
-        Callbacks: Callbacks(context),
     }
     for extension in extensions:
         parts |= extension.parts

@@ -19,12 +19,6 @@ from pixconnect.assembly.base import (
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.secret_key import refuse_other_key
-from pixconnect.features.institutions.accounts import INSTITUTIONS
-from pixconnect.features.institutions.rail import RecordingRail
-from pixconnect.features.institutions.service import inquiry
-from pixconnect.features.institutions.service.account import find_account
-from pixconnect.features.institutions.service.inquiry import InquiryAnswer
-from pixconnect.features.institutions.service.open_accounts import at_account
 from pixconnect.features.proof.service.rule_group import BookReader
 from pixconnect.features.sandbox.service.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
@@ -40,7 +34,6 @@ from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy, name_system_user
-from pixconnect.platform.base import errors
 from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.logging import set_up_logging
@@ -163,22 +156,6 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> tup
             clock_at=settings.clock_begins_at,
         )
         return made, await console_session.make_link(operator)
-
-
-async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryAnswer:
-    """As ``features.institutions.service.inquiry.ask``, at the account of this name."""
-    async with open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
-        return await ask_institution_at(context, operator, name, asked)
-
-
-async def ask_institution_at(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
-    """As ``ask_institution``, in a process with an open context."""
-    # As the service: the console's own login may not read accounts.
-    account = await find_account(context.pool, name)
-    opened = await context.port(INSTITUTIONS).find_read(account.id)
-    if opened is None:
-        raise errors.BadRequest(f"name: the account {name} is not open")
-    return await inquiry.ask(operator, at_account(context, account, RecordingRail()), opened, asked)
 
 
 _log = structlog.get_logger(__name__)

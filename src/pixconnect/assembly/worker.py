@@ -25,8 +25,6 @@ from pixconnect.doors.worker.leases import Poller, SlotLeases, until_beat
 from pixconnect.doors.worker.orders import Expiry, OrderMover, keep_taking_reports
 from pixconnect.doors.worker.parts import Chore, DueLook, WorkerExtension, WorkerParts
 from pixconnect.features.identity.service import signing_key as signing_key_usecases
-from pixconnect.features.institutions.rail import InstitutionRail
-from pixconnect.features.institutions.worker import AccountRails
 from pixconnect.features.monitoring.worker import MEMBERS, CountingRail, RailFigures, WorkerFigures, make_worker_read
 from pixconnect.features.sandbox.rules import SandboxUnavailable
 from pixconnect.features.sandbox.service import clock as clock_usecases
@@ -72,22 +70,15 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
 
 
 def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
-    settings, clock = base.settings, base.context.clock
-    attempt_log = AttemptLog(clock, is_on=settings.log_level in {"debug", "info"})
+    settings = base.settings
+    attempt_log = AttemptLog(base.context.clock, is_on=settings.log_level in {"debug", "info"})
     return WorkerParts(
         context=base.context,
         notifier=base.notifier,
         connect=connect_as_service(settings, "pixconnect leases"),
         event_retention_days=settings.event_retention_days,
         serve_metrics=serve,
-        of_features=FeatureParts(
-            {
-                DeliveryParts: DeliveryParts(limits=QueueLimits(), attempt_log=attempt_log),
-                AccountRails: AccountRails(
-                    open=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender)
-                ),
-            }
-        ),
+        of_features=FeatureParts({DeliveryParts: DeliveryParts(limits=QueueLimits(), attempt_log=attempt_log)}),
     )
 
 

@@ -8,13 +8,12 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from urllib.parse import urlsplit
 
 from pixconnect import __version__
 from pixconnect.assembly import pages
 from pixconnect.assembly.base import open_base, open_standby
-from pixconnect.assembly.operators import ask_institution_at, open_operator
+from pixconnect.assembly.operators import open_operator
 from pixconnect.doors.api import document as browser
 from pixconnect.doors.cli import live_mode
 from pixconnect.doors.cli.failures import CommandError
@@ -23,7 +22,6 @@ from pixconnect.doors.console.application import Console
 from pixconnect.doors.console.exports import Exports
 from pixconnect.doors.console.visit import Assets, ConsoleParts
 from pixconnect.features.identity.service.console_session import SignIn, find_session
-from pixconnect.features.institutions.service.inquiry import Inquiries
 from pixconnect.features.monitoring.service.health import HealthWatch, watch_health
 from pixconnect.kernel.feature import FeatureParts
 from pixconnect.platform.adapters.qr_image import render_qr_png
@@ -93,7 +91,6 @@ async def _answer(
                 {
                     SignIn: SignIn(operator),
                     HealthWatch: watch_health(base.context, base.keyring, standby=standby),
-                    Inquiries: Inquiries(ask=partial(ask_institution_at, base.context)),
                 }
             ),
             assets=Assets(),

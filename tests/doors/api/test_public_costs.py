@@ -25,9 +25,9 @@ from pixconnect.doors.api import rates, site
 from pixconnect.doors.api.operation import AnyOperation, Bare, Services
 from pixconnect.doors.api.site import Site
 from pixconnect.features.identity.service.keyring import Keyring
-from pixconnect.features.institutions.service.webhook import Callbacks
+from pixconnect.features.institutions.service.webhook import CALLBACKS
 from pixconnect.features.monitoring.service.health import HealthWatch, ServiceHealth
-from pixconnect.features.pix_api.api.webhook import CALLBACKS
+from pixconnect.features.pix_api.api.webhook import CALLBACK_ROWS
 from pixconnect.kernel.rules.access import AccessToken
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.flow.overload import RefusalPace
@@ -59,7 +59,7 @@ ANSWERS = dict(read_payload="a.b.c", login=TOKEN, list_callback_keys=[])
 LIVEZ = ("GET", "/livez", "plain")
 
 
-EVERY = tuple({(row.method, row.path): row for row in (*list_routes(is_sandbox=True), *CALLBACKS)}.values())
+EVERY = tuple({(row.method, row.path): row for row in (*list_routes(is_sandbox=True), *CALLBACK_ROWS)}.values())
 """The operations of both modes: callbacks are served in live mode alone."""
 PUBLIC = [row for row in EVERY if row.scope is None]
 Opening = Callable[[], Application]
@@ -135,8 +135,9 @@ def open_application(services: Services, use_cases: UseCases, monkeypatch: pytes
     health = ServiceHealth(read_health=watch.read_health, read_readiness=watch.read_health)
     keys: Any = _Keys()
     callbacks: Any = _Callbacks()
-    parts = services.of_features | {Callbacks: callbacks, Keyring: keys, ServiceHealth: health}
-    ready = structs.replace(services, of_features=parts, security_contacts=["mailto:security@pix.example"])
+    parts = services.of_features | {Keyring: keys, ServiceHealth: health}
+    context = services.context.with_port(CALLBACKS, callbacks)
+    ready = structs.replace(services, context=context, of_features=parts, security_contacts=["mailto:security@pix.example"])
     application = Application(ready, EVERY, AccessLog(SystemClock(), wanted="off"))
 
     def open_again() -> Application:

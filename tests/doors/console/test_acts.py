@@ -11,11 +11,11 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from pixconnect.assembly import pages
-from pixconnect.features.console_pages import sandbox
-from pixconnect.features.institutions.service.inquiry import Inquiries, InquiryAnswer
+from pixconnect.features.console_pages import days, sandbox
+from pixconnect.features.institutions.service.inquiry import InquiryAnswer
 from pixconnect.features.sandbox.service.sandbox import SANDBOX_CONTROL
 from pixconnect.kernel.flows import audit
-from pixconnect.kernel.flows.context import Operator, write_alone
+from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.refund import start_refund
@@ -51,11 +51,12 @@ class _Control:
 
 
 @pytest.fixture
-async def console(database: Addresses) -> AsyncIterator[InProcess]:
+async def console(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InProcess]:
     async with open_service(database, receivers=_Receivers()) as service:
         context = service.context.with_port(SANDBOX_CONTROL, _Control())
         simulated = msgspec.structs.replace(service, context=context)
-        async with open_console(simulated, {Inquiries: Inquiries(ask=_ask)}) as opened:
+        monkeypatch.setattr(days, "ask_named", _ask)
+        async with open_console(simulated) as opened:
             opened.console._paces._monotonic_s = lambda: 0.0
             yield opened
 
@@ -65,7 +66,7 @@ async def caller(console: InProcess) -> Caller:
     return await open_holder(console.service)
 
 
-async def _ask(operator: Operator, name: str, asked: str) -> InquiryAnswer:
+async def _ask(_: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
     """A sandbox has no account to ask at."""
     if not asked:
         raise errors.BadRequest("asked: must be an id")

@@ -16,7 +16,7 @@ from pixconnect.features.institutions.rules.account import EndingCertificate, In
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.account import find_account
 from pixconnect.features.institutions.service.day import AccountDays, DayLines
-from pixconnect.features.institutions.service.inquiry import Inquiries
+from pixconnect.features.institutions.service.inquiry import ask_named
 from pixconnect.features.institutions.service.monitoring import count_waiting_transfers, list_late_charges
 from pixconnect.features.institutions.service.open_accounts import list_ending
 from pixconnect.features.institutions.tables.pending_call import WaitingCharge
@@ -92,7 +92,7 @@ async def ask(visit: Visit) -> Response:
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
     operator = visit.operator.acting_as(visit.who.audit_name)
     try:
-        says = await visit.parts.of_features[Inquiries].ask(operator, name, asked)
+        says = await ask_named(visit.context, operator, name, asked)
     # The operator must see that the institution is unreachable, and not one of our parts.
     except errors.ServiceUnavailable as error:
         return visit.page("inquiry.html", status=503, name=name, asked=asked, says=None, silence=error.message)

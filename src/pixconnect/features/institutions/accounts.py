@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
 from pixconnect.features.institutions.rules.account import ABILITIES, InstitutionAccount, abilities_of
 from pixconnect.features.institutions.rules.institution import OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.unmatched import GiveBack, gives_back
 from pixconnect.features.institutions.tables import pending_call as call_store
 from pixconnect.features.institutions.tables import returns as return_store
@@ -18,7 +19,7 @@ from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import find_holder_at
 from pixconnect.kernel.rules.kept_report import Misfit
-from pixconnect.kernel.rules.rail import Abilities, CreditReport
+from pixconnect.kernel.rules.rail import Abilities, CreditReport, Rail
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
@@ -27,6 +28,8 @@ from pixconnect.platform.pool import Pool
 
 CallCounts = Counter[tuple[str, str]]
 """Of calls to institutions, by account and outcome."""
+OpenRail = Callable[[OpenAccount, RailMemory], Rail]
+"""Makes the rail that is an open account."""
 _PAUSED_S: Final = 60
 """When to come back while an account is paused."""
 
@@ -56,6 +59,7 @@ class NoInstitutions(Institutions):
 
 INSTITUTIONS: Final = Port[Institutions]("accounts at institutions", NoInstitutions())
 CALLS: Final = Port[CallCounts]("counts of calls to institutions", CallCounts())
+OPEN_RAIL: Final = Port[OpenRail]("rail of accounts")
 FACE_ANSWERS: Final = Port[Mapping[str, str]]("answers of faces", {})
 """The operator's answers where an institution's behaviour is undocumented, by face and choice."""
 ACCOUNT: Final = Port[InstitutionAccount | None]("account", None)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from pixconnect.features.institutions.accounts import CALLS, FACE_ANSWERS, INSTITUTIONS, CallCounts
+from pixconnect.features.institutions.accounts import CALLS, FACE_ANSWERS, INSTITUTIONS, OPEN_RAIL, CallCounts
 from pixconnect.features.institutions.adapters import connection
 from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
@@ -23,6 +23,7 @@ from pixconnect.features.institutions.adapters.standard import ConnectedInstitut
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi import WooviInstitution
 from pixconnect.features.institutions.profiles.profile import NAMES, parse_answers, read_profile
+from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import (
     AccountCertificate,
     CertificatePart,
@@ -31,11 +32,14 @@ from pixconnect.features.institutions.rules.account import (
     find_address_fault,
 )
 from pixconnect.features.institutions.rules.account_file import read_credential_files
-from pixconnect.features.institutions.rules.institution import Institution
+from pixconnect.features.institutions.rules.institution import Institution, OpenAccount
+from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, OpenInstitution
+from pixconnect.features.institutions.service.webhook import CALLBACKS, Callbacks
 from pixconnect.kernel.flows.context import Core, Port, PortRow
 from pixconnect.kernel.flows.server_watch import ServerWatch
+from pixconnect.kernel.rules.rail import Rail
 from pixconnect.platform.adapters.outgoing_http import ClientCertificateError
 from pixconnect.platform.adapters.secret_box import open_sending_box
 from pixconnect.platform.base import errors
@@ -166,9 +170,19 @@ async def _open_ports(settings: Settings, core: Core, server: ServerWatch) -> As
     accounts = OpenAccounts(core.pool, core.secret_box, opener, core.clock.monotonic_s, sending_box)
     # A loss pauses them.
     server.on_start(accounts.forget)
+
+    def open_rail(opened: OpenAccount, memory: RailMemory) -> Rail:
+        return InstitutionRail(opened.institution, memory, core.clock, opened.own_sender)
+
     answers = parse_answers(settings.face_answers, settings.sandbox_seed)
     try:
-        yield {INSTITUTIONS: accounts, CALLS: calls, FACE_ANSWERS: answers}
+        yield {
+            INSTITUTIONS: accounts,
+            CALLS: calls,
+            CALLBACKS: Callbacks(core),
+            FACE_ANSWERS: answers,
+            OPEN_RAIL: open_rail,
+        }
     finally:
         await accounts.close()
 

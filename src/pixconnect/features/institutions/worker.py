@@ -20,11 +20,10 @@ from msgspec import Struct
 
 from pixconnect.doors.worker.leases import LeaseLost, SlotLeases, TimedMember
 from pixconnect.doors.worker.parts import Gauge, MemberRow
-from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.accounts import INSTITUTIONS, OPEN_RAIL, OpenRail
 from pixconnect.features.institutions.orders import AccountFence, StoredRailMemory
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.features.institutions.rules.rail_memory import RailMemory
 from pixconnect.features.institutions.rules.sweep import APART_S, Pace
 from pixconnect.features.institutions.service.charge_change import CHANGE_CALLS
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
@@ -42,7 +41,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.event import SLOTS_COUNT
-from pixconnect.kernel.rules.rail import Rail, RailUnavailable
+from pixconnect.kernel.rules.rail import RailUnavailable
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.database_failure import DATABASE_FAILED
@@ -59,7 +58,6 @@ AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
 ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent concurrently."""
 
-OpenRail = Callable[[OpenAccount, RailMemory], Rail]
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last argument has the paces to read because the institution called."""
 
@@ -74,11 +72,6 @@ class AccountTask(Struct, frozen=True, kw_only=True):
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
-
-
-class AccountRails(Struct, frozen=True, kw_only=True):
-    open: OpenRail
-    """The rail that is an open account."""
 
 
 class AccountBalances:
@@ -333,7 +326,7 @@ _BALANCE: Final = Gauge[AccountReaders]("pixconnect_institution_balance_cents", 
 MEMBERS: Final = (
     MemberRow(
         name="accounts",
-        make=lambda parts, leases: AccountReaders(parts.context, leases, parts.of_features[AccountRails].open),
+        make=lambda parts, leases: AccountReaders(parts.context, leases, parts.context.port(OPEN_RAIL)),
         gauges=(_BALANCE,),
     ),
 )

@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import WorkerExtension, WorkerParts
-from pixconnect.features.institutions.worker import AccountRails
+from pixconnect.features.institutions.accounts import OPEN_RAIL
 from pixconnect.features.monitoring.worker import UNAVAILABLE, WrappedRail, name_message
 from pixconnect.features.traces import tables as trace_store
 from pixconnect.features.traces.tables import Resource, TracedOrder
@@ -229,23 +229,21 @@ async def _open(settings: Settings, parts: WorkerParts) -> AsyncGenerator[Worker
 def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
     """A worker's parts, with spans around calls to rails and receivers."""
     context, deliveries = parts.context, parts.of_features[DeliveryParts]
-    traces, open_rail = OrderTraces(context.pool), parts.of_features[AccountRails].open
+    traces, open_rail = OrderTraces(context.pool), context.port(OPEN_RAIL)
 
     return structs.replace(
         parts,
         context=structs.replace(
-            context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS))).with_port(PREPARATION, traces.look_up),
+            context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS)))
+            .with_port(PREPARATION, traces.look_up)
+            .with_port(
+                OPEN_RAIL,
+                lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, context.clock, one_by_one=True),
+            ),
             rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
         ),
         of_features=parts.of_features
-        | {
-            DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt),
-            AccountRails: AccountRails(
-                open=lambda opened, memory: TracedRail(
-                    open_rail(opened, memory), tracer, traces, context.clock, one_by_one=True
-                )
-            ),
-        },
+        | {DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt)},
     )
 
 

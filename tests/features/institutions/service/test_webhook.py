@@ -21,10 +21,9 @@ from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.sweep import digest_secret
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import webhook as webhook_usecases
-from pixconnect.features.institutions.service.webhook import Callbacks, RegisteredWebhooks
+from pixconnect.features.institutions.service.webhook import CALLBACKS, Callbacks, RegisteredWebhooks
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.worker import AccountReaders
-from pixconnect.kernel.feature import FeatureParts
 from pixconnect.kernel.flows import audit
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
@@ -176,7 +175,7 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
     """The API on a free port, with callbacks only."""
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        context=shop.context, of_features=FeatureParts({Callbacks: Callbacks(shop.context)}),
+        context=shop.context.with_port(CALLBACKS, Callbacks(shop.context)),
         admission=Admission(), turns=Turns(), trusted_proxies=(), base_url="",
     )  # fmt: skip
     services = Services(**cast("Any", empty | present))

@@ -30,7 +30,7 @@ from pixconnect.features.institutions.service import proposals as proposal_useca
 from pixconnect.features.institutions.service import webhook as webhook_usecases
 from pixconnect.features.institutions.service.account import ShownAccount, pause_all
 from pixconnect.features.institutions.service.comparison import BalanceThere, read_balance_at_institution
-from pixconnect.features.institutions.service.inquiry import InquiryAnswer
+from pixconnect.features.institutions.service.inquiry import InquiryAnswer, ask_named
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
@@ -54,7 +54,8 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     async def do(settings: Settings) -> InquiryAnswer:
         from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
 
-        return await operators.ask_institution(settings, name, asked)
+        async with operators.open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
+            return await ask_named(context, operator, name, asked)
 
     says = run_with_settings(do)
     if says.is_unknown:

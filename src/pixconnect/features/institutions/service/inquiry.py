@@ -5,16 +5,18 @@ A query records new facts as a sweep would; it is for payers' support.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.features.institutions.accounts import INSTITUTIONS
+from pixconnect.features.institutions.rail import RecordingRail
 from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.rail_memory import SentPix
 from pixconnect.features.institutions.service.account import find_account, name_account
-from pixconnect.features.institutions.service.open_accounts import explain_to_operator
+from pixconnect.features.institutions.service.open_accounts import at_account, explain_to_operator
 from pixconnect.features.institutions.service.returns import record_sent_returns
 from pixconnect.features.institutions.service.sweep import record_page
 from pixconnect.features.institutions.tables import books as books_store
@@ -55,11 +57,6 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
         return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
 
 
-class Inquiries(Struct, frozen=True, kw_only=True):
-    ask: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
-    """As ``ask``, at the account of this name."""
-
-
 PENNY_CENTS: Final = 1
 _LISTED_MAX: Final = 100
 
@@ -72,6 +69,16 @@ class PennySent(Struct, frozen=True, kw_only=True):
     @property
     def is_back(self) -> bool:
         return bool(self.came_back) or self.transfer.returned_cents > 0
+
+
+async def ask_named(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
+    """As ``ask``, at the account of this name."""
+    # As the service: the console's own login may not read accounts.
+    account = await find_account(context.pool, name)
+    opened = await context.port(INSTITUTIONS).find_read(account.id)
+    if opened is None:
+        raise errors.BadRequest(f"name: the account {name} is not open")
+    return await ask(operator, at_account(context, account, RecordingRail()), opened, asked)
 
 
 async def ask(operator: Operator, at: Context, opened: port.OpenAccount, asked: str) -> InquiryAnswer:

@@ -30,7 +30,7 @@ from pixconnect.features.institutions.service.open_accounts import (
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import ActiveCallback
 from pixconnect.kernel.flows import audit
-from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.flows.context import Core, Operator, Port, write_alone
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
 from pixconnect.platform.base import errors
 from pixconnect.platform.notifier import CALLBACK_CHANNEL, EventNotifier
@@ -303,7 +303,7 @@ async def _open(
 class Callbacks:
     """The callbacks of all accounts, as known to one process."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Core) -> None:
         self._context = context
         self._callbacks: dict[str, ActiveCallback] = {}
         self._fresh_until_s = float("-inf")
@@ -337,3 +337,6 @@ class Callbacks:
         now_s = self._context.clock.monotonic_s()
         self._callbacks = {callback.name: callback for callback in await account_store.list_callbacks(self._context.pool)}
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S
+
+
+CALLBACKS: Final = Port[Callbacks]("callbacks of institutions")

@@ -15,7 +15,7 @@ from pixconnect.doors.api.operation import Anything, Door, Nothing, Operation, P
 from pixconnect.doors.api.routing import OPEN_END
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.sweep import PATH
-from pixconnect.features.institutions.service.webhook import Callbacks
+from pixconnect.features.institutions.service.webhook import CALLBACKS
 from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import NO_PIX_KEY, Parameters, Violations
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
@@ -351,7 +351,7 @@ _READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda
 async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
     """Read an account now, because its institution reports incoming money."""
     where = request.parameter
-    await services.of_features[Callbacks].take(
+    await services.context.port(CALLBACKS).take(
         where.name, where.secret, request.body.content, has_certificate=request.certificate is not None
     )
     return _RUNG
@@ -364,7 +364,7 @@ async def try_callback(services: Services, request: Request[CallbackAddress, Any
 
 # For institutions, which have the address: undocumented.
 # fmt: off
-CALLBACKS: Final = (
+CALLBACK_ROWS: Final = (
     Operation("take_callback", "POST", _CALLBACK_PATH, None,
         _ADDRESS, Anything, CallbackBody, Reply, take_callback, reader=_READER, pace=rates.CALLBACKS),
     Operation("try_callback", "GET", _CALLBACK_PATH, None,
@@ -373,4 +373,4 @@ CALLBACKS: Final = (
         _ADDRESS, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
 )
 # fmt: on
-DOORS: Final = (Door(list_routes=lambda: CALLBACKS, only_in="live"),)
+DOORS: Final = (Door(list_routes=lambda: CALLBACK_ROWS, only_in="live"),)

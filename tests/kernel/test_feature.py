@@ -12,6 +12,7 @@ from pixconnect import features
 from pixconnect.doors.api.extension import ApiExtensionRow
 from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.cli import failures
+from pixconnect.doors.cli.settings import FaceSettings
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
@@ -49,6 +50,7 @@ from pixconnect.kernel.writing.unit_of_work import CLAIMS, Claim, Follower
 ROWS: dict[Any, type[Any]] = dict(
     ports=PortRow,
     gauges=Gauge,
+    face_settings=FaceSettings,
     day_rules=DayRules,
     charge_batches=Lots,
     stored_orders=Orders,

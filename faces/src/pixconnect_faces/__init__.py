@@ -6,6 +6,7 @@ from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
     doors=("pixconnect_faces.api:DOORS",),
+    face_settings=("pixconnect_faces.listeners:SETTINGS",),
     api_extensions=("pixconnect_faces.api:EXTENSIONS",),
     verbs=(
         Verb(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, cast
 
 Row = TypeVar("Row")
 Part = TypeVar("Part")
@@ -79,8 +79,8 @@ class Event(NamedTuple):
 class Verb(NamedTuple):
     """A verb of the command line, or a group of verbs."""
 
-    group: Literal["running", "integrator", "operator", "below operator"]
-    """The last are verbs of ``pixconnect operator``."""
+    group: Literal["running", "integrator", "operator", "below operator", "below holder"]
+    """The last two are verbs of ``pixconnect operator`` and ``pixconnect holder``."""
     name: str
     place: str
     help: str
@@ -160,6 +160,8 @@ class Feature(NamedTuple):
     """Around the parts of a worker: ``doors.worker.parts.WorkerExtension``."""
     standard_operations: Places = ()
     """Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
+    face_settings: Places = ()
+    """What reads the settings of faces, of one feature: ``doors.cli.settings.FaceSettings``."""
     text_columns: str = ""
     """Columns that contain text: lines as in ``kernel/register/text_columns.csv``."""
     pages: Places = ()
@@ -177,7 +179,7 @@ def list_names() -> tuple[str, ...]:
 
 def list_features() -> tuple[Feature, ...]:
     places = (*(f"features.{name}:FEATURE" for name in list_names()), *find_others().values())
-    return tuple(cast(Feature, _read_place(place)) for place in places)
+    return tuple(cast(Feature, read_place(place)) for place in places)
 
 
 @cache
@@ -249,11 +251,11 @@ def gather_classes(kind: str, base: type[Kind], own: Sequence[type[Kind]]) -> tu
 def _read_rows(kind: str) -> Iterator[tuple[str, object]]:
     for feature in list_features():
         for place in getattr(feature, kind):
-            for row in cast(Iterable[object], _read_place(place)):
+            for row in cast(Iterable[object], read_place(place)):
                 yield place, row
 
 
-def _read_place(place: str) -> object:
+def read_place(place: str) -> Any:  # noqa: ANN401  its kind is its caller's
     module, _, name = find_module(place).partition(":")
     try:
         return getattr(import_module(module), name)

@@ -25,6 +25,7 @@ from socket import socket
 
 import msgspec
 
+from pixconnect.doors.cli.settings import read_listeners
 from pixconnect.platform import environment
 from pixconnect.platform.config import NAMES, PostgresVersion, Settings
 from pixconnect.platform.http import listening
@@ -235,12 +236,9 @@ def _listen_for_faces(settings: Settings, count: int) -> tuple[str, list[list[so
     """Return the faces with their ports, and their sockets as of ``_listen_for_tls``."""
     if not settings.faces:
         return "", []
-    # It imports the features' registry, which this process does not need otherwise.
-    from pixconnect.features.institutions.profiles.profile import parse_listeners  # noqa: PLC0415
-
     opened: list[list[socket]] = []
     faces: list[str] = []
-    for listener in parse_listeners(settings.faces):
+    for listener in read_listeners(settings):
         sockets = listening.open_listening(settings.host, listener.port, count, port_setting="PIXCONNECT_FACES")
         opened.append(sockets)
         faces.append(f"{listener.face}:{sockets[0].getsockname()[1]}")

@@ -5,34 +5,33 @@ operators' acts.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.doors.cli import operating, output, terminal
-from pixconnect.doors.cli.operating import HolderId, TheHolder
+from pixconnect.doors.cli.operating import HOLDER_MONEY, HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_limit
-from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder, succeed_holder
+from pixconnect.kernel.feature import list_verbs, read_place
 from pixconnect.kernel.flows import audit as audit_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
-from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey
+from pixconnect.kernel.flows.source import find_accounts
+from pixconnect.kernel.rules.holder import AccountType, KeyType, PixKey
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
-from pixconnect.platform.adapters.system import SystemClock
 
-_FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
-_LIMITS: Final = "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
-_MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
-"""Amounts, which people are shown as reais."""
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
 
 app = App(name="holder", help="Account holders.")
+for _verb in list_verbs("below holder"):
+    # At once: of one that is imported later, help shows neither the docstring nor the parameters apart.
+    app.command(read_place(_verb.place), name=_verb.name)
 
 
 @app.command
@@ -93,8 +92,8 @@ def create(  # noqa: PLR0913  each is an option on the command line
     if institution is None:
         made = operating.run(holder_usecases.create_holder, new)
     else:
-        made = operating.run(create_holder_on_account, new, institution)
-    output.show(_shown(made), as_json=json, money=_MONEY)
+        made = operating.run(find_accounts().create_holder, new, institution)
+    output.show(operating.describe_holder(made), as_json=json, money=HOLDER_MONEY)
 
 
 @app.command
@@ -102,7 +101,9 @@ def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits, higher limits that wait, and its balance."""
     holder, funds = operating.run(holder_usecases.read_holder_with_funds, holder_id)
     wanted = operating.run(holder_usecases.find_waiting, holder_id)
-    output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=_MONEY)
+    output.show(
+        operating.describe_holder(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=HOLDER_MONEY
+    )
 
 
 @app.command(name="list")
@@ -125,7 +126,7 @@ def list_holders(
         | output.pick(holder, "disabled_at")
         for holder, funds in found
     ]
-    output.show_list("holders", shown, as_json=json, money=_MONEY)
+    output.show_list("holders", shown, as_json=json, money=HOLDER_MONEY)
 
 
 @app.command(name="set")
@@ -170,7 +171,7 @@ def change(  # noqa: PLR0913  as above
         institution: The account that holds its money from now on; the holder must never have had money, payments or charges.
     """
     if institution is not None:
-        operating.run(move_holder, holder_id, institution)
+        operating.run(find_accounts().move_holder, holder_id, institution)
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -192,37 +193,6 @@ def change(  # noqa: PLR0913  as above
 
 
 @app.command
-def succeed(*, holder_id: TheHolder, institution: str, account_number: str, branch: str = "0001", json: Json = False) -> None:
-    """Open a holder on another account that succeeds one whose company changes its bank.
-
-    The successor gets the clients, keys, webhooks, limits and flags. The former holder starts nothing new; printed codes,
-    returns, contests and refunds of its received Pix go on over its account. Clients need a new token. Repeating it changes
-    nothing.
-
-    Args:
-        institution: The successor's account at an institution; of the same owner.
-        account_number: Of the successor: 1 to 20 digits or capital letters, not yet taken.
-        branch: 1 to 4 digits.
-    """
-    done = operating.run(succeed_holder, holder_id, institution, account_number, branch)
-    operating.wait_until_in_force()
-    shown: output.Shown = {
-        "former_holder_id": done.former.id,
-        "keys": ", ".join(key.key for key in done.keys),
-        "keys_to_claim": ", ".join(done.keys_to_claim),
-        "clients": ", ".join(client.client_id for client in done.clients),
-        "endpoints": done.endpoints_count,
-    }
-    output.show(_shown(done.heir) | shown, as_json=json, money=_MONEY)
-    if done.keys_to_claim:
-        terminal.notice(
-            f"claim these keys at the bank of {institution}, and name them in its file (`pixconnect institution rotate`): "
-            f"until then payments to them arrive on the former account: {', '.join(done.keys_to_claim)}"
-        )
-    terminal.notice(f"set the bank's webhooks of the new account: `pixconnect institution webhook set {institution}`")
-
-
-@app.command
 def disable(*, holder_id: TheHolder, json: Json = False) -> None:
     """Disable a holder and all its clients, including issued tokens. When it returns, this holds on every process."""
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
@@ -238,7 +208,7 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     holder = operating.run(holder_usecases.set_holder, holder_id, changes)
     wanted = operating.run(holder_usecases.find_waiting, holder_id)
-    output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json, money=_MONEY)
+    output.show(operating.describe_holder(holder) | _shown_waiting(wanted), as_json=as_json, money=HOLDER_MONEY)
 
 
 # An option with a value instead of a pair of switches: left out, it changes nothing.
@@ -273,20 +243,6 @@ def _shown_waiting(waiting: Mapping[str, Proposal]) -> output.Shown:
         "wanted_night_limit": "none" if limits.night_cents is None else limits.night_cents,
         "wanted_night_begins": find_night_begin(is_late=limits.night_begins_late, now=wanted.proposed_at),
         **output.pick(wanted, "wanted_by=proposed_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
-    }
-
-
-def _shown(holder: Holder) -> output.Shown:
-    # Flags have the names of callers' balance.
-    flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
-    limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
-    night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
-    return {
-        **output.pick(holder, "holder_id=id name tax_id street city state postal_code"),
-        **output.pick(holder, f"branch account_number account_type {flags} {limits}"),
-        "night_begins": night_begins,
-        **output.pick(holder, "approve_above=approve_above_cents approve_new_payees"),
-        **output.pick(holder, "institution_id successor_id disabled_at created_at"),
     }
 
 

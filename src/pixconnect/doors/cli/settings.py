@@ -8,10 +8,10 @@ names where each secret can be read: a secret from the environment is in the mem
 import dataclasses
 import os
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,15 +19,13 @@ from msgspec import Struct
 
 from pixconnect.doors.cli import failures, live_mode
 from pixconnect.doors.cli.failures import CommandError
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules import proposal
 from pixconnect.platform import config, environment
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.local import home
 from pixconnect.platform.local.postgres_placement import PLACEMENT_FILE
-
-if TYPE_CHECKING:
-    from pixconnect.features.institutions.profiles.profile import FaceListener
 
 RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
@@ -57,31 +55,41 @@ class Running(Struct, frozen=True, kw_only=True):
 FACES = "PIXCONNECT_FACES"
 
 
-def read_listeners(settings: Settings) -> "Sequence[FaceListener]":
-    """The faces that get a listener; raises ``SettingsError``, also for all other settings of tests."""
-    if settings.face_answers:
-        # It imports the features' registry, which few starts need.
-        from pixconnect.features.institutions.profiles.profile import parse_answers  # noqa: PLC0415
+class FaceListener(Protocol):
+    @property
+    def face(self) -> str: ...
 
-        try:
-            parse_answers(settings.face_answers, settings.sandbox_seed)
-        except ValueError as error:
-            raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
+    @property
+    def port(self) -> int: ...
+
+
+class FaceSettings(Struct, frozen=True, kw_only=True):
+    """Reads the settings of faces; both raise ``ValueError``."""
+
+    parse_listeners: Callable[[str], Sequence[FaceListener]]
+    parse_answers: Callable[[str, int], object]
+
+
+def read_listeners(settings: Settings) -> Sequence[FaceListener]:
+    """The faces that get a listener; raises ``SettingsError``, also for all other settings of tests."""
     try:
         _ = settings.clock_begins_at
     except ValueError as error:
         raise SettingsError(f"PIXCONNECT_SANDBOX_CLOCK_AT: {error}") from None
-    if not settings.faces:
+    name = FACES if settings.faces else "PIXCONNECT_FACE_ANSWERS"
+    if not (settings.faces or settings.face_answers):
         return ()
-    if settings.mode == "live":
+    if settings.faces and settings.mode == "live":
         raise SettingsError(f"{FACES}: there are no faces in live mode")
-    from pixconnect.features.institutions.profiles.profile import parse_listeners  # noqa: PLC0415  as above
-    from pixconnect.kernel.feature import find_others  # noqa: PLC0415  as above
-
-    if "faces" not in find_others():
-        raise SettingsError(f"{FACES}: needs the package pixconnect-faces: install it in the version of this service")
+    rows = gather("face_settings", FaceSettings)
+    if not rows:
+        raise SettingsError(f"{name}: needs the package pixconnect-faces: install it in the version of this service")
     try:
-        return parse_listeners(settings.faces)
+        rows[0].parse_answers(settings.face_answers, settings.sandbox_seed)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_FACE_ANSWERS: {error}") from None
+    try:
+        return rows[0].parse_listeners(settings.faces)
     except ValueError as error:
         raise SettingsError(f"{FACES}: {error}") from None
 

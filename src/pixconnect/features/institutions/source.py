@@ -19,15 +19,17 @@ from pixconnect.features.institutions.rules.rail_memory import name_at_instituti
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR
 from pixconnect.features.institutions.service.charge_opening import explain_refusal, open_at_institution, want_charge
 from pixconnect.features.institutions.service.pending_call import RefusedByInstitution
+from pixconnect.features.institutions.service.succession import create_holder_on_account, move_holder
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import returns as return_store
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.directory import OwnAccount, with_key
+from pixconnect.kernel.flows.holder import NewHolder
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.flows.source import Accounts, Source, Way
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
-from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, PixKey
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Holder, PixKey
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, QrCodeTransferRequest, SendingTerms, TransferRequest
@@ -187,6 +189,12 @@ class InstitutionAccounts(Accounts):
 
     def find_source(self, account_id: int) -> Source:
         return InstitutionSource(account_id=account_id)
+
+    async def create_holder(self, context: Operator, new: NewHolder, name: str) -> Holder:
+        return await create_holder_on_account(context, new, name)
+
+    async def move_holder(self, context: Operator, holder_id: int, name: str) -> None:
+        await move_holder(context, holder_id, name)
 
     async def create_charge(
         self, context: Context, caller: Caller, account_id: int, request: ChargeRequest, key: str

@@ -7,14 +7,15 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.kernel.feature import gather_one
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Operator
 from pixconnect.kernel.flows.directory import OwnAccount
+from pixconnect.kernel.flows.holder import NewHolder
 from pixconnect.kernel.flows.lookup_budget import Lookup
 from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import TXID_LENGTH_MIN
-from pixconnect.kernel.rules.holder import Party, PixKey
+from pixconnect.kernel.rules.holder import Holder, Party, PixKey
 from pixconnect.kernel.rules.rail import Abilities, RailUnavailable
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
@@ -112,6 +113,19 @@ class Accounts:
 
     def find_source(self, account_id: int) -> Source:
         raise errors.InternalError(f"no feature moves money over the account {account_id}")
+
+    async def create_holder(self, context: Operator, new: NewHolder, name: str) -> Holder:
+        """Open a holder on the account of this name; errors as in ``flows.holder.create_holder``, and ``BadRequest``."""
+        raise errors.BadRequest(f"institution: there is no account {name}: no feature moves money over one")
+
+    async def move_holder(self, context: Operator, holder_id: int, name: str) -> None:
+        """Move a holder without any activity to the account of this name.
+
+        Raises:
+            BadRequest: It has had money, payments or charges, or is of another owner.
+            NotFound: The holder or account does not exist.
+        """
+        raise errors.BadRequest(f"institution: there is no account {name}: no feature moves money over one")
 
     async def create_charge(
         self, context: Context, caller: Caller, account_id: int, request: ChargeRequest, key: str

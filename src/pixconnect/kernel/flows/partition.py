@@ -135,7 +135,4 @@ NOTES_MAX: Final = 20_000
 
 async def fold_tallies(context: Context) -> int:
     """Add up the notes on new and changed rows and return their number; 0 also while another process does so."""
-    async with context.pool.acquire() as connection, connection.transaction():
-        if not await tally_store.try_lock_tally(connection):
-            return 0
-        return await tally_store.fold(connection, NOTES_MAX)
+    return await tally_store.fold(context.pool, NOTES_MAX)

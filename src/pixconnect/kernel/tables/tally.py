@@ -44,19 +44,19 @@ class Change(Struct, frozen=True, kw_only=True):
     """1 or -1; for money sent, its cents."""
 
 
-def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
-    """Adds at most ``$1`` rows of ``<table>_change`` to the counts of their hours in ``table``; returns their number."""
+def _fold(table: LiteralString, owner: LiteralString) -> LiteralString:
+    """Adds at most ``$1`` rows of ``<table>_change`` to the counts of their hours in ``table``."""
     return f"""
-        with taken as (
-            delete from {table}_change where ctid = any(array(select ctid from {table}_change limit $1))
+        {table}_taken as (
+            delete from {table}_change
+            where (select is_ours from held) and ctid = any(array(select ctid from {table}_change limit $1))
             returning kind, {owner}, status, hour, change
         ),
-        folded as (
+        {table}_folded as (
             insert into {table} (kind, {owner}, status, hour, count)
-            select kind, {owner}, status, hour, sum(change) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
+            select kind, {owner}, status, hour, sum(change) from {table}_taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
             on conflict (kind, {owner}, status, hour) do update set count = {table}.count + excluded.count
         )
-        select count(*) from taken
     """
 
 
@@ -97,7 +97,13 @@ def webhook_hours_statement(kind: WebhookKind, status: Literal["made", "pending"
     return hours_statement("webhook_tally", noted, sign)
 
 
-_FOLDS: Final = (_fold_statement("tally", "holder_id"), _fold_statement("webhook_tally", "owner_id"))
+# Two at once would wait for each other, so the second takes nothing. Changes that another has folded since the snapshot are
+# gone: a deletion finds them deleted.
+_FOLD: Final[LiteralString] = f"""
+    with held as materialized (select pg_try_advisory_xact_lock($2) as is_ours),
+    {_fold("tally", "holder_id")}, {_fold("webhook_tally", "owner_id")}
+    select (select count(*) from tally_taken) + (select count(*) from webhook_tally_taken)
+"""
 
 
 def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
@@ -185,15 +191,6 @@ async def read_events_total(pool: Pool, holder_id: int) -> int:
     return await pool.fetchval(_READ_EVENTS, holder_id)
 
 
-async def try_lock_tally(connection: Connection) -> bool:
-    """Whether no other process folds until this transaction ends."""
-    # Without waiting: the process that has the lock does all the work.
-    return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _FOLD_LOCK)
-
-
-async def fold(connection: Connection, rows_max: int) -> int:
-    """Add this many changes of each tally to the counts of its hours; return their number.
-
-    Must be called in a transaction that holds the lock: two that fold at once would wait for each other.
-    """
-    return sum([await connection.fetchval(statement, rows_max) for statement in _FOLDS])
+async def fold(pool: Pool, rows_max: int) -> int:
+    """Add this many changes of each tally to the counts of its hours; return their number, 0 while another process folds."""
+    return await pool.fetchval(_FOLD, rows_max, _FOLD_LOCK)

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import lease as lease_store
-from pixconnect.kernel.tables.clock import check_skew, is_clock_right
+from pixconnect.kernel.tables.clock import DatabaseClock, check_skew, is_clock_right, is_right_by
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
@@ -240,8 +240,6 @@ class SlotLeases:
             while not self._is_stopping.is_set():
                 # A hanging renewal is given up before the lease expires.
                 with self._abort_if_silent(connection):
-                    if not await is_clock_right(self._clock, connection):
-                        break
                     if not await self._renew(connection, worker_id):
                         return
                 pause_s = until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s())
@@ -270,7 +268,8 @@ class SlotLeases:
         busy = frozenset[int]().union(*(member.busy_slots() for member in self.members))
         released = sorted(self._releasing - busy)
         oldest = min(filter(None, (member.oldest_due_at() for member in self.members)), default=None)
-        share = await renew(connection, worker_id, released, oldest)
+        asked_at = self._clock.real_now()
+        share = await renew(connection, worker_id, released, oldest, lambda told: is_right_by(self._clock, asked_at, told))
         if share is None:
             return False
         before = self._epochs
@@ -308,17 +307,24 @@ class SlotLeases:
 
 
 async def renew(
-    connection: Connection, worker_id: int, released: Sequence[int], oldest_due_at: datetime | None
+    connection: Connection,
+    worker_id: int,
+    released: Sequence[int],
+    oldest_due_at: datetime | None,
+    may_work: Callable[[DatabaseClock], bool] = lambda _: True,
 ) -> Share | None:
     """Renew a worker's leases, release some slots, and take others up to its share.
 
-    ``oldest_due_at`` is for the health check, in real time. Returns ``None`` when the worker came too late and must join again.
+    ``oldest_due_at`` is for the health check, in real time. Returns ``None`` when the worker came too late, or its clock is
+    wrong, and must join again.
     """
     # Each statement holds by itself: a worker that dies after any of them has only slots that the next one takes.
     renewed = await lease_store.renew(connection, worker_id, oldest_due_at)
     if renewed is None:
         return None
-    held, workers_count = renewed
+    held, workers_count, told = renewed
+    if not may_work(told):
+        return None
     if released:
         await lease_store.release(connection, worker_id, released)
         held = {slot: epoch for slot, epoch in held.items() if slot not in set(released)}

@@ -103,7 +103,13 @@ async def service_now_to_write(clock: Clock, connection: Connection | Pool) -> d
 
 async def is_clock_right(clock: Clock, connection: Connection) -> bool:
     """Whether this process may write."""
-    await service_now(clock, connection)
+    asked_at = clock.real_now()
+    return is_right_by(clock, asked_at, await read(connection))
+
+
+def is_right_by(clock: Clock, asked_at: datetime, told: DatabaseClock) -> bool:
+    """The same by a clock read after ``asked_at``."""
+    take_reading(clock, asked_at, told)
     return _is_right(clock)
 
 

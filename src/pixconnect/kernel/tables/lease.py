@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+from pixconnect.kernel.tables import clock as clock_store
+from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.lookup import Command
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection
@@ -28,7 +30,7 @@ async def join(connection: Connection) -> int:
 
 
 # Other workers are removed before they are counted: one that is gone would make every share too small.
-_RENEW: Final[LiteralString] = """
+_RENEW: Final[LiteralString] = f"""
     with renewed as (
         update worker set expires_at = clock_timestamp() + $2, oldest_due_at = $3
         where id = $1 and expires_at > clock_timestamp()
@@ -47,22 +49,24 @@ _RENEW: Final[LiteralString] = """
     )
     select array(select slot from slot_lease where worker_id = $1 order by slot) as slots,
         array(select epoch from slot_lease where worker_id = $1 order by slot) as epochs,
-        (select count(*) from worker where id not in (select id from gone)) as workers_count
-    from renewed
+        (select count(*) from worker where id not in (select id from gone)) as workers_count, clock.*
+    from renewed cross join ({clock_store.READ}) as clock
 """
 
 
-async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> tuple[dict[int, int], int] | None:
+async def renew(
+    connection: Connection, worker_id: int, oldest_due_at: datetime | None
+) -> tuple[dict[int, int], int, DatabaseClock] | None:
     """Renew a worker, and remove those that stopped renewing or whose connection is gone, which frees their slots.
 
-    Returns the slots that the worker holds, each with its epoch, and the number of workers; ``None`` when it is too late and
-    others may have taken the slots. ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that
-    could be tried and was not.
+    Returns the slots that the worker holds, each with its epoch, the number of workers, and the clock; ``None`` when it is too
+    late and others may have taken the slots. ``oldest_due_at`` is for the health check: since when, real time, a delivery waits
+    that could be tried and was not.
     """
     row = await connection.fetchrow(_RENEW, worker_id, LEASE, oldest_due_at, _LOCK_CLASS)
     if row is None:
         return None
-    return dict(zip(row["slots"], row["epochs"], strict=True)), row["workers_count"]
+    return dict(zip(row["slots"], row["epochs"], strict=True)), row["workers_count"], clock_store.clock_of(row)
 
 
 # The new epoch fences off later writes of the slot's last holder. Slots that another worker takes now are skipped.

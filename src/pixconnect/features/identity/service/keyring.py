@@ -1,7 +1,7 @@
 """The signing keys of one process: which one signs now, and which can still verify something.
 
 A ``Keyring`` reads the keys again when ``access_revision`` has moved, so every process that uses them sees a new or revoked key
-within half a second. An idle process reads every ``RELOAD_INTERVAL_S``, and before its next use (``look_after_rest``). A
+within a second. An idle process reads every ``RELOAD_INTERVAL_S``, and before its next use (``look_after_rest``). A
 process that has not yet read of a revocation may sign with the revoked key for that long; the others refuse the token already,
 and the client requests a new one. ``signing_key.py`` makes and revokes the keys.
 """
@@ -85,8 +85,9 @@ class Keyring:
             self._shared_look.cancel()
 
     def note_use(self) -> None:
-        """Read often for now: a caller uses something that the reading brings."""
-        self._is_used.set()
+        """Read again soon: a caller uses something that the reading brings, and the last one is not new."""
+        if self._core.clock.monotonic_s() - self._looked_at_s >= LOOK_INTERVAL_S:
+            self._is_used.set()
 
     async def look_after_rest(self) -> None:
         """Read first after a pause; call it before signing."""
@@ -111,13 +112,13 @@ class Keyring:
                 _log.warning("signing keys not read", reason=type(error).__name__)
 
     async def _follow(self) -> None:
-        is_old = self._core.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
         began_at_s = self._core.clock.monotonic_s()
-        revision = await answer_in_time(access_store.read_revision(self._core.pool), READ_TIMEOUT_S)
-        if self.on_look is not None:
-            self.on_look(revision, began_at_s)
-        if revision != self._revision or is_old:
+        # The keys come with the revision.
+        is_old = began_at_s - self._read_at_s >= RELOAD_INTERVAL_S
+        if is_old or self._revision != await answer_in_time(access_store.read_revision(self._core.pool), READ_TIMEOUT_S):
             await self.reload()
+        if self.on_look is not None and self._revision is not None:
+            self.on_look(self._revision, began_at_s)
         self._looked_at_s = max(self._looked_at_s, began_at_s)
         # Checked in memory first: twice a second in every process is too often for the lock of rotation.
         if signing_rules.is_rotation_due(

@@ -274,6 +274,8 @@ class TokenVerifier:
         if known is not None and self._real_now().timestamp() < known.expires_at_s:
             await self._look_if_stale()
             caller = self.recall(authorization)
+            # It has read for itself: only a later caller needs the next reading.
+            self._was_asked = False
             if caller is not None:
                 return caller
         kid, claims = await self._read_claims(authorization)

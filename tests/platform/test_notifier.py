@@ -10,7 +10,7 @@ from pixconnect.platform.notifier import Notifier
 from pixconnect.platform.pool import Pool
 
 ORDERS, ALL = "notify pixconnect_work, 'orders'", "notify pixconnect_work"
-DELIVERIES = "notify pixconnect_work, 'deliveries'"
+DELIVERIES, BOTH = "notify pixconnect_work, 'deliveries'", "notify pixconnect_work, 'orders and deliveries'"
 
 
 class FakePool:
@@ -72,7 +72,7 @@ async def test_new_deliveries_alone_are_told_as_such(pool: FakePool, notifier: N
     assert await pool.hear() == DELIVERIES
     notifier.notify(1)
     notifier.notify(only_deliveries=True)
-    assert await pool.hear() == ALL
+    assert await pool.hear() == BOTH
     notifier.notify(only_deliveries=True)
     notifier.notify()
     assert await pool.hear() == ALL

@@ -22,7 +22,8 @@ from pixconnect.platform.pool import Pool
 CHANNEL: Final = "pixconnect_work"
 ONLY_ORDERS: Final = "orders"
 ONLY_DELIVERIES: Final = "deliveries"
-"""The payloads when only one of the two is new: a listener for anything else need not wake up."""
+ORDERS_AND_DELIVERIES: Final = "orders and deliveries"
+"""The payloads when nothing else is new: a listener for anything else need not wake up."""
 QUIET_S: Final = 0.005
 QUIET_BUSY_S: Final = 0.02
 """The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
@@ -32,8 +33,8 @@ EVENT_CHANNEL: Final = "pixconnect_events"
 """There are events without a position in the feed."""
 CALLBACK_CHANNEL: Final = "pixconnect_callbacks"
 """An institution called about incoming money; the payload names the account and the paces at which to read it."""
-EVENT_QUIET_S: Final = 0.2
-"""Two rests of the sequencer, which finds more by itself as long as there are any: an event waits for one at most."""
+EVENT_QUIET_S: Final = 0.1
+"""One rest of the sequencer: an event without orders and deliveries waits for that at most."""
 
 
 class WakeWorkers(Protocol):
@@ -70,7 +71,7 @@ class Notifier:
 
     async def _speak(self) -> None:
         while self._orders_count or self._has_other_news.is_set():
-            is_busy = self._orders_count >= BUSY_FROM
+            is_busy = self._orders_count >= BUSY_FROM and not self._has_other_news.is_set()
             news = self._take_news()
             if not self.wake_local(news):
                 payload = f", '{news}'" if news else ""
@@ -90,8 +91,10 @@ class Notifier:
         has_orders, has_others, is_all_new = self._orders_count > 0, self._has_other_news.is_set(), self._is_all_new
         self._orders_count, self._is_all_new = 0, False
         self._has_other_news.clear()
-        if is_all_new or (has_orders and has_others):
+        if is_all_new:
             return ""
+        if has_orders and has_others:
+            return ORDERS_AND_DELIVERIES
         return ONLY_DELIVERIES if has_others else ONLY_ORDERS
 
     async def _wait_for_other_news(self, timeout_s: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pixconnect.doors.worker import leases
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.platform.adapters.system import SystemClock
-from pixconnect.platform.notifier import Notifier
+from pixconnect.platform.notifier import ONLY_DELIVERIES, ONLY_ORDERS, Notifier
 from pixconnect.platform.pool import connect
 from support import postgres
 from support.cut_connections import open_wire
@@ -204,10 +204,10 @@ class Listener(leases.Member):
     """A part of a worker that records its wake-ups."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[tuple[bool, bool]] = asyncio.Queue()
+        self.heard: asyncio.Queue[str] = asyncio.Queue()
 
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        self.heard.put_nowait((only_orders, only_deliveries))
+    def wake(self, news: str = "") -> None:
+        self.heard.put_nowait(news)
 
 
 async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(service: Service) -> None:
@@ -220,12 +220,12 @@ async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(s
     running = asyncio.create_task(held.run())
     notifier = Notifier(service.context.pool)
     async with asyncio.timeout(60):
-        assert await listener.heard.get() == (False, False)  # it has slots, which may have all kinds of work
-        for orders_count, only_deliveries in [(1, False), (0, True), (0, False)]:
+        assert await listener.heard.get() == ""  # it has slots, which may have all kinds of work
+        for orders_count, only_deliveries, news in [(1, False, ONLY_ORDERS), (0, True, ONLY_DELIVERIES), (0, False, "")]:
             notifier.notify(orders_count, only_deliveries=only_deliveries)
-            assert await listener.heard.get() == (orders_count == 1, only_deliveries)
+            assert await listener.heard.get() == news
         # What it tells itself needs no statement, for no other worker has slots.
         assert held.on_local_wakeup("")
-        assert await listener.heard.get() == (False, False)
+        assert await listener.heard.get() == ""
         held.stop()
         await running

@@ -35,7 +35,7 @@ from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import DatabaseClock, check_skew, is_clock_right, is_right_by
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
-from pixconnect.platform.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
+from pixconnect.platform.notifier import CHANNEL, Connect
 from pixconnect.platform.pool import Connection
 from pixconnect.platform.shared_look import wait_for
 from pixconnect.platform.shared_pool import Look
@@ -118,8 +118,8 @@ class Member(ABC):
             self.wake()
 
     @abstractmethod
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        """Poll: there may be work, or other slots; or only new orders, or deliveries."""
+    def wake(self, news: str = "") -> None:
+        """Poll: there may be work, or other slots; or only what a payload of ``platform/notifier.py`` names."""
 
     def busy_slots(self) -> AbstractSet[int]:
         """Return slots with work in progress that another worker must not do concurrently; they are not released yet."""
@@ -139,7 +139,7 @@ class TimedMember(Member):
     def __init__(self) -> None:
         self.is_due = asyncio.Event()
 
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+    def wake(self, news: str = "") -> None:
         pass
 
     def looked(self, *, is_due: bool) -> None:
@@ -285,7 +285,7 @@ class SlotLeases:
         return True
 
     def _receive(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
-        self._wake(payload)
+        self._wake(str(payload))
 
     def on_local_wakeup(self, news: str) -> bool:
         """Receive this process's own wake-up of all workers; return whether no other worker can have work."""
@@ -293,10 +293,9 @@ class SlotLeases:
         # A worker that gets slots reads everything in them.
         return len(self.held) == SLOTS_COUNT
 
-    def _wake(self, news: object = "") -> None:
-        only_orders, only_deliveries = news == ONLY_ORDERS, news == ONLY_DELIVERIES
+    def _wake(self, news: str) -> None:
         for member in self.members:
-            member.wake(only_orders=only_orders, only_deliveries=only_deliveries)
+            member.wake(news)
 
     def _lose(self) -> None:
         had = bool(self._epochs)

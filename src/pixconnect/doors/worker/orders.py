@@ -21,6 +21,7 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.notifier import ONLY_DELIVERIES
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
@@ -104,8 +105,8 @@ class OrderMover(Member):
         self._cursor = _Cursor(since=since, until=until, slots=slots, swept_s=cursor.swept_s)
         return len(due)
 
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        if not only_deliveries:
+    def wake(self, news: str = "") -> None:
+        if news != ONLY_DELIVERIES:
             self._has_news.set()
 
 

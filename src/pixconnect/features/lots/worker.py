@@ -63,8 +63,8 @@ class LotWorker(Member):
         self._resting_until_s |= dict.fromkeys(failed, now_s + TRY_AGAIN_AFTER_S)
         return done_count
 
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        if not only_orders and not only_deliveries:
+    def wake(self, news: str = "") -> None:
+        if not news:
             self._has_news.set()
 
 

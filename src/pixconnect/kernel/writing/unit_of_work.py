@@ -203,15 +203,16 @@ class UnitOfWork(Changes):
         self._orders_count += order.may_leave
 
     async def write(self) -> None:
-        has_deliveries = await self.write_all(self.connection)
+        has_deliveries, events = await self.write_all(self.connection), self.list_new(EVENTS)
         if has_deliveries:
-            self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=not self._orders_count))
-        elif self._orders_count:
+            self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=True))
+        if self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
-        if events := self.list_new(EVENTS):
-            if logging.is_shown():
-                self._batch.on_commit(partial(_log_events, events))
+        # The sequencer is a part of a worker, and is woken with the others.
+        elif events and not has_deliveries:
             self._batch.on_commit(self._batch.wake_sequencer)
+        if events and logging.is_shown():
+            self._batch.on_commit(partial(_log_events, events))
 
     async def take_ids_for(self, claimed_count: int) -> None:
         """Take more ids if one entry may be followed by this many entries of claims."""

@@ -85,12 +85,21 @@ async def test_a_notice_of_new_events_wakes_it(service: Service) -> None:
         await until(lambda: worker.sequencer.given_count == 3)
 
 
-async def test_events_without_a_notice_are_found_by_the_look_that_parts_share(service: Service) -> None:
+async def test_events_without_a_notice_are_found_by_the_look_that_parts_share(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_positions, looks = feed_usecases.give_positions, list[Context]()
+
+    async def note(context: Context) -> object:
+        looks.append(context)
+        return await give_positions(context)
+
+    monkeypatch.setattr(feed_worker, "give_positions", note)
     async with running(service) as worker:
         OrderMover(service.context, worker.leases)
         look = DueLook(service.context, worker.leases)
         # It has looked once since it got the slot.
-        await until(lambda: worker.sequencer._is_ours and worker.sequencer.is_resting)
+        await until(lambda: bool(looks) and worker.sequencer.is_resting)
         event_ids = await write_events(service, 3)
         assert await look.look() == [worker.sequencer]
         await until_read(service, event_ids)

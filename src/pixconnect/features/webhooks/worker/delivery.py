@@ -39,6 +39,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.metrics import Histogram
+from pixconnect.platform.notifier import ONLY_ORDERS
 from pixconnect.platform.shared_look import wait_for
 
 USED_FOR_S: Final = 45
@@ -181,8 +182,8 @@ class DeliveryWorker(Member):
         self._has_news.set()
         self._has_work.set()
 
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        if not only_orders:
+    def wake(self, news: str = "") -> None:
+        if news != ONLY_ORDERS:
             self._is_due_news = True
             self._has_news.set()
 

@@ -1,7 +1,7 @@
 """The sequencer: assigns positions in the feed to committed events.
 
 The worker that leases one certain slot runs it. That only saves work: two concurrent sequencers wait for each other in the
-database. Written events wake it; while it finds some it reads again after a rest, so that many share one transaction.
+database. Written events wake it; after it found some it rests, so that those of the meantime share one transaction.
 
 Another member makes the backlog of resumed endpoints due.
 """
@@ -25,7 +25,7 @@ from pixconnect.platform.notifier import EVENT_CHANNEL
 
 SLOT: Final = 0
 REST_S: Final = 0.1
-"""The pause between two reads while there are events.
+"""The pause after a read that found events.
 
 Half of the time that an event may take to be readable.
 """
@@ -48,7 +48,6 @@ class Sequencer(Member):
         self._poll_s = poll_s
         self._sweep_s = sweep_s
         self._woken = asyncio.Event()
-        self._is_ours = False
         self.given_count = 0
         self.swept_count = 0
         leases.add(self)
@@ -62,28 +61,25 @@ class Sequencer(Member):
     async def _give(self) -> None:
         while True:
             self._woken.clear()
-            self._is_ours = SLOT in self._leases.held
-            rest_s = None
-            if self._is_ours:
+            if SLOT in self._leases.held:
                 try:
                     rest_s = await self._look()
                 except (*DATABASE_FAILED, errors.PixConnectError) as error:
                     _log.warning("events wait for their positions", reason=type(error).__name__)
                     rest_s = RETRY_AFTER_S
-            if rest_s is not None:
+                    self._woken.set()
                 await asyncio.sleep(rest_s)
-                continue
             await self.rest(self._woken, self._poll_s, has_found=False)
 
-    async def _look(self) -> float | None:
-        """Read once; return in how many seconds to read again, or ``None`` if nothing was found."""
+    async def _look(self) -> float:
+        """Read once; return how long to gather wake-ups before the next read."""
         began_s = self._context.clock.monotonic_s()
         given = await give_positions(self._context)
         self.given_count += given.events_count
         if given.has_more:
+            self._woken.set()
+        if given.has_more or not given.events_count:
             return 0.0
-        if not given.events_count:
-            return None
         return max(REST_S, REST_TIMES * (self._context.clock.monotonic_s() - began_s))
 
     async def _sweep(self) -> None:
@@ -104,13 +100,9 @@ class Sequencer(Member):
         if is_due:
             self._woken.set()
 
-    def slots_lost(self) -> None:
-        self._is_ours = False  # another worker may continue pending work beside us
-
-    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        # Called for all work; ours is only a newly leased slot.
-        if not self._is_ours:
-            self._woken.set()
+    def wake(self, news: str = "") -> None:
+        # New orders and deliveries come with events.
+        self._woken.set()
 
 
 async def _resume(context: Context, _slots: Sequence[int], _count_max: int) -> int:

@@ -84,7 +84,8 @@ class OrderMover(Member):
                 continue
             if due_count < self._batch_max:
                 ended_s = self._context.clock.monotonic_s()
-                await self.rest(self._has_news, LOOK_AFTER_S, has_found=due_count > 0)
+                # Each step ends an order or postpones it, so none that it found is due.
+                await self.rest(self._has_news, LOOK_AFTER_S, has_found=False)
                 # The pause is over if the wake-up came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:

@@ -85,7 +85,7 @@ class Share(Struct, frozen=True, kw_only=True):
         return -(-SLOTS_COUNT // self.workers_count)
 
 
-REST_MAX_S: Final = 16.0
+REST_MAX_S: Final = 60.0
 """How long a part that finds nothing waits where ``DueLook`` wakes it."""
 
 

@@ -168,6 +168,7 @@ def answer(
     ours: _Lines = (),
     aside: _Lines = (),
     out: _Lines = (),
+    holder_id: HolderId | None = None,
     with_alike: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -182,10 +183,13 @@ def answer(
             its day: later lines of such a text are matched automatically.
         aside: A line that is no money, or that the opening balance includes.
         out: A line that the bank has removed: the opposite of its movement is posted, dated when it is confirmed.
+        holder_id: The owner of the debits that count; if it is missing, that of the Pix that they name, or the house.
         with_alike: Also lines of other days that wait for the same reason under the same text, with any numbers in it.
     """
     own = dict(map(answer_usecases.read_own, ours))
-    wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
+    wanted = WantedAnswer(
+        case_id=case_id, counts=counts, ours=own, aside=aside, out=out, holder_id=holder_id, with_alike=with_alike
+    )
     show_proposed(operating.run(answer_usecases.propose_answer, wanted), as_json=json)
 
 

@@ -5,6 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec import structs
 
+from pixconnect.features.cases.rules import Case
+from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.cases.service.answer import WantedAnswer, propose_answer
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentReturn, name_at_institution
 from pixconnect.features.institutions.service.returns import record_sent_returns
@@ -22,6 +25,7 @@ from support.account_shop import Shop, make_owner, open_banco, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
+from support.proposals import confirm_waiting
 from support.records import OUTSIDE_ISPB, own_key
 from support.service import Service, read_funds
 
@@ -305,6 +309,55 @@ async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop
         await ask(again, "t1", 400)
     assert await end(again, await ask(again, "t2", 399)) == "CONFIRMED"
     assert shop.there.paid_cents == 400 + 399
+
+
+async def open_of_two(shop: Shop) -> Shop:
+    """Another holder on the account, who sent the forgotten order and has its money still."""
+    holder_id = await make_owner(shop.live, "2")
+    await move_holder(as_operator(shop.live.context), holder_id, "loja")
+    other = structs.replace(shop, house=structs.replace(shop.house, holder_id=holder_id))
+    await other.allow_sending()
+    await other.receive(RECEIVED_CENTS, key=own_key("2"))
+    shop.live.clock.advance(minutes=1)
+    sent = await send_unknown(other, "t1", 400)
+    await note_loss(shop)
+    await tell_line(shop, sent)
+    return other
+
+
+async def list_day_cases(shop: Shop) -> list[Case]:
+    shop.live.clock.advance(days=1)
+    await case_usecases.look_for_cases(shop.live.context)
+    return [one.case for one in await case_usecases.list_cases(shop.live.context)]
+
+
+async def test_a_forgotten_transfer_that_nobody_repeats_is_assigned_to_its_holder(shop: Shop) -> None:
+    other = await open_of_two(shop)
+    assert await shop.live.fetch("select from movement where amount_cents = 400") == []
+    (case,) = await list_day_cases(shop)
+    assert (case.kind, case.amount_cents) == ("day", -400)
+    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
+    await open_banco(shop)
+    elsewhere = await make_owner(shop.live, "3")
+    with pytest.raises(errors.BadRequest, match=f"holder {elsewhere} does not lie on the account loja"):
+        await propose_answer(ana, WantedAnswer(case_id=case.id, counts=["L1"], holder_id=elsewhere))
+    said = await propose_answer(ana, WantedAnswer(case_id=case.id, counts=["L1"], holder_id=other.house.holder_id))
+    assert (said.contents["holder_id"], said.contents["change_cents"]) == (other.house.holder_id, -400)
+    await confirm_waiting(bia, shop.live.context, "loja")
+    funds = [await read_funds(shop.live, one.house) for one in (shop, other)]
+    assert (funds, await list_day_cases(shop)) == ([(0, 0), (600, 0)], [])
+    # The caller repeats it after all: the movement is taken back.
+    assert await end(other, await ask(other, "t1", 400)) == "CONFIRMED"
+    assert (await read_funds(shop.live, other.house), shop.there.paid_cents) == ((600, 0), 400)
+    await check_books(shop.live)
+
+
+async def test_a_forgotten_transfer_whose_line_waits_is_joined_when_it_is_repeated(shop: Shop) -> None:
+    other = await open_of_two(shop)
+    assert await end(other, await ask(other, "t1", 400)) == "CONFIRMED"
+    await settle_items(shop.at, shop.account)
+    assert (await read_funds(shop.live, other.house), await list_day_cases(shop)) == ((600, 0), [])
+    await check_books(shop.live)
 
 
 async def test_an_account_added_again_pays_only_after_the_forgotten_days_are_read(live: Service) -> None:

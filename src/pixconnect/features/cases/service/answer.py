@@ -30,6 +30,7 @@ from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
 from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
+from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import tables as movement_store
@@ -63,6 +64,8 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
     """The record of each, such as ``transfer:12``, or ``SUM``."""
     aside: Sequence[str] = ()
     out: Sequence[str] = ()
+    holder_id: int | None = None
+    """The owner of lines that count; by default that of the named Pix, or the house."""
     with_alike: bool = False
     """Also lines of other days with the same reason to wait, direction and, except for numbers, text."""
 
@@ -95,6 +98,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Those of ``items`` to strike that have moved money."""
     moves: Mapping[int, int]
     """The change of each holder's money, in cents, if no counting line is a Pix of this service."""
+    holder_id: int | None
 
 
 def read_own(text: str) -> tuple[str, str]:
@@ -120,12 +124,13 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:
             named = _add_alike(named, waiting)
-        plan = await _plan(connection, account, named, wanted.ours, waiting)
+        plan = await _plan(connection, account, named, wanted.ours, waiting, wanted.holder_id)
         reserved = await line_store.list_reserved(connection, account.id, [one.item_id for one in plan.items["counts"]])
         lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
         said = dict[str, str | int](case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values()))
         said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
+        said |= {} if wanted.holder_id is None else dict(holder_id=wanted.holder_id)
         said["ours"] = _encode(wanted.ours).decode()
         said["reasons"] = _encode(_list_reasons(plan)).decode()
         proposal = make_proposal(context, "answer", said, institution_id=account.id)
@@ -137,12 +142,13 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     said = proposal.contents
     named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
     ours = _decode_own(str(said["ours"]))
+    holder_id = int(said["holder_id"]) if "holder_id" in said else None
     async with proposals.confirming(context, proposal) as (connection, account):
         case = await proposals.lock_case(connection, int(said["case_id"]))
         _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
-        plan = await _plan(connection, account, named, ours, waiting)
+        plan = await _plan(connection, account, named, ours, waiting, holder_id)
         _check_reasons(plan, _decode_own(str(said["reasons"])))
         await _write(writes, connection, account, plan)
         await proposals.record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
@@ -155,7 +161,7 @@ async def _write(writes: Writer, connection: Connection, account: InstitutionAcc
     if not await item_store.lock_alone(connection, account.id, to_join):
         raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
     await item_store.join(connection, account.id, plan.joins)
-    await _count(writes, connection, account, plan.items["counts"])
+    await _count(writes, connection, account, plan)
     aside: dict[str, Waiting | None] = {
         item.item_id: "before_opening" if item.waits == "opening_day" else "no_money" for item in plan.items["aside"]
     }
@@ -192,6 +198,7 @@ async def _plan(
     named: Mapping[Answer, Iterable[str]],
     ours: Mapping[str, str],
     waiting: Mapping[str, RecordedItem],
+    holder_id: int | None,
 ) -> Plan:
     replaced = await _find_replaced(connection, account, named, waiting)
     every: dict[Answer, Iterable[str]] = {**named, "ours": ours}
@@ -222,12 +229,22 @@ async def _plan(
         if item.joined_id is not None
     ]
     moves, cents = Counter[int](), {item.joined_id: item.signed_cents for item in moved}
+    await _check_owner(connection, account, items["counts"], holder_id)
     counted = await find_holders(connection, account, items["counts"])
     for item in items["counts"]:
-        moves[counted[item.item_id]] += item.signed_cents
+        moves[holder_id or counted[item.item_id]] += item.signed_cents
     for one in struck:
         moves[one.holder_id] -= cents[one.item_id]
-    return Plan(items=items, joins=joins, struck=struck, moves=moves)
+    return Plan(items=items, joins=joins, struck=struck, moves=moves, holder_id=holder_id)
+
+
+async def _check_owner(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], holder_id: int | None
+) -> None:
+    if holder_id is not None and any(item.direction == "IN" or item.waits != "could_be_ours" for item in items):
+        raise errors.BadRequest("holder_id: permitted only if each line that counts is a debit that waits as could_be_ours")
+    if holder_id is not None and holder_id not in await account_store.list_lying_on(connection, account.id):
+        raise errors.BadRequest(f"holder_id: holder {holder_id} does not lie on the account {account.name}")
 
 
 async def _find_replaced(
@@ -275,14 +292,15 @@ def _add_alike(named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, Reco
     return added
 
 
-async def _count(writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> None:
+async def _count(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:
     """Count lines that were in no sum; one that resembles a Pix of this service is posted now, as it is none."""
+    items = plan.items["counts"]
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]
     if not left:
         return
-    described = await describe_movements(writes, connection, account, left, {})
+    described = await describe_movements(writes, connection, account, left, {}, plan.holder_id)
     reports = [ReportedMovement(holder_id=holder_id, report=report, is_refusable=False) for holder_id, report in described]
     for outcome in await RECEIVE_MOVEMENTS.write(Batch(reports, connection, writes.clock)):
         if isinstance(outcome, Exception) or outcome.misfit is not None or outcome.refusal_code is not None:

@@ -15,8 +15,9 @@ from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ItemKind
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
+from pixconnect.features.institutions.rules.special_line import is_own_investment
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
-from pixconnect.features.institutions.rules.sweep import OVERLAP
+from pixconnect.features.institutions.rules.sweep import OVERLAP, REPEATED_FOR
 from pixconnect.features.institutions.rules.unmatched import (
     SET_ASIDE,
     LeftLines,
@@ -25,10 +26,11 @@ from pixconnect.features.institutions.rules.unmatched import (
     judge_left,
     names_its_pix,
 )
-from pixconnect.features.institutions.service.statement_posting import hold_back, report_part
+from pixconnect.features.institutions.service.statement_posting import find_holders, hold_back, report_part
 from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
@@ -165,9 +167,22 @@ async def _judge_left(
     known = structs.replace(known, lone=lone)
     verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
     verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
-    verdicts = await hold_back(connection, account, verdicts)
+    verdicts = await _hold_forgotten(connection, account, await hold_back(connection, account, verdicts))
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
+
+
+async def _hold_forgotten(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
+) -> list[UnmatchedItem]:
+    """Let debits wait that may be orders which the database lost: as movements of the house, no holder would lack them."""
+    out = {one.item.item_id: one.item for one in left if one.waits is None and one.item.direction == "OUT"}
+    lost = await return_store.list_forgotten(connection, account.id, [*out], REPEATED_FOR) if out else set[str]()
+    holders = await find_holders(connection, account, [out[name] for name in lost if not is_own_investment(out[name])])
+    return [
+        structs.replace(one, waits="could_be_ours") if holders.get(one.item.item_id) == account.house_id else one
+        for one in left
+    ]
 
 
 def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | None:

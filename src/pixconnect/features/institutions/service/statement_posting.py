@@ -99,9 +99,11 @@ async def describe_movements(
     account: InstitutionAccount,
     part: Sequence[UnmatchedItem],
     contrary: Mapping[str, CaseEnding],
+    holder_id: int | None = None,
 ) -> list[tuple[int, MovementReport]]:
-    """Return each line's movement and its holder: the holder of the Pix that it names, else the house."""
+    """Return each line's movement and its holder: by default the holder of the Pix that it names, else the house."""
     holders = await find_holders(connection, account, [one.item for one in part])
+    holders = holders if holder_id is None else dict.fromkeys(holders, holder_id)
     holders |= {name: ending.holder_id for name, ending in contrary.items()}
     return [
         (holders[name], await _report(context, account, holders[name], one, contrary.get(name)))

@@ -101,17 +101,19 @@ async def list_moved_amounts(connection: Connection, institution_id: int, days: 
 
 
 # An order is committed before its line can be read: no line from before the loss is a lost order's. The hour allows for clocks.
+_OF_A_LOSS: Final[LiteralString] = f"""
+    join institution_item as item on item.institution_id = $1
+        and item.day between (coalesce(known_until, noticed_at - $3::interval) at time zone 'America/Sao_Paulo')::date
+            and (noticed_at at time zone 'America/Sao_Paulo')::date + $4::integer
+        and item.recorded_at > coalesce(known_until - interval '1 hour', '-infinity')
+        and item.direction = 'OUT' and {_MAY_BE_PIX.format(no_pix="$5")}
+"""
+
 _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
     select exists (
-        select from (
-            select known_until, (noticed_at at time zone 'America/Sao_Paulo')::date + $5::integer as last_on,
-                (coalesce(known_until, noticed_at - $4::interval) at time zone 'America/Sao_Paulo')::date as first_on
-            from database_loss where noticed_at > $3::timestamptz - $4::interval
-        ) as loss
-        join institution_item as item on item.institution_id = $1 and item.day between first_on and last_on
-            and item.recorded_at > coalesce(known_until - interval '1 hour', '-infinity')
+        select from database_loss {_OF_A_LOSS}
         left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-        where item.direction = 'OUT' and item.amount_cents = $2 and {_MAY_BE_PIX.format(no_pix="$6")}
+        where noticed_at > $6::timestamptz - $3::interval and item.amount_cents = $2
             and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
                 select from movement as opposite
                 where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
@@ -126,8 +128,22 @@ async def may_be_forgotten(pool: Pool, institution_id: int, amount_cents: int, n
     Args:
         known_for: The loss was detected at most this long ago; it bounds the lost span if its length is unknown.
     """
-    asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
+    asked = (institution_id, amount_cents, known_for, DAYS_APART_MAX, list(NO_PIX), now)
     return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
+
+
+_LIST_FORGOTTEN: Final[LiteralString] = f"""
+    select distinct item.item_id from database_loss {_OF_A_LOSS}
+    where item.item_id = any($2) and 1 < (select count(*) from holder where institution_id = $1)
+"""
+
+
+async def list_forgotten(
+    connection: Connection, institution_id: int, item_ids: Sequence[str], known_for: timedelta
+) -> set[str]:
+    """Return which lines may be lost orders of any of an account's holders; with one holder it is known whose they are."""
+    asked = (institution_id, item_ids, known_for, DAYS_APART_MAX, list(NO_PIX))
+    return {row["item_id"] for row in await connection.fetch(_LIST_FORGOTTEN, *asked)}
 
 
 _INSERT: Final[LiteralString] = """

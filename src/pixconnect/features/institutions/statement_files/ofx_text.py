@@ -29,7 +29,6 @@ _REST: Final = re.compile(
 )
 _ZONE: Final = re.compile(r"(?P<hours>[+-]?[0-9]{1,2})(?:(?P<fraction>\.[0-9]{1,2})|:?(?P<minutes>[0-9]{2}))?(?::.*)?")
 _ZONES: Final = dict(GMT="0", UTC="0", Z="0", BRT="-3")
-_BRASILIA: Final = timedelta(hours=-3)
 
 
 def decode(content: bytes) -> str:
@@ -59,8 +58,8 @@ def unescape(text: str) -> str:
 def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None] | None:
     """Read a day and its instant; ``None`` if the text has no day, such as ``00000000``.
 
-    The zone's number counts, not its name: many write ``[-3:GMT]``. They write a day without a time as midnight there. If the
-    time or the zone is unreadable, the day counts as written.
+    The zone's number counts, not its name: many write ``[-3:GMT]``. They write a day without a time as midnight, in any zone.
+    If the time or the zone is unreadable, the day counts as written.
 
     Raises:
         InvalidStatement: It could be more than one day.
@@ -97,7 +96,7 @@ def _read_day(day: date, rest: str) -> tuple[date, datetime | None]:
         hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
         at = time(hour, minute, second, int((found["part"] or "0").ljust(6, "0")))
         # Without a zone it is the bank's own day, despite the standard.
-        if zone is None or (at == time() and zone == _BRASILIA):
+        if zone is None or at == time():
             return day, None
         told = datetime.combine(day, at, timezone(zone))
         return to_day(told), told

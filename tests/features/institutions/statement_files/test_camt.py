@@ -131,12 +131,14 @@ def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
         ("2026-11-04T00:00:00Z", date(2026, 11, 3)),
         ("2026-11-03T24:00:00-03:00", date(2026, 11, 3)),
         ("2026-11-04T00:00:01", date(2026, 11, 4)),
+        ("2026-11-03T23:59:59-04:00", date(2026, 11, 3)),
+        ("2026-11-04T02:59:59Z", date(2026, 11, 3)),
         # A line of that day, or one day alone, shows that only its day is told.
         ("2026-11-02T00:00:00", date(2026, 11, 2)),
         ("2026-11-01T00:00:00", date(2026, 11, 1)),
     ],
 )
-def test_a_span_that_ends_at_midnight_ends_with_the_day_before(midnight: str, last_on: date) -> None:
+def test_a_span_ends_with_the_last_day_of_the_bank(midnight: str, last_on: date) -> None:
     at = "2026-11-01" if last_on == date(2026, 11, 1) else "2026-11-02"
     text = make_camt(make_camt_entry(at=at)).decode().replace("2026-11-02T23:59:59-03:00", midnight)
     assert read_camt(text.encode()).last_on == last_on

@@ -38,6 +38,7 @@ _NAMES_COUNT_MAX: Final = 5_000
 _TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 
+_LAST_MINUTE: Final = time(23, 59)
 _NO_REFERENCES: Final = {"NONREF", "NOTPROVIDED"}
 # Elements collected as a whole, by their path below Stmt.
 _PARTS: Final = ("Acct", "FrToDt", "Bal", "Ntry")
@@ -208,8 +209,8 @@ class _Reader:
         """Read a balance; an unreadable one counts as missing, as it moves no money."""
         try:
             day, at = _parse_date(text, field, part.line)
-            # Midnight, in whatever zone, is the bank's own day.
-            return at.date() if at is not None and at.time() == time() else day
+            # Midnight and a day's last minute, in whatever zone, are of the bank's own day.
+            return at.date() if at is not None and (at.time() == time() or at.time() >= _LAST_MINUTE) else day
         except files.InvalidStatement as error:
             self._notes.append(f"{error}, and is passed over")
             return None

@@ -35,6 +35,10 @@ NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_ba
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
 
+_OUR_NAMES: Final = ("opening-balance:", "closing-balance:", "yield:", "kept:")
+"""Beginnings of the names of movements that are no line's, or only a part of one."""
+
+
 class BookLine(Struct, frozen=True, kw_only=True):
     """A transfer, refund or movement here, in the form expected on the institution's statement."""
 
@@ -372,7 +376,7 @@ def are_near(item: InstitutionItem, line: BookLine) -> bool:
 
 
 def make_movement_id(item_id: str) -> str:
-    """Return the name of the item's movement: its own, or a digest if it is too long."""
-    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX:
+    """Return the name of the item's movement: its own, or a digest if it is too long or is like our own names."""
+    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX and not item_id.startswith(_OUR_NAMES):
         return item_id
     return hashlib.sha256(item_id.encode()).hexdigest()

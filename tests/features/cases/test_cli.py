@@ -1,7 +1,7 @@
 """``pixconnect case`` in live mode: two operators adjust, undo and close."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ _EARLIER = """
 async def _open_cases(database: Addresses) -> None:
     """An account with differences: a day, two fees of one price list, and a wire transfer."""
     await make_live(database)
-    clock = FakeClock(SystemClock().now())
+    clock = FakeClock(datetime(2026, 6, 30, 12, tzinfo=UTC))
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:
         there = FakeInstitution(clock)
         there.balance_cents = 10_000
@@ -152,7 +152,7 @@ def test_two_operators_answer_what_lines_of_a_file_are_and_have_it_remembered(
     confirmed = live.run("proposal", "confirm", "--operator", "bia", _read_code(live))
     assert confirmed.returncode == 0, confirmed.stderr
     told = live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"]
-    assert {one["item_id"]: one["status"] for one in told} == {"S1": "before_opening", "S2": "no_money"}
+    assert {one["item_id"]: one["status"] for one in told} == {"S1": "not_yet_read", "S2": "no_money"}
     remember = ("case", "remember", "loja", "S2", "--operator", "ana")
     assert "needs 3, the last 90 days after the first" in live.refusal(*remember)
     asyncio.run(execute_as_owner(database, _EARLIER))

@@ -292,6 +292,16 @@ def test_a_line_of_an_older_file_is_not_taken_back_by_a_newer_one_that_was_read_
     assert recorded.items["B1"].waits == "withdrawn"
 
 
+@pytest.mark.parametrize(("opening", "outcome"), [(9_900, "new"), (9_800, "contradicts")])
+def test_a_closed_day_without_a_balance_of_its_own_is_followed_by_what_its_lines_leave(opening: int, outcome: str) -> None:
+    """The bank dated lines back, and the file that proved it closed both days by its last balance."""
+    recorded, second = Recorded(), a_line("F2", -200, day=2)
+    recorded.read(FEE, second, days=(1, 2), closing=9_700)
+    recorded.closed, recorded.ends = frozenset(map(july, (1, 2))), {JUNE_ENDS: 10_000, july(2): 9_700}
+    late = a_line("L2", -500, "BOLETO", day=2)
+    assert recorded.read(second, late, days=(2, 2), opening=opening, closing=opening - 700) == ["known", outcome]
+
+
 @pytest.mark.parametrize(
     ("lines", "closing", "waits"),
     [

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +19,7 @@ from pixconnect.running.main import main
 from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
+from support.postgres import Addresses
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
@@ -34,15 +36,42 @@ def test_what_is_well_is_said(sandbox: Installation, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     found = _look(capsys, 0)
     assert {one["status"] for one in found.values()} == {"ok"}
-    assert {"version", "home", "disk", "database", "service", "credentials", "clock"} <= {*found}
+    assert {"version", "home", "disk", "login", "secret_key", "database", "service", "credentials", "clock"} <= {*found}
 
 
 def test_a_login_that_inherits_a_role_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     grant = "grant pixconnect_operator to pix_joana with inherit false"
     told = dict(postgresql="16", mode="live", inherited=grant)
-    monkeypatch.setattr(local_checks.operating, "run", lambda _: told)
-    [_, found] = local_checks._look_at_database()
+    monkeypatch.setattr(local_checks.operating, "run_with_other_key", lambda _: told)
+    [_, found] = local_checks._look_at_tables()
     assert (found.check, found.status, found.todo) == ("logins", "wrong", f"run `{grant}`")
+
+
+def test_each_login_and_the_secret_key_are_tried(database: Addresses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    address = urlsplit(database.service_url)
+    stranger = database.service_url.replace(f"{address.username}:", "stranger:")
+    monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PIXCONNECT_SECRET_KEY", "A" * 43 + "=")
+    monkeypatch.setenv("PIXCONNECT_DATABASE_URL", database.service_url)
+    monkeypatch.setenv("PIXCONNECT_OWNER_DATABASE_URL", database.owner_url)
+    monkeypatch.setenv("PIXCONNECT_CONSOLE_DATABASE_URL", stranger)
+    monkeypatch.setenv("PIXCONNECT_READ_DATABASE_URL", "postgresql://127.0.0.1:9/x")
+    [service, owner, console, standby, key, tables] = local_checks._look_at_database()
+    assert (service.status, service.text) == ("ok", "PIXCONNECT_DATABASE_URL logs in as pixconnect_service")
+    assert (owner.status, owner.text) == ("ok", "PIXCONNECT_OWNER_DATABASE_URL logs in")
+    assert console.text.startswith("PIXCONNECT_CONSOLE_DATABASE_URL: PostgreSQL refuses the login (password")
+    assert console.todo == "look at the user and password in PIXCONNECT_CONSOLE_DATABASE_URL"
+    assert standby.text.startswith("PIXCONNECT_READ_DATABASE_URL: the database cannot be reached")
+    assert (key.check, key.status, tables.check) == ("secret_key", "ok", "database")
+
+
+def test_the_key_of_another_installation_is_told(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_SECRET_KEY", "A" * 43 + "=")
+    found = _look(capsys, ExitStatus.FOUND)
+    assert (found["secret_key"]["status"], found["database"]["status"], found["login"]["status"]) == ("wrong", "ok", "ok")
+    assert "PIXCONNECT_SECRET_KEY_FILE or PIXCONNECT_SECRET_KEY to the key" in found["secret_key"]["todo"]
 
 
 def test_what_is_wrong_is_said_with_what_to_do(
@@ -140,12 +169,14 @@ def test_an_address_that_is_not_ready_is_told_by_its_cause(
 
 def test_an_installation_by_parts_is_advised_to_make_a_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path / "absent"))
-    for variable, value in (("PIXCONNECT_MODE", "live"), ("PIXCONNECT_DATABASE_URL", "postgresql://x@127.0.0.1:9/x")):
-        with monkeypatch.context() as set_one:
-            set_one.setenv(variable, value)
-            [found] = local_checks._look_at_service()
-        assert "`pixconnect client create`" in found.text
-        assert "run" not in found.text
+    with monkeypatch.context() as in_live_mode:
+        in_live_mode.setenv("PIXCONNECT_MODE", "live")
+        [found] = local_checks._look_at_service()
+    assert "`pixconnect client create`" in found.text
+    assert "run" not in found.text
+    # An operator logs in to the database and needs no client.
+    monkeypatch.setenv("PIXCONNECT_DATABASE_URL", "postgresql://x@127.0.0.1:9/x")
+    assert list(local_checks._look_at_service()) == []
 
 
 def test_a_killed_service_and_credentials_that_nobody_takes_are_told(

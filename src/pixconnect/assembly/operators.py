@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
@@ -34,11 +34,12 @@ from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import pool
 from pixconnect.platform.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.platform.adapters.system import ServerFile, SystemClock, SystemEntropy, name_system_user
+from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.notifier import Notifier
-from pixconnect.platform.privileges import OPERATOR_ROLE, VERIFIER_ROLE
+from pixconnect.platform.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE, VERIFIER_ROLE
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -51,6 +52,38 @@ def prepare_home(settings: Settings) -> AesSecretBox:
     entropy = SystemEntropy()
     read_or_make_secret_key(settings.secret_key, settings.home_path, entropy)
     return open_own_secret_box(settings, entropy)
+
+
+LOGIN_ROLES: Final[Mapping[str, str | None]] = {
+    "database_url": SERVICE_ROLE,
+    "owner_database_url": None,
+    "operator_database_url": OPERATOR_ROLE,
+    "console_database_url": CONSOLE_ROLE,
+    "read_database_url": SERVICE_ROLE,
+    "verify_database_url": VERIFIER_ROLE,
+}
+"""The role that the login of each setting takes; the owner keeps its own."""
+
+
+async def try_login(settings: Settings, name: str, box: SecretBox | None = None) -> None:
+    """Log in by the setting of this name, as its part does, and compare the secret key of ``box`` with the tables.
+
+    Raises:
+        SealBroken: It is another key.
+    """
+    connection = await pool.connect(
+        getattr(settings, name), role=LOGIN_ROLES[name], schema=SERVICE_SCHEMA, name="pixconnect doctor"
+    )
+    try:
+        if box is not None:
+            await refuse_other_key(connection, box)
+    finally:
+        await connection.close()
+
+
+async def try_secret_key(settings: Settings, name: str) -> None:
+    """As ``try_login``; raises ``SecretKeyError`` without a secret key."""
+    await try_login(settings, name, open_own_secret_box(settings, SystemEntropy()))
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """``pixconnect doctor``: possible faults here, and their remedies."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -7,8 +8,9 @@ import platform
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,7 +27,7 @@ from pixconnect.doors.cli.integrator.credentials import Credentials, find_creden
 from pixconnect.doors.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
-from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, write_start
+from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, read_database_settings, write_start
 from pixconnect.platform import environment
 from pixconnect.platform.config import Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
@@ -153,14 +155,49 @@ def _look_at_port(settings: Settings) -> Iterator[Symptom]:
 
 
 def _look_at_database() -> Iterator[Symptom]:
+    """Try each login as its part uses it, and the secret key."""
+    from pixconnect.assembly import operators  # noqa: PLC0415  with it comes nearly everything
+
+    try:
+        settings = read_database_settings()
+    except CommandError as error:
+        yield live_mode.split("database", str(error))
+        return
+    taken: list[str] = []
+    for name, role in operators.LOGIN_ROLES.items():
+        if getattr(settings, name):
+            variable = f"PIXCONNECT_{name.upper()}"
+            said = f"{variable} logs in" + (f" as {role}" if role else "")
+            found = _try("login", said, partial(operators.try_login, settings, name), variable)
+            yield found
+            if found.status == "ok":
+                taken.append(name)
+    # The login of `verify` comes last, and may not read what the key sealed.
+    if taken[:1] not in ([], ["verify_database_url"]):
+        said = "opens the secrets of this database"
+        yield _try("secret_key", said, partial(operators.try_secret_key, settings, taken[0]))
+    if settings.operators_url in [getattr(settings, name) for name in taken]:
+        yield from _look_at_tables()
+
+
+def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, None]], setting: str = "") -> Symptom:
+    try:
+        asyncio.run(look())
+    except Exception as error:
+        if (line := failures.explain(error, setting)) is None:
+            raise  # an internal defect keeps its traceback
+        return live_mode.split(check, f"{setting}: {line}" if setting else line)
+    return live_mode.ok(check, said)
+
+
+def _look_at_tables() -> Iterator[Symptom]:
     from pixconnect.kernel.flows import installation  # noqa: PLC0415  with it comes nearly everything
 
     try:
-        found = operating.run(installation.describe_database)
+        # The key has its own line.
+        found = operating.run_with_other_key(installation.describe_database)
     except Exception as error:
-        line = failures.explain(error)
-        # An internal defect keeps its traceback.
-        if line is None:
+        if (line := failures.explain(error)) is None:
             raise
         yield live_mode.split("database", line)
         return
@@ -176,7 +213,9 @@ def _look_at_service() -> Iterator[Symptom]:
         # Another symptom has reported its fault.
         return
     except CommandError as error:
-        yield live_mode.note("credentials", str(error), "only a holder's verbs, such as `charge`, need them")
+        # An operator, who logs in to the database, needs none.
+        if not environment.read_settings().operators_url:
+            yield live_mode.note("credentials", str(error), "only a holder's verbs, such as `charge`, need them")
         return
     with connect(credentials) as client:
         try:

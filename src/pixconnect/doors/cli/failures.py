@@ -127,8 +127,12 @@ _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
 _UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
 
 
-def explain(error: BaseException) -> str | None:
-    """Return the line to show; ``None`` for an internal defect, whose traceback has more details."""
+def explain(error: BaseException, setting: str = "") -> str | None:
+    """Return the line to show; ``None`` for an internal defect, whose traceback has more details.
+
+    ``setting`` names the database's address that was used; otherwise the line names all that are set.
+    """
+    setting = setting or environment.name_database_settings()
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
@@ -136,16 +140,16 @@ def explain(error: BaseException) -> str | None:
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
-        return f"PostgreSQL has no setting {unknown[1]!r}: look behind the ? in {environment.name_database_settings()}"
+        return f"PostgreSQL has no setting {unknown[1]!r}: look behind the ? in {setting}"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
-            return _BY_NAME[kind.__name__].format(error, setting=environment.name_database_settings())
+            return _BY_NAME[kind.__name__].format(error, setting=setting)
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
     if type(error) is ConnectionError:
         return str(error)
-    return _explain_loss(error)
+    return _explain_loss(error, setting)
 
 
 def report(error: BaseException) -> ExitStatus | None:
@@ -177,10 +181,9 @@ def explain_refused_value(error: BaseException) -> str | None:
     return None
 
 
-def _explain_loss(error: BaseException) -> str | None:
+def _explain_loss(error: BaseException, setting: str) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        setting = environment.name_database_settings()
         return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at the address in {setting}"
     if is_database_away(error):
         return f"the database was lost ({said}): look at its log, and try again"

@@ -71,6 +71,9 @@ database_disk: Final = FullDisk()
 """A process has one database, and several pools to it."""
 
 
+LOGIN_REFUSED: Final = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+"""The server answers and does not accept the address: a wrong password, role or database, or no line in pg_hba.conf."""
+
 DATABASE_AWAY: Final = (
     OSError,  # the network's, the resolver's, TLS's, and every timeout
     asyncpg.PostgresConnectionError,  # class 08
@@ -88,8 +91,7 @@ DATABASE_AWAY: Final = (
     asyncpg.InsufficientResourcesError,  # class 53: no disk, no memory, no connections left
     asyncpg.PostgresSystemError,  # class 58: its files cannot be read or written
     # A server that does not know us yet, or no longer: we log in with each new connection.
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
+    *LOGIN_REFUSED,
 )
 """The database cannot answer now. Running work was not done, except for a COMMIT, whose outcome is unknown."""
 
@@ -122,6 +124,10 @@ def lacks_memory(error: BaseException) -> bool:
 def explain_failure(error: BaseException) -> str:
     """Explain why the database cannot do it now: a full one, or one without connections, is reachable."""
     match error:
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return "the database refuses the service's login"
+        case asyncpg.InvalidCatalogNameError():
+            return "the server has no such database"
         case asyncpg.InsufficientPrivilegeError():
             return "the database refuses the service a right that it needs"
         case asyncpg.DiskFullError():

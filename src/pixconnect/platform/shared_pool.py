@@ -21,7 +21,7 @@ import asyncpg
 import structlog
 
 from pixconnect.platform.base import errors
-from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY
+from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY, LOGIN_REFUSED
 from pixconnect.platform.flow.shares import FairSemaphore, current_party, on_behalf_of_all
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
@@ -63,6 +63,7 @@ class SharedPool(_AnyPool):
         self.semaphore = semaphore
         self._look = init
         self._away_since_s: float | None = None
+        self._login_refused: BaseException | None = None
         self._has_complained = False
         self._looking: asyncio.Task[None] | None = None
         self.primary: SharedPool = self
@@ -97,6 +98,11 @@ class SharedPool(_AnyPool):
         """Whether requests now fail at once because the database cannot be reached."""
         return self._away_since_s is not None and self.away_for_s > AWAY_AFTER_S
 
+    def away_error(self) -> BaseException:
+        """Return the error of requests while ``is_away``: the server refuses the login, or does not answer."""
+        refused = self._login_refused
+        return ConnectionRefusedError("the database is away") if refused is None else type(refused)(str(refused))
+
     def note_failure(self, error: BaseException, began_s: float) -> None:
         """Record that no connection could be opened, and retry until one can."""
         # A cancelled caller may have had less patience than the network: a proxy accepts a connection for a second before it
@@ -114,6 +120,7 @@ class SharedPool(_AnyPool):
                 "server, in PIXCONNECT_DATABASE_URL",
                 said=str(error),
             )
+        self._login_refused = error if isinstance(error, LOGIN_REFUSED) else None
         # Dated by the beginning of the try, and one task retries for all: of a thousand concurrent failures the first starts
         # it.
         if self._away_since_s is None and not self.is_closing():
@@ -173,7 +180,7 @@ class _Acquired:
         pool = self._pool
         # Checked before the queue: otherwise each would wait for those before to fail, one timeout after the other.
         if pool.is_away and not self._insists:
-            raise ConnectionRefusedError("the database is away")
+            raise pool.away_error()
         party = self._party = current_party.get()
         semaphore = pool.semaphore
         if not semaphore.acquire_now(party):

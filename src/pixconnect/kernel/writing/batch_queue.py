@@ -155,7 +155,7 @@ class BatchQueue(Generic[Request, Answer]):
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, with a reply object; a full queue, or an unreachable database, is raised at once."""
         if self._pool.is_away:
-            raise errors.ServiceUnavailable("the database cannot be reached; nothing was done")
+            raise errors.ServiceUnavailable(explain_undone(self._pool.away_error()))
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise queue_full()

@@ -5,6 +5,7 @@ import re
 from datetime import timedelta
 from functools import partial
 from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec import structs
@@ -69,6 +70,24 @@ async def test_a_database_that_only_reads_is_no_healthy_one(database: Addresses)
 
 
 @pytest.mark.parametrize(
+async def test_a_refused_login_is_told_from_a_database_that_is_away(database: Addresses) -> None:
+    login = urlsplit(database.service_url)
+    url = database.service_url.replace(f":{login.password}@", ":another@")
+    pool = await open_pool(url, role=None, schema="pixconnect", connections_max=1, name="test")
+    try:
+        watch = HealthWatch({"database": partial(health.check_database, pool)}, FakeClock(monotonic_s=0.0))
+        said = "the database refuses the service's login"
+        assert (await watch.read_health()).checks["database"].error == said
+        async with asyncio.timeout(60):
+            while not pool.is_away:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.05)
+        # From now on no request waits for a connection.
+        watch = HealthWatch({"database": partial(health.check_database, pool)}, FakeClock(monotonic_s=0.0))
+        assert (await watch.read_health()).checks["database"].error == said
+    finally:
+        await pool.close()
+
+
     ("database", "rail", "status"),
     [(fine, fine, "healthy"), (fine, refused, "degraded"), (broken, fine, "unhealthy"), (broken, refused, "unhealthy")],
 )

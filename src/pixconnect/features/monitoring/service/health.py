@@ -28,7 +28,13 @@ from pixconnect.kernel.rules.rail import Rail, RailUnavailable
 from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, describe_end
-from pixconnect.platform.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, explain_failure
+from pixconnect.platform.database_failure import (
+    DATABASE_FAILED,
+    DATABASE_REFUSES,
+    LOGIN_REFUSED,
+    database_disk,
+    explain_failure,
+)
 from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import SharedLook, retrieve
 
@@ -129,7 +135,7 @@ def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | N
     error = task.exception()
     if error is None or isinstance(error, errors.PixConnectError):
         return error.message if error else None
-    if isinstance(error, DATABASE_REFUSES):
+    if isinstance(error, (*DATABASE_REFUSES, *LOGIN_REFUSED)):
         return explain_failure(error)
     # An unforeseen error may name hosts or secrets, so its text is not public.
     _log.warning("health check failed", check=name, error=type(error).__name__)

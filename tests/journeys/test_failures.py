@@ -208,7 +208,7 @@ def test_the_disk_of_the_database_is_full(broken: Broken) -> None:
     ("heading", "part", "words"),
     [
         ("The rail does not answer", "sandbox", ["rail: no answer"]),
-        ("No worker runs", "work", ["webhooks: ", "feed: "]),
+        ("No worker runs", "work", ["workers: ", "webhooks: ", "feed: "]),
     ],
 )
 def test_a_part_stands_still(broken: Broken, heading: str, part: str, words: list[str]) -> None:

@@ -465,7 +465,7 @@ export interface Health {
   duration: string;
   /** When the checks were made. RFC 3339, UTC, with microseconds. */
   timestamp: string;
-  /** By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`, where a standby is read from `standby`, and in live mode `settings` and `institutions`. */
+  /** By name: `database`, `disk`, `clock`, `rail`, `workers`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`, where a standby is read from `standby`, and in live mode `settings` and `institutions`. */
   checks: Record<string, CheckResult>;
   /** The process that answered. */
   system: SystemInfo;

@@ -591,8 +591,8 @@ class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timestamp: datetime
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """By name: ``database``, ``disk``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``, ``database_loss``,
-    ``books``, ``feed``, where a standby is read from ``standby``, and in live mode ``settings`` and
+    """By name: ``database``, ``disk``, ``clock``, ``rail``, ``workers``, ``webhooks``, ``signing_key``, ``partitions``,
+    ``database_loss``, ``books``, ``feed``, where a standby is read from ``standby``, and in live mode ``settings`` and
     ``institutions``."""
     system: SystemInfo
     """The process that answered."""

@@ -23,6 +23,7 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base.clock import format_local
@@ -127,14 +128,15 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     """Print orders that the rail has not ended, the longest silent first; ``name`` is an end-to-end id, return id or txid."""
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
-    async def look(context: Operator) -> Unresolved:
+    async def look(context: Operator) -> tuple[Unresolved, float | None]:
         charges = await list_waiting_charges(context, *asked)
         if name is not None and not charges:
             await unresolved_usecases.check_known(context, name)
         found = await unresolved_usecases.list_unresolved(context, *asked)
-        return found, await unresolved_usecases.list_accepted(context, *asked), charges
+        unresolved = found, await unresolved_usecases.list_accepted(context, *asked), charges
+        return unresolved, await lease_store.read_silent_s(context.pool)
 
-    found, accepted, charges = operating.run(look)
+    (found, accepted, charges), silent_s = operating.run(look)
     of_refund = "id holder_id return_identification=shown_id original_end_to_end_id external_id amount=amount_cents"
     of_accepted = "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at"
     output.show_lists(
@@ -147,6 +149,8 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
         as_json=as_json,
         money=_MONEY,
     )
+    if silent_s is None or silent_s > lease_store.LEASE.total_seconds():
+        terminal.notice("no worker is running: orders that none has sent yet wait, and are not listed")
 
 
 def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:

@@ -12,7 +12,7 @@ from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.lookup import Command
 from pixconnect.kernel.tables.table import fetch_row
-from pixconnect.platform.pool import Connection
+from pixconnect.platform.pool import Connection, Pool
 
 LEASE = timedelta(seconds=15)
 """How long a worker counts as alive after its last renewal."""
@@ -112,3 +112,12 @@ async def read_lease_backlog(connection: Connection) -> tuple[int, datetime | No
     """Read the number of workers, and the real time of the oldest due delivery that none has tried."""
     row = await fetch_row(connection, _OLDEST_DUE)
     return row["workers_count"], row["oldest_due_at"]
+
+
+_SILENT: Final[LiteralString] = "select extract(epoch from clock_timestamp() - max(expires_at) + $1)::float8 from worker"
+
+
+async def read_silent_s(connection: Connection | Pool) -> float | None:
+    """Return seconds since the last renewal of any worker; ``None`` where each worker has deregistered itself."""
+    silent_s: float | None = await connection.fetchval(_SILENT, LEASE)
+    return silent_s

@@ -22,6 +22,7 @@ from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.standby import Standby
 from pixconnect.kernel.rules.rail import SettledReport
+from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import open_pool
@@ -69,7 +70,6 @@ async def test_a_database_that_only_reads_is_no_healthy_one(database: Addresses)
         await pool.close()
 
 
-@pytest.mark.parametrize(
 async def test_a_refused_login_is_told_from_a_database_that_is_away(database: Addresses) -> None:
     login = urlsplit(database.service_url)
     url = database.service_url.replace(f":{login.password}@", ":another@")
@@ -88,6 +88,7 @@ async def test_a_refused_login_is_told_from_a_database_that_is_away(database: Ad
         await pool.close()
 
 
+@pytest.mark.parametrize(
     ("database", "rail", "status"),
     [(fine, fine, "healthy"), (fine, refused, "degraded"), (broken, fine, "unhealthy"), (broken, refused, "unhealthy")],
 )
@@ -242,6 +243,29 @@ async def test_a_doubtful_setting_degrades_health_and_is_told_to_operators_only(
             assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
         found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
         assert not {"settings", "standby"} & set(found.checks)
+
+
+async def test_without_a_worker_for_two_leases_health_says_so(database: Addresses) -> None:
+    async with open_service(database) as service:
+        clock, pool = service.clock, service.context.pool
+        clock.stand_still()
+        check = watch_health(service.context, cast("Keyring", service.context.port(SIGNER)))._checks["workers"]
+        # It may start after this process.
+        await check()
+        clock.advance(seconds=31)
+        with pytest.raises(errors.ServiceUnavailable, match="no worker is running"):
+            await check()
+        async with pool.acquire() as connection:
+            worker_id = await lease_store.join(connection)
+            await check()
+            # A killed one leaves its row.
+            await connection.execute("update worker set expires_at = clock_timestamp() - interval '16 s'")
+            with pytest.raises(errors.ServiceUnavailable, match="no worker is running"):
+                await check()
+            await lease_store.leave(connection, worker_id)
+            clock.advance(seconds=31)
+            with pytest.raises(errors.ServiceUnavailable, match="no worker is running"):
+                await check()
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:

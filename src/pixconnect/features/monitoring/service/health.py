@@ -25,6 +25,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.flows.standby import Standby, check_standby
 from pixconnect.kernel.rules.rail import Rail, RailUnavailable
+from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock, describe_end
@@ -43,6 +44,7 @@ KEPT_S = 0.2
 """How long an answer is repeated after its check began: a fault, or its end, shows at most this much later."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery without an obstacle is overdue for longer than this, webhooks are not being sent."""
+NO_WORKER_AFTER_S: Final = 2 * lease_store.LEASE.total_seconds()
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
@@ -214,6 +216,25 @@ async def check_signing_key(keyring: Keyring) -> None:
     keyring.check()
 
 
+class WorkerWatch:
+    """Reports that no worker has renewed its lease for ``NO_WORKER_AFTER_S``."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        # Those that end or begin orderly leave no trace, and a restart takes a moment.
+        self._seen_s = context.clock.monotonic_s()
+
+    async def check(self) -> None:
+        now_s = self._context.clock.monotonic_s()
+        silent_s = await lease_store.read_silent_s(self._context.pool)
+        if silent_s is None:
+            silent_s = now_s - self._seen_s
+        else:
+            self._seen_s = now_s - silent_s
+        if silent_s > NO_WORKER_AFTER_S:
+            raise errors.ServiceUnavailable("no worker is running")
+
+
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:
     """Check that due deliveries are sent, by the oldest due one without an obstacle."""
     due_at = await read_oldest_due()
@@ -261,6 +282,7 @@ def watch_health(
             has_rail=policy.has_rail,
             find_states=partial(find_accounts().find_states, context),
         ),
+        "workers": WorkerWatch(context).check,
         "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
         "signing_key": partial(check_signing_key, keyring),
         "partitions": partial(partition.check_partitions, context.pool),

@@ -61,3 +61,6 @@ async def test_what_was_before_the_books_is_shown_and_not_recorded(shop: Shop) -
     pix = shop.pay(700, settled_at=shop.account.opened_at.replace(year=2020))
     says = await ask(shop, pix.end_to_end_id)
     assert (len(says.received), dict(says.now)) == (1, {})
+    assert (says.explain_missing(pix) or "").startswith("the opening balance includes it: the books of the account began at")
+    recorded = shop.pay(700)
+    assert (await ask(shop, recorded.end_to_end_id)).explain_missing(recorded) is None

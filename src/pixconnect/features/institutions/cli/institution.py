@@ -92,6 +92,7 @@ def _show(says: InquiryAnswer, pix: ReceivedPix) -> Shown:
     return dict(
         end_to_end_id=pix.end_to_end_id,
         recorded=says.find_when_recorded(pix.end_to_end_id),
+        not_recorded_because=says.explain_missing(pix),
         amount_there_cents=pix.amount_cents,
         amount_here_cents=here and here.amount_cents,
         **output.pick(pix, "settled_at txid key"),

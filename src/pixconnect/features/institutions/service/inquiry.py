@@ -31,6 +31,7 @@ from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import format_local
 
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
@@ -55,6 +56,14 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
 
     def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
         return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
+
+    def explain_missing(self, pix: port.ReceivedPix) -> str | None:
+        """Explain to an operator why a Pix is not recorded."""
+        if pix.end_to_end_id in self.now:
+            return None
+        if pix.settled_at < self.account.opened_at:
+            return f"the opening balance includes it: the books of the account began at {format_local(self.account.opened_at)}"
+        return "`pixconnect report list` has the reason"
 
 
 PENNY_CENTS: Final = 1

@@ -39,7 +39,8 @@ async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_pa
             path = os.pathsep.join((f"{sys.prefix}/bin", str(server.programs / "bin"), os.environ["PATH"]))
             kept = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
             pages.run_page(page, folder, kept | {"PATH": path, "SUPERUSER_DATABASE_URL": superuser_url})
-    assert (tmp_path / "backups" / "pixconnect.dump").stat().st_size > 0
+    dump = (tmp_path / "backups" / "pixconnect.dump").stat()
+    assert (dump.st_size > 0, dump.st_mode & 0o077) == (True, 0)
 
 
 def _replace(text: str, replaced: dict[str, str]) -> str:

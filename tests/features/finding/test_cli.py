@@ -78,8 +78,9 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
 
 
 def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
-    for nothing in ("order-404", "99999999999999999999", "-x", "E99999003202607011500aaaaaaaaaaa"):
+    for nothing in ("order-404", "99999999999999999999", "-x"):
         assert f"nothing has the id, name or tax id {nothing}" in pixconnect.refusal("find", nothing)
+    assert "`pixconnect institution ask` reads it" in pixconnect.refusal("find", "E99999003202607011500aaaaaaaaaaa")
     refused = pixconnect.refusal("find", "01a22015-009d-77b8-b816-295946fe01e1")
     assert "a refused request made nothing" in refused
     assert "no charge, transfer or refund of 12,35" in pixconnect.refusal("find", "12,35")

@@ -152,6 +152,8 @@ def _explain_nothing(text: str, asked: dict[str, str]) -> str:
         return f"{no_id}no charge, transfer or refund of {asked['amount']}{day}{party}"
     if _read_made_at(text) is not None:
         return f"nothing has the id {text}; a refused request made nothing, and only the log has its id"
+    if is_end_to_end_id(text):
+        return f"nothing has the id {text}; `pixconnect institution ask` reads it at an institution"
     amounts = list_possible_amounts(text) or ["25,50", "25,50 yesterday"]
     return f"nothing has the id, name or tax id {text}; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
 

@@ -10,6 +10,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 import pytest
+from asyncpg import InsufficientPrivilegeError
 
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.platform.config import Settings
@@ -62,7 +63,16 @@ def test_each_login_and_the_secret_key_are_tried(database: Addresses, monkeypatc
     assert console.text.startswith("PIXCONNECT_CONSOLE_DATABASE_URL: PostgreSQL refuses the login (password")
     assert console.todo == "look at the user and password in PIXCONNECT_CONSOLE_DATABASE_URL"
     assert standby.text.startswith("PIXCONNECT_READ_DATABASE_URL: the database cannot be reached")
-    assert (key.check, key.status, tables.check) == ("secret_key", "ok", "database")
+    assert (key.text, tables.check) == ("PIXCONNECT_SECRET_KEY opens the secrets of this database", "database")
+
+
+def test_a_login_that_may_not_take_its_role_leads_to_migrate() -> None:
+    async def log_in() -> None:
+        raise InsufficientPrivilegeError("permission denied to set role")
+
+    found = local_checks._try("login", "logs in", log_in, "PIXCONNECT_VERIFY_DATABASE_URL")
+    assert found.text == "PIXCONNECT_VERIFY_DATABASE_URL: permission denied to set role"
+    assert found.todo == "run `pixconnect migrate` with this address"
 
 
 def test_the_key_of_another_installation_is_told(

@@ -29,7 +29,7 @@ from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, read_database_settings, write_start
 from pixconnect.platform import environment
-from pixconnect.platform.config import Settings, SettingsError
+from pixconnect.platform.config import KEY_FILE, Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
 from pixconnect_client import Client, Forbidden
 
@@ -174,7 +174,8 @@ def _look_at_database() -> Iterator[Symptom]:
                 taken.append(name)
     # The login of `verify` comes last, and may not read what the key sealed.
     if taken[:1] not in ([], ["verify_database_url"]):
-        said = "opens the secrets of this database"
+        given = "PIXCONNECT_SECRET_KEY" if settings.secret_key else settings.home_path / KEY_FILE
+        said = f"{environment.secret_files().get('secret_key', given)} opens the secrets of this database"
         yield _try("secret_key", said, partial(operators.try_secret_key, settings, taken[0]))
     if settings.operators_url in [getattr(settings, name) for name in taken]:
         yield from _look_at_tables()
@@ -184,6 +185,8 @@ def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, Non
     try:
         asyncio.run(look())
     except Exception as error:
+        if setting and type(error).__name__ == "InsufficientPrivilegeError":
+            return live_mode.wrong(check, f"{setting}: {error}", "run `pixconnect migrate` with this address")
         if (line := failures.explain(error, setting)) is None:
             raise  # an internal defect keeps its traceback
         return live_mode.split(check, f"{setting}: {line}" if setting else line)
@@ -213,8 +216,9 @@ def _look_at_service() -> Iterator[Symptom]:
         # Another symptom has reported its fault.
         return
     except CommandError as error:
+        settings = environment.read_settings()
         # An operator, who logs in to the database, needs none.
-        if not environment.read_settings().operators_url:
+        if not (settings.operators_url or _runs(settings.home_path)):
             yield live_mode.note("credentials", str(error), "only a holder's verbs, such as `charge`, need them")
         return
     with connect(credentials) as client:

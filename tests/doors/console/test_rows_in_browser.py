@@ -34,6 +34,7 @@ async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) 
     wait_until(lambda: played.call(own, "GET", path)["status"] == "CONFIRMED")
     async with door.holder(own) as page:
         await page.goto(f"/transfers/{transfer['id']}")
+        await page.locator("#return summary").click()
         await page.get_by_role("button", name="Return it as the receiver").click()
         await expect(page.locator(".summary")).to_contain_text("returned")
         await expect(page.locator("ol.line-of-time")).to_contain_text("Refund settled")

@@ -15,7 +15,7 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import as_days, format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
-from pixconnect_client import Statement
+from pixconnect_client import Direction, Statement
 
 Format = Literal["json", "csv", "ofx", "camt053"]
 
@@ -84,7 +84,12 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
     if not found.lines:
         # Without --since it is thirty days before the end, which may be past or future.
         terminal.notice(f"no entry from {to_day(span[0])} to {to_day(span[1])}")
-    terminal.notice(f"{show_reais(found.opening_balance)} before, {show_reais(found.closing_balance)} after")
+    totals = dict.fromkeys(("in", "given back", "out"), 0)
+    for line in found.lines:
+        way = "in" if line.impact_type is Direction.IN else "given back" if line.return_identification else "out"
+        totals[way] += line.amount
+    moved = ", ".join(f"{show_reais(cents)} {way}" for way, cents in totals.items() if cents or way != "given back")
+    terminal.notice(f"{show_reais(found.opening_balance)} before; {moved}; {show_reais(found.closing_balance)} after")
 
 
 def _guess_format(out: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.kernel.rules.charge import ShownStatus
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.running.main import main
 from pixconnect_client import Client
@@ -224,6 +225,10 @@ def test_a_statement_is_printed_and_written_whole_or_not_at_all(
     run("receive", "500")
     lines = run("statement")["lines"]
     assert lines[-1]["amount"] == 500
+    capsys.readouterr()
+    assert main(["statement"]) == 0
+    came_in = show_reais(sum(line["amount"] for line in lines if line["impact_type"] == "IN"))
+    assert f" before; {came_in} in, " in capsys.readouterr().err
     written = tmp_path / "statement.csv"
     assert main(["statement", "-o", str(written)]) == 0
     assert len(list(csv.reader(io.StringIO(written.read_text())))) == len(lines) + 1

@@ -366,8 +366,8 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     told = refused.content.decode()
     assert "Só é possível devolver mais R$\u00a06,00 deste Pix." in told
     assert f'href="{page}">Voltar à página' in told
-    refused = await holder.post(f"{page}/refund", {"amount": "0", "number": "2"})
-    assert "amount: must be from R$ 0,01 to R$ 9.999.999.999,99" in refused.content.decode().replace("\u00a0", " ")
+    refused = await holder.post(f"{page}/refund", {"amount": "0", "number": "2"}, **own)
+    assert "O valor deve ser de R$ 0,01 a R$ 9.999.999.999,99." in refused.content.decode().replace("\u00a0", " ")
     rows = await console.service.fetch("select amount_cents from refund")
     assert [row["amount_cents"] for row in rows] == [400]
     shown = (await holder.get(page)).content.decode()

@@ -341,7 +341,8 @@ def refuse(visit: Visit, error: Exception) -> Response:
     # People read reais; clients of the API read cents.
     amounts = [show_reais(int(cents)) for cents in _CENTS.findall(str(error))]
     reason = _CENTS.sub("%s", str(error).replace("%", "%%")) % tuple(amounts)
-    shown = dict(error_status=status, reason=reason, amount_said="".join(amounts[:1]), back=_find_way_back(visit))
+    said = dict(amount_said="".join(amounts[:1]), amount_most="".join(amounts[-1:]))
+    shown = dict(error_status=status, reason=reason, back=_find_way_back(visit)) | said
     return whole.page("error.html", status=status, headers=headers, **shown)
 
 

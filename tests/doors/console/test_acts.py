@@ -344,6 +344,8 @@ async def test_what_waits_for_a_yes_is_listed_with_what_one_must_know(console: I
     assert all(f"/audit/approvals/{each}/{act}" in page for each in (first, second) for act in ("approve", "refuse"))
     assert outside_party().name in page
     assert b"/audit/approvals" in (await operator.get("/")).content
+    for path in ("/transfers", "/", f"/search?q={first}"):
+        assert "waits for approval" in (await operator.get(path)).content.decode(), path
 
 
 async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Caller) -> None:

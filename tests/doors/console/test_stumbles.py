@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from msgspec import structs
 
@@ -15,7 +16,7 @@ from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, Payer
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
@@ -236,6 +237,11 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         ):
             assert said in (await own.get(path)).content.decode(), path
         assert "whenever" not in (await own.get("/charges")).content.decode()
+        named = structs.replace(request, external_id="named", payer=Payer(name="Zilda", tax_id="52998224725"))
+        await charge_usecases.create_charge(service.context, caller, named)
+        assert ">named</a>" in (await own.get("/charges?who=zil")).content.decode()
+        unnamed = (await own.get(f"/charges?who={outside_party().name}")).content.decode()
+        assert f'<a href="/transfers?who={quote_plus(outside_party().name)}">Look for this payer' in unnamed
         await take_reports(service.context, [infraction_report(service, paid.end_to_end_id, "I1", amount_cents=100)])
         for path in ("/charges", "/transfers", "/", "/search?q=25.50"):
             assert "contested Pix" in (await own.get(path)).content.decode(), path

@@ -46,8 +46,8 @@ _DIGITS: Final = re.compile("[1-9][0-9]{0,8}")
 # As receipts show a CPF, ***.982.247-**, or what of it is readable.
 _MIDDLE: Final = re.compile(r"(?:[*xX]{3})?\.?([0-9]{3})\.?([0-9]{3})-?(?:[*xX]{2})?")
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
-# A part of a name of the network nearly always has a digit, and a person's name none.
-_PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z]{4,35}")
+# A part of an order's name, or of the network's, nearly always has a digit, and a person's name none.
+_PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z_-]{4,35}")
 _NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
@@ -68,7 +68,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     counterparty: str | None = None
     """A part of the name, or the whole tax id or key."""
     name_part: str | None = None
-    """A part of an end-to-end id, a return id or, of a charge, a txid, in capitals or not; or a CPF's six middle digits."""
+    """A part of an external id, a name of the network or a charge's txid, in any case; or a CPF's six middle digits."""
     event_types: tuple[str, ...] = ()
     endpoint_id: int | None = None
 
@@ -164,9 +164,10 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
 
 
 def read_numbered_name(text: str) -> str | None:
-    """A text that `read_known` takes as a whole amount with a name, or a name with a number in it: ``3 Irmãos``."""
+    """A text that `read_known` takes otherwise, or a name with a number in it: ``3 Irmãos``, ``Bar-24``."""
     found = _KNOWN_WHOLE.fullmatch(text)
-    return text if found and (found["first"] or found["last"]) and _NAME.fullmatch(text) else None
+    is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text)
+    return text if is_other and _NAME.fullmatch(text) else None
 
 
 def _read_party(text: str) -> dict[str, str]:

@@ -46,11 +46,11 @@ def find(  # noqa: PLR0913  each narrows the search
 ) -> None:
     """Print the resources with an id, of all holders: at most a hundred of each kind.
 
-    It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id, a txid (ours, or the
-    institution's own), the text of a charge's code or the reference of a static one, an end-to-end id or a return id (or half
-    of it), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an answer:
-    that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
-    with their origin: the client and its token, the address, the request, or the operator.
+    It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id or its beginning, a
+    txid (ours, or the institution's own), the text of a charge's code or the reference of a static one, an end-to-end id or a
+    return id (or half of it), an institution's name of an infraction, a client_id, a Pix key, an account number, or the
+    request_id of an answer: that leads to the resources made by the request, which are none if it was refused. Requests of the
+    last 400 days are shown with their origin: the client and its token, the address, the request, or the operator.
 
     A CPF or CNPJ, the middle of a CPF ('***.982.247-**') and a name lead to holders, and to payments by or to others of it,
     alone or with a day: 'Maria 27/11'. So does an amount: '123,45', '150 yesterday', '123.45 27/11 Maria'. These search
@@ -65,7 +65,7 @@ def find(  # noqa: PLR0913  each narrows the search
 
     Args:
         any_id: An id, an amount such as '25,50' or '25,50 27/11 Maria', a name, a CPF or CNPJ, or a request_id.
-        part: A part of an end-to-end id, a return id or a charge's txid.
+        part: A part of an external_id, an end-to-end id, a return id or a charge's txid.
         name: A part of the counterparty's name.
         amount: In cents.
         day: The day in Sao Paulo on which it settled (an unpaid charge: was made): 2026-11-20, 20/11/2026, 20/11, yesterday.
@@ -115,7 +115,7 @@ async def _look_for(
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
-        "amount_returned=returned_cents counterparty=party open_infraction created_at"
+        "amount_returned=returned_cents counterparty=party open_infraction waits_for created_at settled_at"
     )
     return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
 

@@ -213,6 +213,18 @@ def test_money_goes_out_and_comes_back(run: Run) -> None:
         assert sent["id"] in {one["id"] for one in run("transfer", "list", "--day", written)["transfers"]}, written
 
 
+def test_a_transfer_that_waits_for_approval_says_so(run: Run) -> None:
+    (known, *_) = run("find", str(run("charge", "create", "100")["transaction_identification"]))["found"]
+    holder = ["holder", "set", "--holder-id", str(known["holder_id"]), "--approve-above"]
+    assert main([*holder, "0"]) == 0
+    sent = run("transfer", "create", "100", KEY)
+    assert main([*holder, "none"]) == 0
+    listed = {one["id"]: one.get("waits_for") for one in run("transfer", "list")["transfers"]}
+    (found,) = run("find", sent["end_to_end_id"])["found"]
+    assert [run("transfer", "show", str(sent["id"]))["waits_for"], listed[sent["id"]], found["waits_for"]] == ["operator"] * 3
+    run("operator", "transfer", "refuse", str(sent["id"]))
+
+
 def test_a_transfer_goes_to_what_a_qr_code_names(run: Run) -> None:
     # A code of another institution; `transfer create` pays codes of the sandbox.
     own = run("charge", "create", "300")

@@ -17,13 +17,17 @@ from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.pending_call import go_on
 from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.report import take_reports
+from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.br_code import format_static_br_code
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.listing import Span, TransferSearch
+from pixconnect.kernel.rules.rail import Settled
+from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
@@ -178,6 +182,7 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "Loja 25,50 Maria": dict(who="Loja 25,50 Maria"),
         "2550": dict(amount="R$ 2.550,00"),
         "255012": dict(part="255012"),
+        "rder-7788": dict(part="rder-7788"),
         "Maria 27/10": dict(when="2026-10-27", who="Maria"),
         "ontem Maria Silva": dict(when="2026-11-03", who="Maria Silva"),
         "529.982.247-25 hoje": dict(when="2026-11-04", who="529.982.247-25"),
@@ -300,9 +305,22 @@ async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(s
     charge = await charge_usecases.create_charge(service.context, caller, request)
     service.clock.advance(hours=23, minutes=50)
     assert await found("25,50 yesterday") == [("charge", "order-1")], "it may still be paid"
-    await receive_credit(service.context, credit_report(service, amount_cents=2550, txid=charge.txid))
+    paid_by = credit_report(service, amount_cents=2550, txid=charge.txid)
+    await receive_credit(service.context, paid_by)
     assert await found("25,50 yesterday") == []
     assert await found("25,50 today") == [("transfer", "order-1")]
+    # Its name's beginning is found by an index, a part of it back from the newest, and no other beginning.
+    for text, count in (("ord", 1), ("rder-1", 1), ("RDER-1", 1), ("rder-2", 0), ("or", 0)):
+        assert len(await found(text)) == count, text
+    back = RefundRequest(end_to_end_id=paid_by.end_to_end_id, amount_cents=550)
+    refund = await refund_usecases.start_refund(service.context, caller, back)
+    await end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
+    [(shown, _)] = (await search.find_with_origins(as_operator(service.context), charge.txid))[0]
+    assert (shown.kind, shown.returned_cents) == ("charge", 550)
+    [(paid, _)] = (await search.find_with_origins(as_operator(service.context), "25,50 today"))[0]
+    assert paid.settled_at is not None
+    (again, _), *_ = (await search.find_with_origins(as_operator(service.context), paid.name or ""))[0]
+    assert paid.created_at == again.created_at <= paid.settled_at
 
 
 async def test_a_whole_number_is_an_id_then_an_amount_then_part_of_a_name(service: Service, caller: Caller) -> None:

@@ -69,11 +69,11 @@ TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end
 QR_CODE_BEGINNING = "000201"
 """The beginning of every BR Code, and of no key."""
 _COLUMNS = (
-    *("id", "create_timestamp", "status", "impact_type", "amount", "counterparty"),
+    *("id", "create_timestamp", "status", "waits_for", "impact_type", "amount", "counterparty"),
     *("charge_external_id", "external_id", "end_to_end_id"),
 )
 _NAMED_MAX = 20
-"""Your names for charges are read one by one."""
+"""Your names for charges, and waits, are read one by one."""
 
 
 @app.command
@@ -118,13 +118,14 @@ def create(
 
 @app.command
 def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print a transfer; if it failed, why; if it paid a charge, your own name for the charge."""
+    """Print a transfer; if it failed, why; under way, what it waits for; if it paid a charge, your own name for the charge."""
     with open_session() as session:
         found = find(session.client, transfer, is_external_id=external_id)
         outcome = session.client.transfers.outcome(found.id)
         paid = {"charge_external_id": _name_charge(session.client, found)}
         later = show_later(session.client, found.id) if found.status == "CONFIRMED" else {}
-    shown = {**records.shown(found), **paid, **later, "code": outcome.code, "reason": outcome.reason}
+        waits = {"waits_for": _find_wait(session.client, found)}
+    shown = {**records.shown(found), **paid, **later, **waits, "code": outcome.code, "reason": outcome.reason}
     output.show(shown, as_json=json, money=records.MONEY)
 
 
@@ -137,6 +138,13 @@ def show_later(client: Client, transfer_id: int) -> output.Shown:
         open_ones = chain(*(client.infractions.list(status=each, page_size=100) for each in ("OPEN", "ANSWERED")))
         later["open_infraction"] = next((each.id for each in open_ones if each.transfer_id == transfer_id), None)
     return later
+
+
+def _find_wait(client: Client, transfer: Transfer) -> str | None:
+    """Return whose approval a transfer under way waits for, if it does."""
+    if transfer.status != "PROCESSING" or transfer.impact_type is Direction.IN:
+        return None
+    return client.transfers.parties(transfer.id).waits_for
 
 
 def _name_charge(client: Client, transfer: Transfer) -> str | None:
@@ -179,7 +187,9 @@ def list_transfers(
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
-    """Print transfers of both directions, the newest first; with the first 20 your own name for the charge that each paid.
+    """Print transfers of both directions, the newest first.
+
+    The first 20 have your own name for the charge that each paid, and what they wait for.
 
     Args:
         status: Only transfers with this status.
@@ -203,11 +213,13 @@ def list_transfers(
         )
         transfers = records.take(found, limit)
         names = {each.id: _name_charge(session.client, each) for each in transfers[:_NAMED_MAX]}
+        waits = {each.id: _find_wait(session.client, each) for each in transfers[:_NAMED_MAX]}
     items = [
         {
             **records.shown(each),
             "counterparty": (each.debit_party if each.impact_type is Direction.IN else each.credit_party).name,
             "charge_external_id": names.get(each.id),
+            "waits_for": waits.get(each.id),
         }
         for each in transfers
     ]

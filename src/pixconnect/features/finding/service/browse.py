@@ -134,14 +134,21 @@ class Marks(Struct, frozen=True, kw_only=True):
 
     returned: Mapping[tuple[str, str], int]
     """The cents given back, by kind and id."""
-    contested: Collection[tuple[str, str]]
+    contested: Mapping[tuple[str, str], int]
+    """The open infraction."""
+    waiting: Collection[tuple[str, str]]
+    """Transfers that wait for an operator's approval."""
 
 
 async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, int, int]]) -> Marks:
     """Read the marks of charges and transfers, each named by its kind, id and holder."""
     wanted = [one for one in shown if one[0] in {"charge", "transfer"}]
-    contested = await search_store.find_contested(context.pool, wanted) if viewer.may("infraction.read") else ()
-    return Marks(returned=await browse_store.read_returned(context.pool, wanted), contested=contested)
+    contested = await search_store.find_contested(context.pool, wanted) if viewer.may("infraction.read") else {}
+    return Marks(
+        returned=await browse_store.read_returned(context.pool, wanted),
+        contested=contested,
+        waiting=await browse_store.find_awaiting(context.pool, [one[1:] for one in wanted if one[0] == "transfer"]),
+    )
 
 
 async def _search(

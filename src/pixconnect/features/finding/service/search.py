@@ -125,23 +125,29 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
     """Find all resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
     # The sandbox may have moved it, and a verb has not followed: "yesterday" is the service's.
     await service_now(context.clock, context.pool)
-    result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
+    viewer = Viewer(holder_id=None, scopes=READING_SCOPES)
+    result = await find_known(context, viewer, text)
     if not result.found:
         raise errors.NotFound(_explain_nothing(text, result.asked))
     origins = await find_origins(context.pool, result.found)
     found = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
-        for one in await _mark(context.pool, result.found)
+        for one in await _mark(context, viewer, result.found)
     ]
     return found, result.searched_to
 
 
-async def _mark(pool: Pool, found: Sequence[Found]) -> list[Found]:
-    """Say what of each was returned, and its open contest."""
-    marked = await search_store.mark_contested(pool, found)
-    paid = [(one.kind, int(one.id), one.holder_id) for one in marked if one.kind in {"charge", "transfer"} and one.holder_id]
-    returned = await browse_store.read_returned(pool, paid)
-    return [structs.replace(one, returned_cents=returned.get((one.kind, one.id))) for one in marked]
+async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[Found]:
+    """The same with what of each was returned, its open contest, and whether it waits for approval."""
+    named = [(one.kind, int(one.id), one.holder_id) for one in found if one.holder_id and one.id.isdecimal()]
+    marks = await browse.read_marks(context, viewer, named)
+
+    def mark(one: Found) -> Found:
+        name = (one.kind, one.id)
+        marked = dict(returned_cents=marks.returned.get(name), open_infraction=marks.contested.get(name))
+        return structs.replace(one, **marked, waits_for="operator" if name in marks.waiting else None)
+
+    return [mark(one) for one in found]
 
 
 def _explain_nothing(text: str, asked: dict[str, str]) -> str:
@@ -193,12 +199,20 @@ SUGGESTED_MAX: Final = 5
 """Of each kind."""
 
 
+async def _find_begun(context: Core, viewer: Viewer, text: str, each_max: int) -> list[Found]:
+    """Things whose external id begins like this, by its index."""
+    if len(text) < SUGGESTED_LENGTH_MIN:
+        return []
+    found = await search_store.find_by_external_beginning(context.pool, text, each_max, viewer.holder_id)
+    return [one for one in found if viewer.may_see(one.kind)]
+
+
 async def suggest(context: Core, viewer: Viewer, text: str) -> list[Found]:
     """Few things whose external id or network id begins like this, and holders with it in their names, by indexes alone."""
     text = text.strip()
     if not SUGGESTED_LENGTH_MIN <= len(text) <= TEXT_LENGTH_MAX or not text.isprintable():
         return []
-    found = await search_store.find_by_external_beginning(context.pool, text, SUGGESTED_MAX, viewer.holder_id)
+    found = await _find_begun(context, viewer, text, SUGGESTED_MAX)
     if _BEGINNING.fullmatch(text) and len(text) >= (_TO_THE_MINUTE if viewer.holder_id else _HALF):
         found += await search_store.find_by_beginning(context.pool, text, SUGGESTED_MAX, viewer.holder_id)
     if viewer.may_see("holder"):
@@ -217,7 +231,11 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     # An id of a request, or a code, has enough letters for a name.
     asked = {} if _read_made_at(text) or text.startswith(_CODE_BEGINS) else read_known(text, context.clock.now())
     found = found or await _find_by_request(context.pool, viewer, text)
-    if not asked or (found and tax_id is None):
+    if found and tax_id is None:
+        return SearchResult(found=found, asked={})
+    # Digits alone are an amount, and the beginning of many a name.
+    found = found or ([] if text.isdecimal() else await _find_begun(context, viewer, text, _SHOWN_MAX))
+    if not asked:
         return SearchResult(found=found, asked={})
     result = await _find_by_facts(context, viewer, asked, tax_id, found)
     if not result.found and (name := read_numbered_name(text)):
@@ -290,8 +308,8 @@ async def look_for(
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
     found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
     if day is not None:
-        found = [one for one in found if to_day(one.created_at) == day]
-    return await _mark(context.pool, found), searched_to
+        found = [one for one in found if to_day(one.at) == day]
+    return await _mark(context, viewer, found), searched_to
 
 
 async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max: int) -> tuple[list[Found], datetime | None]:
@@ -328,8 +346,8 @@ async def _date_by_payment(pool: Pool, charges: Sequence[Found], wanted: Wanted)
     ids, holder_ids = [int(one.id) for one in charges], [one.holder_id or 0 for one in charges]
     paid = await browse_store.find_payment_instants(pool, ids, holder_ids)
     begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
-    dated = [structs.replace(one, created_at=paid.get(int(one.id), one.created_at)) for one in charges]
-    return [one for one in dated if begin <= one.created_at <= end]
+    dated = [structs.replace(one, settled_at=paid.get(int(one.id))) for one in charges]
+    return [one for one in dated if begin <= one.at <= end]
 
 
 async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collection[str]) -> list[Found]:
@@ -337,7 +355,7 @@ async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collectio
     paying = {(one.charge_id, one.holder_id): one for one in transfers if one.charge_id and one.settled_at}
     charges = await search_store.find_charges(pool, list(paying))
     return [
-        structs.replace(_as_found(one), created_at=_as_found(by).created_at, party=by.counterparty.name)
+        structs.replace(_as_found(one), settled_at=_as_found(by).at, party=by.counterparty.name)
         for pair, by in paying.items()
         if (one := charges.get(pair)) is not None and str(one.id) not in known
     ]
@@ -357,11 +375,11 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     )
     if isinstance(one, Charge):
         return structs.replace(found, asked_cents=one.asked_cents, party=one.payer and one.payer.name)
-    settled_at = one.network_settled_at or one.settled_at or one.created_at
+    settled_at = one.network_settled_at or one.settled_at
     if isinstance(one, Refund):
-        return structs.replace(found, kind="refund", created_at=settled_at, direction=one.flow, of_id=one.transfer_id)
+        return structs.replace(found, kind="refund", settled_at=settled_at, direction=one.flow, of_id=one.transfer_id)
     its = dict[str, Any](direction=one.direction, party=one.counterparty.name, of_id=one.charge_id)
-    return structs.replace(found, kind="transfer", created_at=settled_at, **its)
+    return structs.replace(found, kind="transfer", settled_at=settled_at, **its)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -78,6 +78,18 @@ async def read_returned(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> d
     return {(row["kind"], row["id"]): row["returned_cents"] for row in rows}
 
 
+_AWAITING: Final[LiteralString] = """
+    select transfer.id::text from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join transfer on transfer.id = wanted.id and transfer.holder_id = wanted.holder_id
+    join open_order on open_order.name = end_to_end_id and approval || '' = 'awaited'
+"""
+
+
+async def find_awaiting(pool: Pool, wanted: Sequence[tuple[int, int]]) -> set[tuple[str, str]]:
+    """Those of these transfers, by id and holder, that wait for an operator's approval; by kind and id."""
+    return {("transfer", row["id"]) for row in await pool.fetch(_AWAITING, *split_pairs(wanted))} if wanted else set()
+
+
 class Chunk(Struct, frozen=True, kw_only=True):
     rows: Sequence[asyncpg.Record]
     """Newest first, at most as many as requested."""
@@ -156,7 +168,8 @@ _PARTY: Final[LiteralString] = f"""(
     or {_TAX_ID} = '***' || substr($12, 4, 6) || '**'
 )"""
 _NAMED: Final[LiteralString] = """(
-    $13::text is null or strpos(lower(concat_ws(' ', {})), lower($13)) > 0 or length($13) = 6 and substr({}, 4, 6) = $13
+    $13::text is null or strpos(lower(concat_ws(' ', external_id, {})), lower($13)) > 0
+    or length($13) = 6 and substr({}, 4, 6) = $13
 )"""
 CHARGES: Final = _lookback(
     "charge",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal, LiteralString
 
-from msgspec import Struct, convert, structs
+from msgspec import Struct, convert
 
 from pixconnect.features.finding.tables.browse import FOLDED, fold_words
 from pixconnect.kernel.tables import lookup
@@ -45,6 +45,14 @@ class Found(Struct, frozen=True, kw_only=True):
     """The name of the other one: a transfer's, that of the transfer that a refund returns, or the payer that a charge names."""
     of_id: int | None = None
     """The charge that a transfer has paid, or the transfer that a refund returns."""
+    settled_at: datetime | None = None
+    """When a payment settled, at the institution if it said so; for a charge, when it was paid. Read with lists alone."""
+    waits_for: Literal["operator"] | None = None
+
+    @property
+    def at(self) -> datetime:
+        """Return when it was paid, or else made."""
+        return self.settled_at or self.created_at
 
 
 # $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
@@ -230,13 +238,6 @@ _MARK_CONTESTED: Final[LiteralString] = """
         and wanted.id = case kind when 'charge' then charge_id else transfer_id end
     group by 1, 2, 3
 """
-
-
-async def mark_contested(pool: Pool, found: Sequence[Found]) -> list[Found]:
-    """The same with their open infractions."""
-    wanted = [(one.kind, int(one.id), one.holder_id) for one in found if one.kind in {"charge", "transfer"} and one.holder_id]
-    contested = await find_contested(pool, wanted)
-    return [structs.replace(one, open_infraction=contested.get((one.kind, one.id))) for one in found]
 
 
 async def find_contested(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, str], int]:

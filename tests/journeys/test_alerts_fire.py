@@ -111,6 +111,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             yield Watched(two=two, seen=seen, caller=caller, authority=authority)
 
 
+@pytest.mark.each_change
 def test_each_alert_is_here_or_says_why_not() -> None:
     caused = [*HERE, *test_alerts_fire_in_sandbox.HERE, test_read_at_standby.ALERT]
     assert sorted([*caused, *NOT_HERE]) == sorted(read_alerts())

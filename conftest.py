@@ -32,7 +32,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 use_plain_logs()
 
-pytest_plugins = [f"support.fixtures.{kind}" for kind in ("use_cases", "api", "command_line", "console")]
+# Without those of removed features.
+pytest_plugins = [f"support.fixtures.{path.stem}" for path in sorted(Path(__file__).parent.glob("support/fixtures/*.py"))]
 
 _serial = count(1)
 _own_folder = pytest.StashKey[str]()

@@ -26,43 +26,7 @@ begin
     end if;
     return new;
 end $function$;
-
-create table institution_allowance (
-    institution_id smallint not null,
-    naming_key bytea default sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) not null,
-    refunds_day_cents bigint default 0 not null,
-    allowed_by text,
-    transfer_cents bigint default 0 not null,
-    transfers_day_cents bigint default 0 not null,
-    payees text default 'own' not null,
-    constraint institution_allowance_pkey primary key (institution_id),
-    constraint institution_allowance_allowed_by_check check (length(allowed_by) >= 1 and length(allowed_by) <= 255),
-    constraint institution_allowance_payees_check check (payees in ('own', 'known', 'all')),
-    constraint institution_allowance_refunds_day_cents_check check (refunds_day_cents >= 0 and refunds_day_cents <=
-        999999999999),
-    constraint institution_allowance_transfer_cents_check check (transfer_cents >= 0 and transfer_cents <= 999999999999),
-    constraint institution_allowance_transfers_day_cents_check check (transfers_day_cents >= 0 and transfers_day_cents <=
-        999999999999),
-    constraint institution_allowance_institution_id_fkey foreign key (institution_id) references institution_account(id) on
-        delete cascade
-);
-comment on table institution_allowance is
-    'The permitted outgoing money of each account at an institution, and the key that names it there.';
-comment on column institution_allowance.institution_id is 'The account.';
-comment on column institution_allowance.naming_key is
-    'The key that derives our names at the institution: a restored database derives the same ones.';
-comment on column institution_allowance.refunds_day_cents is
-    'Maximum of refunds in a day of Sao Paulo, in cents; 0 is none.';
-comment on column institution_allowance.allowed_by is 'The operator that set it last.';
-comment on column institution_allowance.transfer_cents is 'Maximum of one transfer, in cents; 0 is none.';
-comment on column institution_allowance.transfers_day_cents is
-    'Maximum of transfers in a day of Sao Paulo, in cents; 0 is none.';
-comment on column institution_allowance.payees is
-    'The permitted payees: own is the account''s owner; known adds payees already paid over the account; all permits any payee.';
 create trigger check_allowance before update of refunds_day_cents, transfer_cents, transfers_day_cents, payees on
     institution_allowance for each row when (new.refunds_day_cents > old.refunds_day_cents or new.transfer_cents >
     old.transfer_cents or new.transfers_day_cents > old.transfers_day_cents or array_position(array['own', 'known', 'all'],
     new.payees) > array_position(array['own', 'known', 'all'], old.payees)) execute function check_allowance();
-grant update (refunds_day_cents, allowed_by, transfer_cents, transfers_day_cents, payees) on table institution_allowance to
-    pixconnect_operator;
-grant select on table institution_allowance to pixconnect_service;

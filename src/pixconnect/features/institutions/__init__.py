@@ -66,40 +66,23 @@ answer_pattern,reason direction,none
 answer_pattern,form,statement_line
 answer_pattern,revoked_by,operator
 callback_key,key_identifier profile public_pem private_sealed,none
-charge_change,asked_by,asked
-charge_change,contents,charge_text
-charge_change,wanted_digest,entry
-charge_change,txid kind removal state reason,none
-charge_opening,asked_by,asked
-charge_opening,external_id txid state refusal_code refusal_reason reference network_txid code_digest,none
-charge_opening,fingerprint wanted_digest,entry
-charge_opening,wanted,charge_text
 give_back,state reason,none
 institution_account,kind profile environment state base_url token_url authorities options receiving_sealed sending_sealed,none
 institution_account,name tax_id account keys,account
 institution_account,paused_because,operator
-institution_allowance,allowed_by,operator
-institution_allowance,naming_key payees,none
 institution_callback,digest secret_sealed,none
 institution_certificate,part,none
 institution_day,source state,none
 institution_day_file,name failure,none
 institution_file,digest format,none
 institution_file,name,operator
-institution_item,item_id direction kind end_to_end_id return_id txid,none
-institution_item,parts source joined_kind joined_id fee_of_kind fee_of_id waits,none
-institution_item,joined_by,operator
-institution_item,tax_id counterparty text,statement_line
 institution_item_part,item_id,none
 institution_source,bank branch number account_type agreement,account
 institution_source,confirmed_by,operator
 institution_source,format,none
-institution_sweep,pace failure,none
 institution_webhook_before,key url,account
 line_answer,item_id reason answer,none
 own_investment,item_id direction,none
-rail_step,order_name kind original_end_to_end_id name_there state outcome refusal_code refusal_reason code_there,none
-rail_step,payee owner_tax_id owner_name,counterparty
 return_name,asked_as,none
 waiting_order,order_name waits_for,none
 """,

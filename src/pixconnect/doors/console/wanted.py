@@ -163,11 +163,13 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
     return _read_party(text)
 
 
-def read_numbered_name(text: str) -> str | None:
-    """A text that `read_known` takes otherwise, or a name with a number in it: ``3 Irmãos``, ``Bar-24``."""
+def read_otherwise(text: str) -> dict[str, str]:
+    """What else a text may mean: digits a part of an id, and a number with letters a name: ``3 Irmãos``, ``Bar-24``."""
+    if text.isdecimal():
+        return dict(part=text) if _PART.fullmatch(text) else {}
     found = _KNOWN_WHOLE.fullmatch(text)
     is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text)
-    return text if is_other and _NAME.fullmatch(text) else None
+    return dict(who=text) if is_other and _NAME.fullmatch(text) else {}
 
 
 def _read_party(text: str) -> dict[str, str]:

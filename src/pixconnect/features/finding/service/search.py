@@ -20,7 +20,7 @@ from pixconnect.doors.console.wanted import (
     read_amounts,
     read_instants,
     read_known,
-    read_numbered_name,
+    read_otherwise,
 )
 from pixconnect.features.finding.service import browse
 from pixconnect.features.finding.tables import browse as browse_store
@@ -238,8 +238,8 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     if not asked:
         return SearchResult(found=found, asked={})
     result = await _find_by_facts(context, viewer, asked, tax_id, found)
-    if not result.found and (name := read_numbered_name(text)):
-        named = await _find_by_facts(context, viewer, dict(who=name), None, [])
+    if not result.found and (meant := read_otherwise(text)):
+        named = await _find_by_facts(context, viewer, meant, None, [])
         return named if named.found else result
     return result
 

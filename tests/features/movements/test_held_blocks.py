@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from kernel.flows.test_reported_blocks import block_report, terms
+from features.movements.test_reported_blocks import block_report, terms
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.blocks import open_block
 from pixconnect.features.movements.held_blocks import OpenBlocks

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from kernel.flows.test_reported_blocks import block_report, terms
+from features.movements.test_reported_blocks import block_report, terms
 from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.before_order import find_holds

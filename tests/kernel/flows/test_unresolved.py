@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.refund import Refund, RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import Service, accepted, credit_report, held, send_out
+from support.service import Service, accepted, credit_report, send_out
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -66,17 +66,6 @@ async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: 
     await receive_credit(service.context, report)
     assert await count_accepted(service.context) == 0
     assert await list_accepted(service.context, timedelta(0), None, None) == []
-
-
-async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Service, caller: Caller) -> None:
-    report = held(credit_report(service))
-    await receive_credit(service.context, report)
-    service.clock.advance(hours=71)
-    assert await count_accepted(service.context) == 0
-    assert await list_accepted(service.context, timedelta(seconds=60), None, None) == []
-    service.clock.advance(hours=1, seconds=61)
-    assert await count_accepted(service.context) == 1
-    assert len(await list_accepted(service.context, timedelta(seconds=60), None, None)) == 1
 
 
 async def test_an_order_without_a_transfer_is_shown(service: Service, caller: Caller, database: Addresses) -> None:

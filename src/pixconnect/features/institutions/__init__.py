@@ -65,7 +65,6 @@ account_alarm,observation ended_by,operator
 answer_pattern,reason direction,none
 answer_pattern,form,statement_line
 answer_pattern,revoked_by,operator
-callback_key,key_identifier profile public_pem private_sealed,none
 give_back,state reason,none
 institution_account,kind profile environment state base_url token_url authorities options receiving_sealed sending_sealed,none
 institution_account,name tax_id account keys,account

@@ -982,22 +982,3 @@ comment on column institution_day_file.asked_at is 'When it was requested, in re
 comment on column institution_day_file.ended_at is 'When it was read or refused, in real time; null while it is awaited.';
 comment on column institution_day_file.failure is 'Why it was refused; null if it was read.';
 grant insert, select, update (name, asked_at, ended_at, failure) on table institution_day_file to pixconnect_service;
-
-create table callback_key (
-    key_identifier text not null,
-    profile text not null,
-    public_pem text not null,
-    private_sealed bytea not null,
-    created_at timestamp with time zone not null,
-    constraint callback_key_pkey primary key (key_identifier),
-    constraint callback_key_created_at_check check (isfinite(created_at)),
-    constraint callback_key_key_identifier_check check (key_identifier ~ '^[0-9a-f]{64}$')
-);
-comment on table callback_key is
-    'The keys that sign callbacks in the format of institutions that publish theirs; if the newest cannot be opened, another is made.';
-comment on column callback_key.key_identifier is 'The SHA-256 of the public key in DER, in hexadecimal digits.';
-comment on column callback_key.profile is 'The institution as which it signs.';
-comment on column callback_key.public_pem is 'The public key, as it is published.';
-comment on column callback_key.private_sealed is 'The private key, sealed.';
-comment on column callback_key.created_at is 'Real time.';
-grant insert, select on table callback_key to pixconnect_service;

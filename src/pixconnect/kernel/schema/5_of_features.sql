@@ -456,3 +456,22 @@ comment on table received_known is 'Up to which hour received_hour is complete; 
 comment on column received_known.holder_id is 'The holder.';
 comment on column received_known.until is 'The hours before this instant are counted, in service time.';
 grant delete, insert, select, update (until) on table received_known to pixconnect_service;
+
+create table callback_key (
+    key_identifier text not null,
+    profile text not null,
+    public_pem text not null,
+    private_sealed bytea not null,
+    created_at timestamp with time zone not null,
+    constraint callback_key_pkey primary key (key_identifier),
+    constraint callback_key_created_at_check check (isfinite(created_at)),
+    constraint callback_key_key_identifier_check check (key_identifier ~ '^[0-9a-f]{64}$')
+);
+comment on table callback_key is
+    'The keys that sign callbacks in the format of institutions that publish theirs; if the newest cannot be opened, another is made.';
+comment on column callback_key.key_identifier is 'The SHA-256 of the public key in DER, in hexadecimal digits.';
+comment on column callback_key.profile is 'The institution as which it signs.';
+comment on column callback_key.public_pem is 'The public key, as it is published.';
+comment on column callback_key.private_sealed is 'The private key, sealed.';
+comment on column callback_key.created_at is 'Real time.';
+grant insert, select on table callback_key to pixconnect_service;

@@ -17,6 +17,7 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
+from pixconnect.kernel.flows.unresolved import count_accepted, list_accepted
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.listing import Span
@@ -294,3 +295,14 @@ async def test_whatever_the_order_the_books_have_what_the_institution_has(
         assert blocked_cents == held_cents or not available_cents
         assert not (owed_cents and available_cents)
     await check_books(bank)
+
+
+async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Service, caller: Caller) -> None:
+    report = held(credit_report(service))
+    await receive_credit(service.context, report)
+    service.clock.advance(hours=71)
+    assert await count_accepted(service.context) == 0
+    assert await list_accepted(service.context, timedelta(seconds=60), None, None) == []
+    service.clock.advance(hours=1, seconds=61)
+    assert await count_accepted(service.context) == 1
+    assert len(await list_accepted(service.context, timedelta(seconds=60), None, None)) == 1

@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import quote_plus
 
 from msgspec import structs
 
 from pixconnect.doors import console
-from pixconnect.doors.console.filters import event_payload
+from pixconnect.doors.console.filters import event_payload, own_name
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
@@ -93,6 +94,7 @@ async def test_an_event_is_listed_with_what_people_know_its_thing_by(service: Se
         assert "order-of-the-day" in page
         assert history.received in page
         assert 'class="amount">R$\u00a0' in page
+    assert (own_name(token_hex(16)), own_name("pedido-7788")) == ("", "pedido-7788")
     assert event_payload("no event") == event_payload('{"payload":{}}')
 
 

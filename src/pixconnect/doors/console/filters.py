@@ -53,12 +53,12 @@ def shape(wanted: Tone) -> Markup:
 
 
 _MADE_HERE: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|(?:theirs|auto):.*|console-[0-9]+-[0-9]+"
+    r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32}|(?:theirs|auto):.*|console-[0-9]+-[0-9]+"
 )
 
 
 def own_name(external_id: str | None) -> str:
-    """A caller's own name for a thing; empty where the service made it, which tells people nothing."""
+    """A caller's own name for a thing; empty where the service or the client made it, which tells people nothing."""
     return "" if external_id is None or _MADE_HERE.fullmatch(external_id) else external_id
 
 

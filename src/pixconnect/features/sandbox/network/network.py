@@ -246,16 +246,18 @@ class Network:
     async def set_offset(self, offset: timedelta) -> Due:
         """Move the clock, and queue what falls due."""
         async with self._lock.exclusive():
-            before = self._clock.now()
-            after = self._clock.real_now() + offset
-            # Moving back changes deadlines in the tables, so the schedule is read again.
-            must_load = self._is_stale or after < before
-            self._is_stale = True  # until we know that the write was made
-            await tables.write_clock(self._pool, offset, before, after)
-            self._clock.set_offset(offset)
-            if must_load:
-                await self._load()
-            self._is_stale = False
+            # The service sends the same again now and then.
+            if offset != self._clock.offset or self._is_stale:
+                before = self._clock.now()
+                after = self._clock.real_now() + offset
+                # Moving back changes deadlines in the tables, so the schedule is read again.
+                must_load = self._is_stale or after < before
+                self._is_stale = True  # until we know that the write was made
+                await tables.write_clock(self._pool, offset, before, after)
+                self._clock.set_offset(offset)
+                if must_load:
+                    await self._load()
+                self._is_stale = False
         self._sweep()
         return self.due()
 

@@ -213,8 +213,10 @@ class StatementLines(EndRule):
             self._moved = await movement_store.find_standing(self.work.connection, mistaken)
 
     def end(self, ended: EndedOrder, order: OpenOrder) -> None:
-        line: LineKey = ("transfer" if order.is_transfer else "refund", str(order.resource_id))
         mistaken = _mistaken_of(ended)
+        if mistaken is None and order.institution_id is None:
+            return
+        line: LineKey = ("transfer" if order.is_transfer else "refund", str(order.resource_id))
         if mistaken is not None and (movement := self._moved.pop(mistaken.key, None)) is not None:
             # First what it took: it may be owed.
             take_back(self.work, movement, order.network_id or order.name)

@@ -72,11 +72,14 @@ class Bank(Struct, frozen=True, kw_only=True):
     def hook(self) -> str:
         return f"{self.receiver.url}?hmac=s3cret&ignorar="
 
-    async def be_paid(self, txid: str | None, amount_cents: int = 1000, end_to_end_id: str | None = None) -> str:
+    async def be_paid(
+        self, txid: str | None, amount_cents: int = 1000, end_to_end_id: str | None = None, key: str | None = None
+    ) -> str:
         report = credit_report(
             self.service, account_number=self.account, txid=txid, amount_cents=amount_cents, end_to_end_id=end_to_end_id
         )
-        await receive_credit(self.service.context, report)
+        payee = structs.replace(report.credit_party, key=key or report.credit_party.key)
+        await receive_credit(self.service.context, structs.replace(report, credit_party=payee))
         return report.end_to_end_id
 
     async def count_sent(self) -> int:

@@ -24,6 +24,7 @@ from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.orders import StoredRailMemory
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
+from pixconnect.features.institutions.rules.account_file import AccountDescription
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
@@ -284,6 +285,8 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     there: There
     here: Here
     clock: MonthClock
+    said: AccountDescription
+    """The account's file."""
 
     async def come_to_rest(self, last: date, chance: Random) -> None:
         """Without faults, the worker finishes all its work and closes every possible day."""
@@ -428,5 +431,5 @@ async def open_two_books(
         await allowance_usecases.allow(operator, account.name, wanted)
         house = Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES))
         here = Here(live=live, account=account, house=house, accounts=open_accounts(live))
-        yield TwoBooks(there=There(bank=bank), here=here, clock=clock)
+        yield TwoBooks(there=There(bank=bank), here=here, clock=clock, said=said)
         await here.accounts.close()

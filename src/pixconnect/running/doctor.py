@@ -160,7 +160,7 @@ def _look_at_database() -> Iterator[Symptom]:
 
     try:
         settings = read_database_settings()
-    except CommandError as error:
+    except (CommandError, SettingsError) as error:
         yield live_mode.split("database", str(error))
         return
     taken: list[str] = []

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from journeys.two_installations import DAY, Network, open_side
 from pixconnect.doors.api.operation import Services
 from pixconnect.kernel.rules.rail import DirectoryEntry
 from support import postgres
@@ -20,7 +21,6 @@ from support.bank_simulator import to_day
 from support.records import outside_party
 from support.service import read_funds
 from support.two_books import MonthClock
-from support.two_installations import DAY, Network, open_side
 
 pytestmark = pytest.mark.journey
 

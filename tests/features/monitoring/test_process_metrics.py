@@ -27,6 +27,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
         checks = {
             "database": CheckResult(status="healthy", duration_s=0.1),
             "disk": CheckResult(status="degraded", duration_s=0.1),
+            "clock": CheckResult(status="degraded", duration_s=0.1, is_read=False),
         }
         return Health(status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1)
 

@@ -19,7 +19,8 @@ CERTIFICATES: Final = MetricFamily("pixconnect_certificate_seconds_left", "gauge
     "How long a certificate that the settings name is still valid, as this process has read it at its start: for "
     "`PIXCONNECT_TLS_PORT`, or for `webhooks`.", ("used_for",))
 CHECKS: Final = MetricFamily("pixconnect_health_check_failed", "gauge",
-    "1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others.",
+    "1 for each check of `GET /v1/connect/health` that finds something wrong, as this process sees it; 0 for others; missing "
+    "for those that cannot be read, such as without the database.",
     ("check",))
 STANDBY_READS: Final = MetricFamily("pixconnect_standby_reads_total", "counter",
     "Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; "
@@ -52,7 +53,7 @@ def make_api_read(
         # Unused operations would be most of the page.
         durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
         checks = (await read_health()).checks
-        failed = {(name,): float(result.status != "healthy") for name, result in checks.items()}
+        failed = {(name,): float(result.status != "healthy") for name, result in checks.items() if result.is_read}
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),

@@ -8,6 +8,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
+from asyncpg import InsufficientPrivilegeError
 from msgspec import structs
 
 from pixconnect.doors.worker.parts import counted, find_problems
@@ -102,6 +103,19 @@ async def test_an_error_names_no_address_and_no_secret() -> None:
     found = await HealthWatch({"database": broken, "rail": refused}, SystemClock()).read_health()
     assert found.checks["database"].error == "cannot be reached"
     assert found.checks["rail"].error == "the rail cannot be reached"
+
+
+async def test_a_check_without_an_answer_has_found_nothing_out() -> None:
+    async def bare() -> None:
+        raise InsufficientPrivilegeError
+
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    checks = {"database": broken, "clock": broken, "feed": slow, "rail": refused, "books": bare, "disk": fine}
+    found = (await HealthWatch(checks, SystemClock(), timeout_s=0.05).read_health()).checks
+    assert {name for name, result in found.items() if not result.is_read} == {"clock", "feed"}
+    assert {name for name, result in found.items() if result.status == "healthy"} == {"disk"}
 
 
 async def test_what_hangs_is_left_behind() -> None:

@@ -58,6 +58,8 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     duration_s: float
     error: str | None = None
     """The reason, without addresses or secrets."""
+    is_read: bool = True
+    """``False`` if the check found nothing out: no answer in time, or none of the database. ``database`` reports that one."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -123,8 +125,17 @@ class HealthWatch:
         error = _verdict(name, task, self._timeout_s)
         if error is None:
             return CheckResult(status="healthy", duration_s=duration_s)
-        status: HealthStatus = "unhealthy" if name == "database" else "degraded"
-        return CheckResult(status=status, duration_s=duration_s, error=error)
+        if name == "database":
+            return CheckResult(status="unhealthy", duration_s=duration_s, error=error)
+        return CheckResult(status="degraded", duration_s=duration_s, error=error, is_read=_is_read(task))
+
+
+def _is_read(task: asyncio.Future[None]) -> bool:
+    if not task.done() or task.cancelled():
+        return False
+    error = task.exception()
+    # No outage lacks a right, and no check of the database reports a missing one.
+    return isinstance(error, DATABASE_REFUSES) or not isinstance(error, DATABASE_FAILED)
 
 
 def _verdict(name: str, task: asyncio.Future[None], timeout_s: float) -> str | None:

@@ -23,10 +23,10 @@ def test_a_disabled_endpoint_is_listed_and_resumed(pixconnect: CommandLine) -> N
     resumed = pixconnect.json("operator", "endpoint", "resume", "5")
     assert (resumed["status"], "status_reason" in resumed, "first_failure_at" in resumed) == ("active", False, False)
     assert pixconnect.run("operator", "endpoint", "list", "--status", "disabled").stdout == "endpoints: none\n"
-    # A repetition has no effect.
-    pixconnect.json("operator", "endpoint", "resume", "5")
+    # Of an active one, its pending deliveries become due.
+    assert pixconnect.json("operator", "endpoint", "resume", "5") == resumed
     verbs = [entry["verb"] for entry in pixconnect.json("audit", "list")["entries"]]
-    assert verbs == ["operator endpoint resume", "holder create"]
+    assert verbs == [*2 * ["operator endpoint resume"], "holder create"]
 
 
 def test_what_its_owner_switched_off_is_the_owners_to_switch_on(pixconnect: CommandLine, database: Addresses) -> None:

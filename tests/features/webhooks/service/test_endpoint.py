@@ -236,9 +236,14 @@ async def test_resuming_dates_all_to_now(service: WebhookService, monkeypatch: p
     await _change(service, endpoint.id, "inactive")
     resumed = await _change(service, endpoint.id, "active")
     assert await _dated_before(service, resumed.modified_at) == 5  # one batch is done at once
-    assert await endpoint_usecases.finish_resuming(service.context) == 2
+    # An attempt since then has its own next date.
+    later = resumed.modified_at + timedelta(minutes=5)
+    tried = "update delivery set due_at = $1, modified_at = $2 where event_id = (select min(event_id) from delivery)"
+    await service.context.pool.execute(tried, later, service.context.clock.now())
+    assert await endpoint_usecases.finish_resuming(service.context) == 3
     assert await _dated_before(service, resumed.modified_at) == 0
-    assert await service.fetch("select due_at from delivery where due_at > $1", service.context.clock.now())
+    ahead = await service.fetch("select due_at from delivery where due_at > $1", service.context.clock.now())
+    assert [row["due_at"] for row in ahead] == [later]
     assert await endpoint_usecases.finish_resuming(service.context) == 0
     (row,) = await service.fetch("select status, failures_count, due_at from delivery where resource_id = 6")
     assert tuple(row) == ("failed", 0, None)

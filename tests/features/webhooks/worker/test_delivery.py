@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from pixconnect.features.sandbox.service import clock
 from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.rules.delivery import Conclusion, DueDelivery, Receivers
 from pixconnect.features.webhooks.rules.endpoint import EndpointChange
-from pixconnect.features.webhooks.service import delivery
+from pixconnect.features.webhooks.service import delivery, redelivery
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery as delivery_store
@@ -29,6 +30,7 @@ from pixconnect.features.webhooks.worker.delivery_records import AttemptLog
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base.webhook_exchange import WebhookExchange
 from support import identity, postgres
+from support.operators import as_operator
 from support.webhooks import (
     SECRET,
     Received,
@@ -276,19 +278,34 @@ async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: post
         await eventually(lambda: is_settled(service, delivered=1))
 
 
-async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: postgres.Addresses) -> None:
-    async with open_webhook_service(database) as service, open_receiver() as receiver:
-        endpoint = await service.add_endpoint(receiver.url)
-        await service.announce([1, 2, 3])
-        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
-        async with running_worker(service):
-            await asyncio.sleep(1)
-            assert receiver.received == []
-            await endpoint_usecases.change_endpoint(
-                service.context, service.caller, endpoint.id, EndpointChange(status="active")
-            )
-            await receiver.wait_for(3)
-            await eventually(lambda: is_settled(service, delivered=3))
+@pytest.mark.parametrize("way", ["change", "resume", "replay"])
+async def test_after_an_outage_all_pending_go_out_at_once_and_in_order(database: postgres.Addresses, way: str) -> None:
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(ASKING_FOR_TIME) as receiver,
+        running_worker(service),
+    ):
+        endpoint = await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        made = await service.announce([1, 2])
+        await eventually(lambda: _is_so(lambda: _count_tried(service), 2))
+        made += await service.announce([1, 2], "qrcode.approved")
+        receiver.behave = answering()
+        if way == "change":
+            change = partial(endpoint_usecases.change_endpoint, service.context, service.caller, endpoint.id)
+            await change(EndpointChange(status="inactive"))
+            await asyncio.sleep(0.7)
+            assert len(receiver.received) == 2
+            await change(EndpointChange(status="active"))
+        elif way == "resume":
+            await endpoint_usecases.resume_endpoint(as_operator(service.context), endpoint.id)
+        else:
+            span = (made[0].created_at, made[-1].created_at)
+            assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, *span) == 0
+        await receiver.wait_for(6)
+        await eventually(lambda: is_settled(service, delivered=4))
+    for charge_id in (1, 2):
+        told = [each.event["name"] for each in receiver.received[2:] if each.event["payload"]["id"] == charge_id]
+        assert told == ["qrcode.pending", "qrcode.approved"]
 
 
 async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: postgres.Addresses) -> None:

@@ -124,7 +124,7 @@ async def _set(
     await endpoint_store.set_created(connection, key, now)
     await endpoint_usecases.note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
-        await endpoint_usecases.resume_backlog(connection, before.id, now)
+        await endpoint_usecases.resume_backlog(connection, before.id, now, now)
     return structs.replace(found, url=url, created_at=now)
 
 

@@ -227,7 +227,8 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
 async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:
     """Send past events again.
 
-    Every event of that time of the endpoint's types, except those still pending for it. An inactive endpoint gets them later.
+    Every event of that time of the endpoint's types; those still pending are not counted, and become due at once. An inactive
+    endpoint gets them later.
     While another replay to the endpoint is running, or if too many would be pending: LIMIT_EXCEEDED.
     """
     count = await redelivery_usecases.redeliver_events(

@@ -33,7 +33,7 @@ def list_endpoints(*, holder_id: HolderId | None = None, status: EndpointStatus 
 
 @app.command
 def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
-    """Resume an endpoint that failed for too long and was disabled; its pending deliveries are due at once.
+    """Make an endpoint's pending deliveries due at once, as after an outage; a disabled endpoint becomes active.
 
     Only its owner can resume an endpoint that the owner has made inactive.
 
@@ -61,9 +61,9 @@ def allow(host: str, *, json: Json = False) -> None:
 def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, json: Json = False) -> None:
     """Send the events of an interval to an endpoint again, as after an outage; prints how many.
 
-    This is the replay that its owner can request, for key webhooks too: of the endpoint's event types, without events that
-    already wait for it. If the endpoint is not active, they wait. Receivers recognise repeated events by id. If the command is
-    interrupted, run it again: it sends the rest.
+    This is the replay that its owner can request, for key webhooks too: of the endpoint's event types. Events that already
+    wait become due at once, and are not counted. If the endpoint is not active, they wait. Receivers recognise repeated events
+    by id. If the command is interrupted, run it again: it sends the rest.
 
     Args:
         endpoint_id: The endpoint.

@@ -201,7 +201,7 @@ async def change_endpoint(
         verb = "endpoint set" if after.secret_sealed == before.secret_sealed else "endpoint rotate"
         await note_change(connection, caller, verb, now, endpoint_id, before=before, after=after)
         if after.status == "active" and before.status != "active":
-            await resume_backlog(connection, endpoint_id, now)
+            await resume_backlog(connection, endpoint_id, now, now)
         await audit.record_act(connection, act)
     context.wake_workers()
     return after
@@ -243,11 +243,12 @@ def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
     return shown if endpoint.pix_key is None else shown | {"pix_key": endpoint.pix_key}
 
 
-async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
+async def resume_backlog(connection: Connection, endpoint_id: int, resumed_at: datetime, now: datetime) -> None:
+    """Make an endpoint's pending deliveries due, except those made or attempted since an instant."""
     # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
-    await endpoint_store.set_resumed(connection, endpoint_id, now)
-    if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
-        await endpoint_store.forget_resumed(connection, endpoint_id, now)
+    await endpoint_store.set_resumed(connection, endpoint_id, resumed_at)
+    if await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, _FIRST, _BATCH_MAX) is None:
+        await endpoint_store.forget_resumed(connection, endpoint_id, resumed_at)
 
 
 async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
@@ -255,19 +256,18 @@ async def list_all_endpoints(context: Operator, holder_id: int | None, status: E
 
 
 async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
-    """Reactivate a disabled endpoint; workers see it at their next poll."""
+    """Reactivate a disabled endpoint and make its pending deliveries due; workers see it at their next poll."""
     async with write_alone(context.pool) as connection:
         before = errors.found(
             await endpoint_store.lock_by_id(connection, endpoint_id), f"endpoint_id: there is no endpoint {endpoint_id}"
         )
         if before.status == "inactive":
             raise errors.BadRequest("endpoint_id: its owner has made it inactive, and may make it active again")
-        if before.status == "active":
-            return before
-        now = await service_now_to_write(context.clock, connection)
-        after = structs.replace(endpoint_rules.activate(before), modified_at=now)
-        await endpoint_store.update(connection, after)
-        await resume_backlog(connection, endpoint_id, now)
+        now, after = await service_now_to_write(context.clock, connection), before
+        if before.status == "disabled":
+            after = structs.replace(endpoint_rules.activate(before), modified_at=now)
+            await endpoint_store.update(connection, after)
+        await resume_backlog(connection, endpoint_id, now, now)
         await audit.record(
             context,
             connection,

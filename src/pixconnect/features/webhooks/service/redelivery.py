@@ -11,7 +11,7 @@ from typing import Final
 
 from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.rules.endpoint import Endpoint
-from pixconnect.features.webhooks.service.endpoint import read_delivery, read_endpoint
+from pixconnect.features.webhooks.service.endpoint import read_delivery, read_endpoint, resume_backlog
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import redelivery as redelivery_store
@@ -58,7 +58,7 @@ async def redeliver_one(context: Context, write: LoneWrite, holder_id: int, deli
 async def redeliver_events(context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime) -> int:
     """Send an endpoint all events of an interval again, of its event types; while it is not active they wait.
 
-    An event that waits for the endpoint already is neither sent twice nor counted.
+    An event that waits for the endpoint already is neither sent twice nor counted; all that wait become due.
     """
     return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
 
@@ -123,7 +123,7 @@ async def _replay(
         await _check_room(context, connection, endpoint, holder_ids, oldest, newest)
         # Each batch commits by itself, and the act with the first one. If the process dies in between, the same replay sends
         # the rest: it leaves out events that still wait.
-        count = 0
+        count, started_at = 0, await service_now_to_write(context.clock, connection)
         for holder_id in holder_ids:
             place, told = (oldest, 0), None
             while told is None or len(told) == batch_max:
@@ -133,6 +133,11 @@ async def _replay(
                 on_batch()
                 count, act = count + len(told), None
                 place = told[-1] if told else place
+        # Afterwards: a later event of a resource then waits for its repeated one.
+        async with write.begin_on(connection):
+            now = await service_now_to_write(context.clock, connection)
+            await resume_backlog(connection, endpoint.id, started_at, now)
+        on_batch()
         return count
 
 

@@ -124,11 +124,13 @@ async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None,
         return page.with_items(await read_listed(connection, page.items))
 
 
-# The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries.
+# The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries. Deliveries made
+# or attempted since the resumption keep their due date.
 _RESUME: Final[LiteralString] = """
     with chosen as (
         select id, holder_id, resource_id, event_id from delivery
-        where endpoint_id = $1 and status = 'pending' and due_at < $2 and (resource_id, event_id, id) > ($4, $5, $6)
+        where endpoint_id = $1 and status = 'pending' and (resource_id, event_id, id) > ($4, $5, $6)
+            and not (due_at >= $2 and modified_at between $2 and $3)
         order by resource_id, event_id, id limit $7
     ),
     locked as (
@@ -136,7 +138,7 @@ _RESUME: Final[LiteralString] = """
         where delivery.status = 'pending' order by delivery.id for no key update of delivery
     ),
     dated as (
-        update delivery set due_at = $3, modified_at = $3 from locked
+        update delivery set due_at = $3, failures_count = 0, modified_at = $3 from locked
         where delivery.id = locked.id and delivery.holder_id = locked.holder_id
     )
     select resource_id, event_id, id from chosen order by resource_id, event_id, id offset $7::integer - 1
@@ -154,7 +156,7 @@ async def resume(
     after: BacklogCursor,
     count_max: int,
 ) -> BacklogCursor | None:
-    """Make some of an endpoint's pending deliveries due now, so that they come first; return where to continue, if at all."""
+    """Start a new schedule, now, for some of an endpoint's pending deliveries; return where to continue, if at all."""
     row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)
     return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 

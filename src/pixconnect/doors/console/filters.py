@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from pixconnect.doors.console.language import Language
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.tax_id import write_tax_id
+from pixconnect.kernel.rules.tax_id import mask_cpf, write_tax_id
 from pixconnect.platform.base.clock import SAO_PAULO
 
 Tone = Literal["good", "going", "bad", "over", "back", "dot"]
@@ -60,6 +60,15 @@ _MADE_HERE: Final = re.compile(
 def own_name(external_id: str | None) -> str:
     """A caller's own name for a thing; empty where the service or the client made it, which tells people nothing."""
     return "" if external_id is None or _MADE_HERE.fullmatch(external_id) else external_id
+
+
+def masked(tax_id: str) -> str:
+    """A CPF without its ends, a CNPJ in full; empty where the institution reported only zeros."""
+    return (
+        mask_cpf(tax_id)
+        if re.fullmatch("[0-9]{11}", tax_id) and tax_id.strip("0")
+        else write_tax_id(tax_id.strip("0") and tax_id)
+    )
 
 
 def last_day(charge: Charge) -> date:
@@ -140,6 +149,7 @@ GLOBALS: Final[Mapping[str, Any]] = dict(
     one_second=timedelta(seconds=1),
     last_day=last_day,
     tax_id=write_tax_id,
+    masked=masked,
     tone=tone,
     shape=shape,
     own_name=own_name,

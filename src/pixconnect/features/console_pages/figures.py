@@ -58,11 +58,13 @@ async def show_overview(visit: Visit) -> Response:
     money = await overview.read_money(context, viewer, holder_ids)
     parts = [(each, found) for each in OVERVIEW if (found := await each.find(visit))]
     names = await browse.name_charges(context, viewer, transfers.items) if transfers else {}
-    newest = [("charge", each.id, each.holder_id) for each in (charges.items if charges else ())]
+    pairs = [(each.id, each.holder_id) for each in (charges.items if charges else ())]
+    newest = [("charge", *pair) for pair in pairs]
     newest += [("transfer", each.id, each.holder_id) for each in (transfers.items if transfers else ())]
     return visit.page(
         "overview.html",
         charge_names=names,
+        payments=await browse.find_payments(context, viewer, pairs),
         marks=await browse.read_marks(context, viewer, newest),
         week=await draw_week(visit, holder_ids) if charges else None,
         money={each.holder_id: each for each in money},

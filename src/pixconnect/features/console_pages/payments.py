@@ -41,13 +41,17 @@ async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
             refunded.update(await browse.find_refunded(visit.context, visit.viewer, page.items))
         paying = page.items if kind.name == "transfer" else list(refunded.values())
         names.update(await browse.name_charges(visit.context, visit.viewer, paying))
+        if kind.name == "charge":
+            pairs = [(each.id, each.holder_id) for each in page.items]
+            payments.update(await browse.find_payments(visit.context, visit.viewer, pairs))
         named = [(kind.name, each.id, each.holder_id) for each in page.items]
         marks.update(structs.asdict(await browse.read_marks(visit.context, visit.viewer, named)))
         totals.update(_sum_up(page.items, {one[1]: cents for one, cents in marks["returned"].items()}))
         return page
 
-    names, refunded, marks, totals = dict[int, str](), dict[int, Transfer](), dict[str, Any](), dict[str, int]()
-    shown = dict[str, Any](kind=kind.name, charge_names=names, refunded=refunded, marks=marks, totals=totals)
+    names, refunded, payments = dict[int, str](), dict[int, Transfer](), dict[int, Transfer]()
+    marks, totals = dict[str, Any](), dict[str, int]()
+    shown = dict[str, Any](kind=kind.name, charge_names=names, refunded=refunded, payments=payments, marks=marks, totals=totals)
     return await show_list(visit, "payments.html", read, statuses=kind.statuses, **shown)
 
 

@@ -43,15 +43,9 @@ async def find(visit: Visit) -> Response:
     result = await search.find_known(visit.context, viewer, text)
     numbered = [(one.kind, int(one.id), one.holder_id) for one in result.found if one.holder_id and one.id.isdecimal()]
     marks = await browse.read_marks(visit.context, viewer, numbered)
-    charges = {one.id for one in result.found if one.kind == "charge"}
-    paying = [one for one in result.found if one.kind == "transfer" and one.status in {"CONFIRMED", "RETURNED"}]
-    payments = {str(one.of_id): one for one in paying if str(one.of_id) in charges}
     # A charge and what has paid it are one line.
-    lines = [
-        (one, _place(visit, one), payments.get(one.id) if one.kind == "charge" else None)
-        for one in result.found
-        if one.kind != "transfer" or payments.get(str(one.of_id)) is not one
-    ]
+    payments = {one.payment.id for one in result.found if one.payment is not None}
+    lines = [(one, _place(visit, one)) for one in result.found if one.kind != "transfer" or one.id not in payments]
     amounts = wanted_rules.list_possible_amounts(text)
     # A single result leads directly to its page, but not if digits alone were taken as an amount.
     if len(lines) == 1 and lines[0][1] and result.searched_to is None and result.asked.get("amount") not in amounts:

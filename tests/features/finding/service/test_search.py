@@ -24,7 +24,7 @@ from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.br_code import format_static_br_code
-from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge import ChargeRequest, Payer
 from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import RefundRequest
@@ -283,7 +283,8 @@ def uuid7_of(at: datetime) -> str:
 
 async def test_a_charge_is_found_by_its_code_and_by_who_paid_it(service: Service, caller: Caller) -> None:
     stranger = await open_holder(service, account_number="2")
-    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=55, key=own_key()))
+    request = ChargeRequest(amount_cents=55, key=own_key(), payer=Payer(name="Zilda", tax_id="52998224725"))
+    charge = await charge_usecases.create_charge(service.context, caller, request)
     its = ("charge", str(charge.id))
     static = format_static_br_code(own_key(), "Loja", "Sao Paulo", txid=charge.txid[:25])
     for code, found in ((charge.br_code, {its}), (f" {charge.br_code}\n", {its}), (static, set[tuple[str, str]]())):
@@ -293,6 +294,19 @@ async def test_a_charge_is_found_by_its_code_and_by_who_paid_it(service: Service
     await receive_credit(service.context, credit_report(service, txid=charge.txid, amount_cents=55))
     assert its in await known(service, outside_party().name, None)
     assert its in await known(service, f"0,55 {outside_party().name}", caller.holder_id)
+    [(found, _)] = (await search.find_with_origins(as_operator(service.context), charge.txid))[0]
+    assert (found.party, found.named_payer, found.settled_at is None) == (outside_party().name, "Zilda", False)
+    await make_charge(service, caller, amount_cents=55)
+    # The one whom it names is not shown as its payer, and only those who may see transfers see who paid.
+    async with open_console(service) as console:
+        own = console.nobody.of(await sign_in_client(console, caller.holder_id))
+        blind = console.nobody.of(await sign_in_client(console, caller.holder_id, "charge.read"))
+        for path in ("/", "/charges", f"/charges/{charge.id}", "/search?q=0,55"):
+            page = (await own.get(path)).content.decode()
+            assert "Joana Prado" in page, path
+            assert '<span class="quiet">***.456.789-**</span>; issued to Zilda' in page, path
+            assert "Joana" not in (await blind.get(path)).content.decode(), path
+        assert "paid on" in (await own.get("/charges")).content.decode()
 
 
 async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(service: Service, caller: Caller) -> None:

@@ -41,7 +41,7 @@ from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import tally as tally_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.listing import Source
-from pixconnect.kernel.tables.table import Table
+from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
@@ -120,6 +120,12 @@ async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transf
     """What callers call the charges that these transfers have paid, as far as the viewer may see charges."""
     wanted = [(each.charge_id, each.holder_id) for each in transfers if each.charge_id is not None]
     return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
+
+
+async def find_payments(context: Core, viewer: Viewer, charges: Collection[tuple[int, int]]) -> dict[int, Transfer]:
+    """Find the payments of these charges, named by id and holder, as far as the viewer may see transfers; by charge."""
+    found = await browse_store.find_payments(context.pool, *split_pairs(charges)) if viewer.may("transfer.read") else []
+    return {each.charge_id: each for each in found if each.charge_id is not None}
 
 
 async def find_refunded(context: Core, viewer: Viewer, refunds: Sequence[Refund]) -> dict[int, Transfer]:

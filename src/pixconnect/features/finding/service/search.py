@@ -40,6 +40,7 @@ from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import AskedFact, Origin
+from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool
@@ -225,6 +226,11 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
 
     Without an index, rows are scanned back from the newest, for a bounded time.
     """
+    result = await _find_known(context, viewer, text)
+    return structs.replace(result, found=await _add_payments(context, viewer, result.found))
+
+
+async def _find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     text, bare = text.strip(), unmask_tax_id(text.strip())
     tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
     found = await find_anything(context, viewer, tax_id or text)
@@ -306,7 +312,8 @@ async def look_for(
         # A settlement at the institution before midnight may be listed, and recorded here, a good while later.
         wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=2))
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
-    found, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
+    looked, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
+    found = await _add_payments(context, viewer, looked)
     if day is not None:
         found = [one for one in found if to_day(one.at) == day]
     return await _mark(context, viewer, found), searched_to
@@ -322,7 +329,9 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
         page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
         of_kind = [*map(_as_found, page.items)]
         if kind == "charge" and (wanted.initial_at or wanted.final_at):
-            of_kind = await _date_by_payment(context.pool, of_kind, wanted)
+            # A person asks when money came: a charge that was paid at another time is left out.
+            begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
+            of_kind = [one for one in await _add_payments(context, viewer, of_kind) if begin <= one.at <= end]
         elif kind == "transfer":
             names = await browse.name_charges(context, viewer, page.items)
             of_kind = [
@@ -331,8 +340,11 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
             ]
         elif kind == "refund":
             refunded = await browse.find_refunded(context, viewer, page.items)
-            parties = {str(refund_id): transfer.counterparty.name for refund_id, transfer in refunded.items()}
-            of_kind = [structs.replace(one, party=parties.get(one.id)) for one in of_kind]
+            parties = {str(refund_id): transfer.counterparty for refund_id, transfer in refunded.items()}
+            of_kind = [
+                structs.replace(one, party=by.name, party_tax_id=by.tax_id) if (by := parties.get(one.id)) else one
+                for one in of_kind
+            ]
         found += of_kind
         if kind == "transfer" and wanted.counterparty is not None and viewer.may_see("charge"):
             found += await _find_paid(context.pool, page.items, {one.id for one in found if one.kind == "charge"})
@@ -341,13 +353,24 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
     return found, max(ends, default=None)
 
 
-async def _date_by_payment(pool: Pool, charges: Sequence[Found], wanted: Wanted) -> list[Found]:
-    """Date paid charges by their payment, without those paid at another time: a person asks when money came."""
-    ids, holder_ids = [int(one.id) for one in charges], [one.holder_id or 0 for one in charges]
-    paid = await browse_store.find_payment_instants(pool, ids, holder_ids)
-    begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
-    dated = [structs.replace(one, settled_at=paid.get(int(one.id))) for one in charges]
-    return [one for one in dated if begin <= one.at <= end]
+async def _add_payments(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[Found]:
+    """The same, charges with their payment; a viewer who may not see transfers sees only when they were paid."""
+    pairs = [(int(one.id), one.holder_id) for one in found if one.kind == "charge" and one.holder_id and not one.settled_at]
+    paid = await browse_store.find_payments(context.pool, *split_pairs(pairs)) if pairs else []
+    payments = {str(each.charge_id): each for each in paid}
+
+    def add(one: Found) -> Found:
+        if one.kind != "charge" or (by := payments.get(one.id)) is None:
+            return one
+        return _with_payment(one, by) if viewer.may_see("transfer") else structs.replace(one, settled_at=_as_found(by).at)
+
+    return [add(one) for one in found]
+
+
+def _with_payment(charge: Found, by: Transfer) -> Found:
+    payment = _as_found(by)
+    party = dict(party=payment.party, party_tax_id=payment.party_tax_id)
+    return structs.replace(charge, payment=payment, settled_at=payment.at, **party)
 
 
 async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collection[str]) -> list[Found]:
@@ -355,7 +378,7 @@ async def _find_paid(pool: Pool, transfers: Sequence[Transfer], known: Collectio
     paying = {(one.charge_id, one.holder_id): one for one in transfers if one.charge_id and one.settled_at}
     charges = await search_store.find_charges(pool, list(paying))
     return [
-        structs.replace(_as_found(one), settled_at=_as_found(by).at, party=by.counterparty.name)
+        _with_payment(_as_found(one), by)
         for pair, by in paying.items()
         if (one := charges.get(pair)) is not None and str(one.id) not in known
     ]
@@ -374,12 +397,12 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
         created_at=one.created_at,
     )
     if isinstance(one, Charge):
-        return structs.replace(found, asked_cents=one.asked_cents, party=one.payer and one.payer.name)
+        return structs.replace(found, asked_cents=one.asked_cents, named_payer=one.payer and one.payer.name)
     settled_at = one.network_settled_at or one.settled_at
     if isinstance(one, Refund):
         return structs.replace(found, kind="refund", settled_at=settled_at, direction=one.flow, of_id=one.transfer_id)
-    its = dict[str, Any](direction=one.direction, party=one.counterparty.name, of_id=one.charge_id)
-    return structs.replace(found, kind="transfer", settled_at=settled_at, **its)
+    its = dict[str, Any](party=one.counterparty.name, party_tax_id=one.counterparty.tax_id, of_id=one.charge_id)
+    return structs.replace(found, kind="transfer", settled_at=settled_at, direction=one.direction, **its)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

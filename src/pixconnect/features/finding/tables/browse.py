@@ -18,12 +18,13 @@ from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.webhooks.tables.delivery_history import DELIVERY
 from pixconnect.kernel.rules.holder import as_kept
 from pixconnect.kernel.rules.tax_id import unmask_tax_id
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
-from pixconnect.kernel.tables.lookup import Pairs
+from pixconnect.kernel.tables.lookup import FindAll
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.tables.tally import Kind
@@ -51,13 +52,14 @@ async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> di
 
 
 find_refunded: Final = lookup.by_pairs(TRANSFER, "id")
-find_payment_instants: Final = Pairs[int, datetime, Sequence[int], Sequence[int]]("""
-    select charge_id, coalesce(network_settled_at, settled_at)
-    from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
-    join transfer on transfer.charge_id = wanted.id and transfer.holder_id = wanted.holder_id
+find_payments: Final = FindAll[Transfer, Sequence[int], Sequence[int]](
+    TRANSFER,
+    """
+    join unnest($1::bigint[], $2::bigint[]) as wanted (charge_id, holder_id) using (charge_id, holder_id)
     where settled_at is not null
-""")
-"""Find when paid charges were paid, by charge; each is named by its id and its holder."""
+    """,
+)
+"""Find the payments of charges, each named by its id and its holder."""
 
 _RETURNED: Final[LiteralString] = """
     select kind, wanted.id::text, returned_cents

@@ -42,11 +42,16 @@ class Found(Struct, frozen=True, kw_only=True):
     returned_cents: int | None = None
     """What was returned of a charge or transfer, where the search reads it; ``None`` is nothing."""
     party: str | None = None
-    """The name of the other one: a transfer's, that of the transfer that a refund returns, or the payer that a charge names."""
+    """The name of the other one: a transfer's, that of the transfer that a refund returns, or of the one who paid a charge."""
+    party_tax_id: str | None = None
+    named_payer: str | None = None
+    """The payer that a charge names; anyone may pay it."""
+    payment: Found | None = None
+    """What has paid a charge, if the viewer may see it."""
     of_id: int | None = None
     """The charge that a transfer has paid, or the transfer that a refund returns."""
     settled_at: datetime | None = None
-    """When a payment settled, at the institution if it said so; for a charge, when it was paid. Read with lists alone."""
+    """When a payment settled, at the institution if it said so, read with lists alone; for a charge, when it was paid."""
     waits_for: Literal["operator"] | None = None
 
     @property
@@ -128,16 +133,17 @@ _EACH: Final[LiteralString] = """
     where id = $2 and $5 is null)
 """
 _WITH_PARTIES: Final[LiteralString] = """
-    select found.*, asked_cents, direction, party, of_id
+    select found.*, asked_cents, direction, party, party_tax_id, named_payer, of_id
     from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
     left join lateral (
-        select asked_cents, null as direction, payer_name as party, null::bigint as of_id from charge
-        where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
+        select asked_cents, null as direction, null as party, null as party_tax_id, payer_name as named_payer,
+            null::bigint as of_id
+        from charge where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
         union all
-        select null, transfer.direction, counterparty ->> 'name', charge_id from transfer
+        select null, transfer.direction, counterparty ->> 'name', counterparty ->> 'tax_id', null, charge_id from transfer
         where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
         union all
-        select null, flow, counterparty ->> 'name', transfer_id from refund
+        select null, flow, counterparty ->> 'name', counterparty ->> 'tax_id', null, transfer_id from refund
         left join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
         where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
     ) as its on true

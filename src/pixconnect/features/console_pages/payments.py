@@ -17,7 +17,7 @@ from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.service import infraction_page
 from pixconnect.features.due_charges.service import show_due
 from pixconnect.features.finding.rules import Facts, Timeline
-from pixconnect.features.finding.service import browse, search, timeline
+from pixconnect.features.finding.service import browse, timeline
 from pixconnect.kernel.flows import refund
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
@@ -89,7 +89,7 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
         contests=contests,
         due=facts.charge and show_due(facts.charge, story.now),
         picture=_draw(visit.parts.draw_qr, facts.charge, story.now) if kind == "charge" and facts.charge else "",
-        origin=await search.find_shown(visit.context, kind, subject, is_operator=visit.who.kind != "holder"),
+        origin=await timeline.find_shown(visit.context, kind, subject, is_operator=visit.who.kind != "holder"),
         curl=f'curl -s {visit.parts.api_url}{_PATHS[kind]}{resource_id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect {kind} show {resource_id}",
     )

@@ -9,7 +9,7 @@ from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.forms import read_field, show_list
 from pixconnect.doors.console.visit import Visit
 from pixconnect.doors.console.wanted import Wanted
-from pixconnect.features.finding.service import browse, search, timeline
+from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint, redelivery
@@ -105,7 +105,7 @@ async def show_endpoint(visit: Visit) -> Response:
         page=page,
         event_types=EVENT_TYPES,
         now=visit.context.clock.now(),
-        changes=await search.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
+        changes=await timeline.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
     )
 
 

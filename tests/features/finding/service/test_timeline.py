@@ -12,7 +12,6 @@ from msgspec import structs
 
 from pixconnect.features.finding.rules import Timeline
 from pixconnect.features.finding.service import browse, timeline
-from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.finding.tables import timeline as timeline_store
 from pixconnect.features.identity.service import access as access_usecases
@@ -389,7 +388,7 @@ async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(s
     assert json.loads(rows[1]["before"])["url"] == URL
     assert json.loads(rows[1]["after"])["url"] == f"{URL}/2"
     assert SECRET not in str([dict(row) for row in rows])
-    changes = await search_usecases.list_changes(service.context.pool, made.id, caller.holder_id)
+    changes = await timeline.list_changes(service.context.pool, made.id, caller.holder_id)
     assert [change.jti for change in changes] == ["t1"] * 4
 
 
@@ -435,19 +434,19 @@ async def test_each_change_of_the_webhook_of_a_key_says_who_asked(service: Servi
         ("endpoint set", "client shop", "r1"),
         ("endpoint remove", "client till", "r2"),
     ]
-    changes = await search_usecases.list_changes(service.context.pool, made.endpoint_id, caller.holder_id)
+    changes = await timeline.list_changes(service.context.pool, made.endpoint_id, caller.holder_id)
     assert [(change.client_id, change.jti, change.peer) for change in changes] == [
         ("till", "t2", "192.0.2.7"),
         ("shop", "t1", "192.0.2.7"),
         ("shop", "t1", "192.0.2.7"),
     ]
-    assert await search_usecases.list_changes(service.context.pool, made.endpoint_id, other.holder_id) == []
+    assert await timeline.list_changes(service.context.pool, made.endpoint_id, other.holder_id) == []
 
 
 async def test_a_holder_learns_which_client_it_was_and_not_where_from(service: Service, caller: Caller) -> None:
     charge = await charge_usecases.create_charge(service.context, asking(caller), a_charge())
     for is_operator, expected in ((True, ("shop", "t1", "192.0.2.7")), (False, ("shop", None, None))):
-        origin = await search_usecases.find_shown(service.context, "charge", charge, is_operator=is_operator)
+        origin = await timeline.find_shown(service.context, "charge", charge, is_operator=is_operator)
         assert origin is not None
         assert (origin.client_id, origin.jti, origin.peer) == expected
 

@@ -1,7 +1,4 @@
-"""Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it.
-
-Also the origins of resources: the requests that made them.
-"""
+"""Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ from pixconnect.doors.console.wanted import (
     read_otherwise,
 )
 from pixconnect.features.finding.service import browse
+from pixconnect.features.finding.service.timeline import find_origins
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
-from pixconnect.features.webhooks.rules.endpoint import Endpoint
-from pixconnect.kernel.flows.context import Context, Core, Operator
+from pixconnect.kernel.flows.context import Core, Operator
 from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.charge import Charge
@@ -39,55 +36,11 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.clock import service_now
-from pixconnect.kernel.tables.origin import AskedFact, Origin
+from pixconnect.kernel.tables.origin import Origin
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Pool
-
-_FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
-_CHANGES_MAX: Final = 20
-_AN_OPERATOR: Final = "an operator"
-
-
-async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
-    """Find the origin of each of these, by kind, id and holder; for an endpoint, that of its last change."""
-    facts: list[AskedFact] = []
-    origins: dict[tuple[str, int, int], Origin] = {}
-    for one in found:
-        if one.holder_id is None:
-            continue
-        if one.kind in _FOUND_ONCE:
-            facts.append(AskedFact(kind=one.kind, id=int(one.id), holder_id=one.holder_id, at=one.created_at))
-        elif one.kind == "endpoint":
-            for newest in await list_changes(pool, int(one.id), one.holder_id, count_max=1):
-                origins[one.kind, newest.id, newest.holder_id] = newest
-    return origins | (await origin_store.find(pool, facts) if facts else {})
-
-
-async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: int = _CHANGES_MAX) -> list[Origin]:
-    """List the origins of an endpoint's changes, newest first."""
-    return await origin_store.list_of(pool, "endpoint", endpoint_id, holder_id, count_max)
-
-
-async def find_shown(context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool) -> Origin | None:
-    """Find the origin of a resource, as far as the visitor may see it."""
-    fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
-    found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
-    return None if found is None else found if is_operator else _mask(found)
-
-
-async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
-    """List the origins of an endpoint's changes, as far as the visitor may see them."""
-    changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
-    return changes if is_operator else [_mask(change) for change in changes]
-
-
-def _mask(origin: Origin) -> Origin:
-    # A holder sees which of its clients it was; a client does not see another's address and tokens.
-    operator = None if origin.operator is None else _AN_OPERATOR
-    return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)
-
 
 TEXT_LENGTH_MAX: Final = 255
 EACH_MAX: Final = 100

@@ -6,6 +6,7 @@ are kept; for a holder's deleted endpoints, the last twenty are known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, structs
@@ -15,6 +16,7 @@ from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
+from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.webhooks.rules import endpoint as webhook_signature
@@ -25,10 +27,15 @@ from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
+from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import Event, Resource
 from pixconnect.kernel.rules.order import name_of
+from pixconnect.kernel.rules.refund import Refund
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
+from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.clock import service_now
+from pixconnect.kernel.tables.origin import AskedFact, Origin
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.pool import Connection, Pool
@@ -168,3 +175,49 @@ async def _make_headers(context: Context, delivery: Delivery, event: Event, endp
         return ()
     number = (delivery.attempts[-1].number if delivery.attempts else 0) + 1
     return tuple(webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now))
+
+
+# The origins of resources: the requests that made them.
+
+_FOUND_ONCE: Final = frozenset({"charge", "transfer", "refund"})
+_CHANGES_MAX: Final = 20
+_AN_OPERATOR: Final = "an operator"
+
+
+async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
+    """Find the origin of each of these, by kind, id and holder; for an endpoint, that of its last change."""
+    facts: list[AskedFact] = []
+    origins: dict[tuple[str, int, int], Origin] = {}
+    for one in found:
+        if one.holder_id is None:
+            continue
+        if one.kind in _FOUND_ONCE:
+            facts.append(AskedFact(kind=one.kind, id=int(one.id), holder_id=one.holder_id, at=one.created_at))
+        elif one.kind == "endpoint":
+            for newest in await list_changes(pool, int(one.id), one.holder_id, count_max=1):
+                origins[one.kind, newest.id, newest.holder_id] = newest
+    return origins | (await origin_store.find(pool, facts) if facts else {})
+
+
+async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: int = _CHANGES_MAX) -> list[Origin]:
+    """List the origins of an endpoint's changes, newest first."""
+    return await origin_store.list_of(pool, "endpoint", endpoint_id, holder_id, count_max)
+
+
+async def find_shown(context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool) -> Origin | None:
+    """Find the origin of a resource, as far as the visitor may see it."""
+    fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
+    found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
+    return None if found is None else found if is_operator else _mask(found)
+
+
+async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
+    """List the origins of an endpoint's changes, as far as the visitor may see them."""
+    changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
+    return changes if is_operator else [_mask(change) for change in changes]
+
+
+def _mask(origin: Origin) -> Origin:
+    # A holder sees which of its clients it was; a client does not see another's address and tokens.
+    operator = None if origin.operator is None else _AN_OPERATOR
+    return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)

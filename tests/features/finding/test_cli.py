@@ -74,7 +74,7 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
     )
     # Parties without a tax id have a CPF of zeros, which belongs to no person.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
-    assert "--day: must be" in pixconnect.refusal("find", "--day", "20-11-2026")
+    assert "--day: must be" in pixconnect.refusal("find", "--day", "20-13-2026")
 
 
 def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
@@ -86,7 +86,8 @@ def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     assert "no charge, transfer or refund of 12,35" in pixconnect.refusal("find", "12,35")
     assert "of 12,35 on 2026-11-20 (days of Sao Paulo)" in pixconnect.refusal("find", "12,35 20/11/2026")
     assert "of R$ 1.235,00 on 2026-11-20 (days" in pixconnect.refusal("find", "1235 20/11/2026")
-    assert "of 12,35 by or to Maria" in pixconnect.refusal("find", "12,35 Maria")
+    assert "of 12,35 by or to Maria; 'Maria' was read as a name" in pixconnect.refusal("find", "12,35 Maria")
+    assert "not understood, nor an id: 12,35 3/4/5" in pixconnect.refusal("find", "12,35 3/4/5")
     assert "an amount is written as 'R$ 1.234.567,89'" in pixconnect.refusal("find", "123456789")
 
 

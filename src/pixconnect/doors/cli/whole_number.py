@@ -41,7 +41,7 @@ def read_day(text: str, now: datetime) -> date:
     try:
         return date.fromisoformat(as_days(text.strip(), now))
     except ValueError:
-        raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026 or yesterday; it is {text!r}") from None
+        raise CommandError(f"--day: must be as 2026-11-20, 20/11/2026, friday or yesterday; it is {text!r}") from None
 
 
 def guess_key_type(key: str) -> KeyType:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixconnect.kernel.rules.listing import NUMBER_MAX, Span, read_cursor
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import SAO_PAULO, as_days
+from pixconnect.platform.base.clock import BRAZILIAN_DAY, SAO_PAULO, WEEKDAY, as_days
 
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
@@ -21,12 +21,12 @@ _DAY_LENGTH: Final = len("2026-11-03")
 
 _REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 # Pages that write amounts by a locale put a no-break space behind the sign.
-_AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
+_AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{1,2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
-_DAY: Final = "(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}/[0-9]{1,2}(?:/[0-9]{4})?)"
-_WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias"
-_OF: Final = r"(?:(?:de|do|da|of|from)\s+)?"
-_MONEY: Final = rf"(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{2}})?|(?:{_REAIS})[,.][0-9]{{2}})(?:\s+reais)?|(?:{_REAIS})\s+reais"
+_DAY: Final = f"(?:[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{BRAZILIAN_DAY})"
+_WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias|{WEEKDAY}"
+_OF: Final = r"(?:(?:de|do|da|em|no|na|dia|of|from|on|last)\s+){0,2}"
+_MONEY: Final = rf"(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{1,2}})?|(?:{_REAIS})[,.][0-9]{{1,2}})(?:\s+reais)?|(?:{_REAIS})\s+reais"
 # Longer digits are a part of an id or of a CPF.
 _WHOLE: Final = r"(?:[1-9][0-9]?\.[0-9]{3}|[1-9][0-9]{0,4})(?!\s*(?:days|dias)\b)"
 # A whole number may also be an id or part of a name. "Month" is part of a name unless it follows the amount.
@@ -40,6 +40,11 @@ _KNOWN_AMOUNT, _KNOWN_WHOLE = (
 )
 _KNOWN_DAY: Final = re.compile(
     rf"(?P<when_alone>{_WHEN})|(?P<when_first>{_WHEN})\s+(?P<last>\S.*)|(?P<first>\S.*?)\s+{_OF}(?P<when_last>{_WHEN})",
+    re.IGNORECASE,
+)
+# As people name an order: pedido 1001, order no. 1001, #1001.
+_ORDER: Final = re.compile(
+    r"(?:(?:pedido|encomenda|cobran[cç]a|order|charge|invoice|n[uú]mero|number|id)(?:\s+n[º°or]\.?)?[\s#:]+|#\s*)(\S*[0-9]\S*)",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile("[1-9][0-9]{0,8}")
@@ -164,12 +169,17 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
 
 
 def read_otherwise(text: str) -> dict[str, str]:
-    """What else a text may mean: digits a part of an id, and a number with letters a name: ``3 Irmãos``, ``Bar-24``."""
+    """What else a text may mean: digits a part of an id, and a number or day with letters a name: ``3 Irmãos``, ``Bar-24``."""
     if text.isdecimal():
         return dict(part=text) if _PART.fullmatch(text) else {}
-    found = _KNOWN_WHOLE.fullmatch(text)
+    found = _KNOWN_WHOLE.fullmatch(text) or _KNOWN_DAY.fullmatch(text)
     is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text)
     return dict(who=text) if is_other and _NAME.fullmatch(text) else {}
+
+
+def read_order_name(text: str) -> str:
+    """The id in ``pedido 1001`` or ``#1001``; empty for any other text."""
+    return "" if (found := _ORDER.fullmatch(text.strip())) is None else found[1]
 
 
 def _read_party(text: str) -> dict[str, str]:
@@ -231,7 +241,7 @@ def _read_amount(name: str, text: str) -> tuple[int, int]:
 
 def _read_cents(text: str) -> int | None:
     found = _AMOUNT.fullmatch(text.strip())
-    cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int(found[2] or 0)
+    cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int((found[2] or "").ljust(2, "0"))
     return cents if 0 <= cents <= AMOUNT_MAX_CENTS else None
 
 

@@ -109,10 +109,20 @@ def to_day(instant: datetime) -> date:
     return instant.astimezone(SAO_PAULO).date()
 
 
-_BRAZILIAN_DAY: Final = re.compile(r"\b(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b(?!/)", re.ASCII)
+_DAY_OF, _MONTH_OF = "(?:0?[1-9]|[12][0-9]|3[01])", "(?:0?[1-9]|1[0-2])"
+BRAZILIAN_DAY: Final = "|".join(
+    [rf"{_DAY_OF}{mark}{_MONTH_OF}{mark}(?:[0-9]{{2}})?[0-9]{{2}}" for mark in ("/", "-", r"\.")] + [f"{_DAY_OF}/{_MONTH_OF}"]
+)
+_BRAZILIAN_DAY: Final = re.compile(rf"(?<![\w/-])(?<!\w\.)(?:{BRAZILIAN_DAY})(?![\w/]|[.-]\w)", re.ASCII)
+_WEEKDAYS: Final = (
+    *("monday|segunda", "tuesday|ter[cç]a", "wednesday|quarta", "thursday|quinta", "friday|sexta"),
+    *("saturday|s[aá]bado", "sunday|domingo"),
+)
+WEEKDAY: Final = f"(?:{'|'.join(_WEEKDAYS)})(?:[ -]feira)?"
 _LEAP_DAY_WITHIN_YEARS: Final = 8
 _WORD: Final = re.compile(
-    r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)|(?:this |este )?(?:month|m[eê]s))\b",
+    r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)"
+    rf"|(?:{'|'.join(f'({each})' for each in _WEEKDAYS)})(?:[ -]feira)?|(?:this |este )?(?:month|m[eê]s))\b",
     re.IGNORECASE,
 )
 
@@ -120,23 +130,27 @@ _WORD: Final = re.compile(
 def as_days(text: str, now: datetime) -> str:
     """The same with the days in it as 2026-11-20: those written as in Brazil, and words such as yesterday.
 
-    A day without a year, 20/11, is the last such day.
+    A day without a year, 20/11, is the last such day, and so is a weekday.
     """
     today = now.astimezone(SAO_PAULO).date()
 
     def write_day(found: re.Match[str]) -> str:
-        day, month = int(found[1]), int(found[2])
-        for year in range(today.year, today.year - _LEAP_DAY_WITHIN_YEARS - 1, -1) if found[3] is None else ():
+        day, month, *years = map(int, re.split("[/.-]", found[0]))
+        for year in () if years else range(today.year, today.year - _LEAP_DAY_WITHIN_YEARS - 1, -1):
             with suppress(ValueError):
                 if (last := date(year, month, day)) <= today:
                     return f"{last}"
-        return f"{found[3] or today.year}-{month:02}-{day:02}"
+        year = years[0] if years else today.year
+        return f"{year if year > 99 else 2000 + year}-{month:02}-{day:02}"
 
     def write_days(word: re.Match[str]) -> str:
-        for days_ago in range(3):
-            if word[days_ago + 1]:
-                return f"{today - timedelta(days=days_ago)}"
-        return f"{today - timedelta(days=6) if word[4] else today.replace(day=1)}..{today}"
+        match word.lastindex:
+            case None | 4:
+                return f"{today - timedelta(days=6) if word[4] else today.replace(day=1)}..{today}"
+            case 1 | 2 | 3 as days:
+                return f"{today - timedelta(days=days - 1)}"
+            case weekday:
+                return f"{today - timedelta(days=(today.weekday() - (weekday - 5)) % 7)}"
 
     return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
 

@@ -10,7 +10,14 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.doors.console.paces import SEARCHES
-from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known
+from pixconnect.doors.console.wanted import (
+    Wanted,
+    list_possible_amounts,
+    read_amounts,
+    read_instants,
+    read_known,
+    read_order_name,
+)
 from pixconnect.features.finding.service import search
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
 from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
@@ -173,6 +180,15 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 04/11": dict(amount="25,50", when="2026-11-04"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
+        # A Wednesday.
+        "25,50 2-11-2026": dict(amount="25,50", when="2026-11-02"),
+        "25,5 02.11.26": dict(amount="25,5", when="2026-11-02"),
+        "2/11/26 R$ 25,5": dict(amount="R$ 25,5", when="2026-11-02"),
+        "Maria na sexta-feira": dict(when="2026-10-30", who="Maria"),
+        "25,50 de sábado": dict(amount="25,50", when="2026-10-31"),
+        "wednesday": dict(when="2026-11-04"),
+        "150 last thursday": dict(amount="R$ 150,00", when="2026-10-29"),
+        "25,50 28-13-2026": dict(amount="25,50", part="28-13-2026"),
         "25,50 29/02": dict(amount="25,50", when="2024-02-29"),
         "25,50 Maria": dict(amount="25,50", who="Maria"),
         "25.50 27/10 Maria Silva": dict(amount="25.50", when="2026-10-27", who="Maria Silva"),
@@ -195,7 +211,9 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
     }
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
-    assert read_amounts("25,50 reais") == read_amounts("R$ 25,50")
+    assert read_amounts("25,50 reais") == read_amounts("R$ 25,5")
+    assert read_order_name("#1001") == read_order_name("Pedido nº 1001") == read_order_name("order: 1001") == "1001"
+    assert read_order_name("order-1001") == read_order_name("Pedido Maria") == ""
     assert list_possible_amounts("2550") == ["R$ 25,50", "R$ 2.550,00"]
     assert list_possible_amounts("order-2550") == list_possible_amounts("52998224725") == []
 
@@ -344,7 +362,9 @@ async def test_a_whole_number_is_an_id_then_an_amount_then_part_of_a_name(servic
     report = credit_report(service, amount_cents=15_000)
     named = structs.replace(report, debit_party=structs.replace(report.debit_party, name="3 Irmaos"))
     await receive_credit(service.context, named)
-    assert ("charge", str(charge.id)) in await known(service, "1001", caller.holder_id)
+    for text in ("1001", "pedido 1001", "#1001"):
+        assert ("charge", str(charge.id)) in await known(service, text, caller.holder_id), text
+    assert await known(service, "order 100100", caller.holder_id) == set()
     for text in ("33 hoje", "33 today"):
         assert await known(service, text, caller.holder_id) == {("charge", str(charge.id))}, text
     for text in ("150 hoje", "Irmaos 150", "150 de Irmaos hoje", "3 Irmaos"):

@@ -17,6 +17,7 @@ from pixconnect.doors.console.wanted import (
     read_amounts,
     read_instants,
     read_known,
+    read_order_name,
     read_otherwise,
 )
 from pixconnect.features.finding.service import browse
@@ -105,17 +106,21 @@ async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[F
 
 
 def _explain_nothing(text: str, asked: dict[str, str]) -> str:
-    if "amount" in asked:
+    if "amount" in asked or "when" in asked:
+        amount = f" of {asked['amount']}" if "amount" in asked else ""
         day = f" on {asked['when']} (days of Sao Paulo)" if "when" in asked else ""
-        party = f" by or to {asked['who']}" if "who" in asked else ""
+        read = next((asked[name] for name in ("who", "part") if name in asked), "")
+        party = f" by or to {read}" if "who" in asked else f" with {read} in an id" if read else ""
+        alone = f"; '{read}' was read as a name or part of an id: search without it" if read else ""
         no_id = f"nothing has the id {text}, and there is " if text.strip().isdecimal() else ""
-        return f"{no_id}no charge, transfer or refund of {asked['amount']}{day}{party}"
+        return f"{no_id}no charge, transfer or refund{amount}{day}{party}{alone}"
     if _read_made_at(text) is not None:
         return f"nothing has the id {text}; a refused request made nothing, and only the log has its id"
     if is_end_to_end_id(text):
         return f"nothing has the id {text}; `pixconnect institution ask` reads it at an institution"
-    amounts = list_possible_amounts(text) or ["25,50", "25,50 yesterday"]
-    return f"nothing has the id, name or tax id {text}; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
+    amounts = list_possible_amounts(text) or ["25,50", "25,50 28/11/2026"]
+    said = "nothing has the id, name or tax id" if asked or len(text.split()) == 1 else "not understood, nor an id:"
+    return f"{said} {text}; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
@@ -190,6 +195,12 @@ async def _find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     # An id of a request, or a code, has enough letters for a name.
     asked = {} if _read_made_at(text) or text.startswith(_CODE_BEGINS) else read_known(text, context.clock.now())
     found = found or await _find_by_request(context.pool, viewer, text)
+    if not found and (name := read_order_name(text)):
+        named = [one for one in await find_anything(context, viewer, name) if one.kind in _LISTED]
+        # A shorter one is part of too many ids.
+        is_short = len(name) < SUGGESTED_LENGTH_MIN
+        part = dict(part=name)
+        return SearchResult(found=named, asked={}) if is_short else await _find_by_facts(context, viewer, part, None, named)
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
     # Digits alone are an amount, and the beginning of many a name.

@@ -27,7 +27,7 @@ from pixconnect.doors.cli.integrator.credentials import Credentials, find_creden
 from pixconnect.doors.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
-from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, read_database_settings, write_start
+from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, reachable_host, read_database_settings, write_start
 from pixconnect.platform import environment
 from pixconnect.platform.config import KEY_FILE, Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
@@ -38,6 +38,9 @@ _FREE_OCTETS_GOOD: Final = 1 << 30
 _ANSWERS_WITHIN_S: Final = 10.0
 _CLOCK_OFF_S: Final = 5
 _LOOKED_AT: Final = 10
+_USUAL_PORT: Final = 8081
+"""Of the first API process in our units and pages."""
+_NO_HEALTH: Final = (OSError, ValueError, LookupError, TypeError)
 
 
 def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
@@ -70,29 +73,45 @@ def _look_at_live(settings: Settings) -> Iterator[Symptom]:
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
-    """Check parts that are started one by one, on this machine or others, by their reports at the service's address."""
-    address = settings.public_base_url
-    try:
-        with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
-            report = json.load(answer)["data"]
-    except (OSError, ValueError, KeyError) as error:
-        yield live_mode.wrong("service", f"{address} gives no health ({error})", _advise_address(address, error))
-        return
-    bad = {name: check["error"] for name, check in report["checks"].items() if "error" in check}
+    """Check parts that are started one by one by a report: at the service's address, or at a port of this machine."""
+    address = public = settings.public_base_url
+    here = [f"http://{reachable_host(settings.host)}:{port}" for port in (settings.port, _USUAL_PORT)]
+    checks, failed = None, dict[str, Exception]()
+    for address in dict.fromkeys((public, *here)):
+        try:
+            checks = _read_checks(address)
+            break
+        except _NO_HEALTH as error:
+            failed[address] = error
+    if (failure := failed.pop(public, None)) is not None:
+        text, todo = f"{public} gives no health ({failure})", _advise_address(public, failure)
+        if checks is None:
+            asked = "".join(f", nor does {other}" for other in failed)
+            yield live_mode.wrong("service", text + asked, f"{todo}; set PORT to a part's on this machine")
+            return
+        # Such a name may be known to callers only.
+        is_unknown = isinstance(getattr(failure, "reason", failure), socket.gaierror)
+        yield (live_mode.note if is_unknown else live_mode.wrong)("address", f"{text}; {address} was asked instead", todo)
+    bad = {name: check["error"] for name, check in (checks or {}).items() if "error" in check}
     for name, error in bad.items():
         yield live_mode.wrong(name, error, "see docs/guides/production.md and the service's log")
     if not bad:
         yield live_mode.ok("service", f"{address} is healthy")
 
 
+def _read_checks(address: str) -> dict[str, dict[str, str]]:
+    with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
+        checks: dict[str, dict[str, str]] = json.load(answer)["data"]["checks"]
+    return checks
+
+
 def _advise_address(address: str, error: Exception) -> str:
     cause, host = getattr(error, "reason", error), urlsplit(address).hostname
-    here = "until then check a part by its PORT: `curl http://127.0.0.1:8081/readyz`"
     match cause:
         case socket.gaierror():
-            return f"add {host} to your DNS, or correct PIXCONNECT_BASE_URL; {here}"
+            return f"add {host} to your DNS, or correct PIXCONNECT_BASE_URL"
         case ssl.SSLError():
-            return f"give the proxy a valid certificate for {host} (docs/guides/proxy.md); {here}"
+            return f"give the proxy a valid certificate for {host} (docs/guides/proxy.md)"
         case _:
             return "start the parts, or look at the proxy before them: docs/guides/production.md"
 
@@ -173,12 +192,16 @@ def _look_at_database() -> Iterator[Symptom]:
             if found.status == "ok":
                 taken.append(name)
     # The login of `verify` comes last, and may not read what the key sealed.
-    if taken[:1] not in ([], ["verify_database_url"]):
+    has_key = settings.secret_key or (settings.home_path / KEY_FILE).exists()
+    if not has_key:
+        todo = "set PIXCONNECT_SECRET_KEY_FILE or PIXCONNECT_HOME to try it"
+        yield live_mode.note("secret_key", "not tried: no secret key is given", todo)
+    elif taken[:1] not in ([], ["verify_database_url"]):
         given = "PIXCONNECT_SECRET_KEY" if settings.secret_key else settings.home_path / KEY_FILE
         said = f"{environment.secret_files().get('secret_key', given)} opens the secrets of this database"
         yield _try("secret_key", said, partial(operators.try_secret_key, settings, taken[0]))
-    if settings.operators_url in [getattr(settings, name) for name in taken]:
-        yield from _look_at_tables()
+    if has_key and settings.operators_url in [getattr(settings, name) for name in taken]:
+        yield from _look_at_tables(is_operators=bool(settings.operator_database_url or settings.owner_database_url))
 
 
 def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, None]], setting: str = "") -> Symptom:
@@ -193,13 +216,17 @@ def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, Non
     return live_mode.ok(check, said)
 
 
-def _look_at_tables() -> Iterator[Symptom]:
+def _look_at_tables(*, is_operators: bool = True) -> Iterator[Symptom]:
     from pixconnect.kernel.flows import installation  # noqa: PLC0415  with it comes nearly everything
 
     try:
         # The key has its own line.
         found = operating.run_with_other_key(installation.describe_database)
     except Exception as error:
+        if not is_operators and type(error).__name__ == "InsufficientPrivilegeError":
+            todo = "set PIXCONNECT_OPERATOR_DATABASE_URL to try it"
+            yield live_mode.note("database", "operators' verbs were not tried: no login of theirs is given", todo)
+            return
         if (line := failures.explain(error)) is None:
             raise
         yield live_mode.split("database", line)

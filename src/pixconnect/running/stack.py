@@ -25,7 +25,7 @@ from socket import socket
 
 import msgspec
 
-from pixconnect.doors.cli.settings import read_listeners
+from pixconnect.doors.cli.settings import reachable_host, read_listeners
 from pixconnect.platform import environment
 from pixconnect.platform.config import NAMES, PostgresVersion, Settings
 from pixconnect.platform.http import listening
@@ -325,14 +325,14 @@ def _resolve(
         settings,
         home=str(home.path),
         port=port,
-        base_url=settings.base_url or f"http://{_reachable(settings.host)}:{port}",
+        base_url=settings.base_url or f"http://{reachable_host(settings.host)}:{port}",
     )
     if console_socket is not None:
         console_port = int(console_socket.getsockname()[1])
         found = dataclasses.replace(
             found,
             console_port=console_port,
-            console_base_url=settings.console_base_url or f"http://{_reachable(settings.console_host)}:{console_port}",
+            console_base_url=settings.console_base_url or f"http://{reachable_host(settings.console_host)}:{console_port}",
         )
     if sandbox_reservation is not None:
         found = dataclasses.replace(found, rail_url=f"http://127.0.0.1:{sandbox_reservation.getsockname()[1]}")
@@ -344,12 +344,6 @@ def _resolve(
             console_database_url=postgres.console_url,
         )
     return found
-
-
-def _reachable(host: str) -> str:
-    # The wildcard address is not one to connect to.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
-    return f"[{host}]" if ":" in host else host
 
 
 def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:

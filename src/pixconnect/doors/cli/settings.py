@@ -174,6 +174,12 @@ def find_port(settings: Settings) -> int:
     return address.port or settings.port if is_ours else settings.port
 
 
+def reachable_host(host: str) -> str:
+    # The wildcard address is not one to connect to.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
+    return f"[{host}]" if ":" in host else host
+
+
 def make_secret_files(given: Settings) -> dict[str, str]:
     """Paths of readable files with this process's secrets, for its lifetime, by setting.
 

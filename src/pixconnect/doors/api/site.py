@@ -27,7 +27,9 @@ TYPES: Final = {
 """By a file's suffix; no other file is served."""
 _PICTURES: Final = frozenset({".png"})
 """Packed already."""
-_UNBUILT: Final = "The documentation is not built here: run `make site`. The interface is described at /openapi.json.\n"
+_UNBUILT: Final = (
+    "The documentation is not built here: run `make site` and restart the service. The interface is described at /openapi.json."
+)
 _POLICY: Final = (
     "default-src 'none'; base-uri 'none'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
     "img-src 'self' data:; script-src 'self'{hashes}; style-src 'self'; worker-src 'self'"
@@ -47,6 +49,7 @@ class Site:
         self._kept: dict[str, KeptDocument] = {}
         self.entry = "openapi.json" if folder is None else "docs/"
         """The target of the service's bare address."""
+        self.why_absent = "there is no such page"
         if folder is not None:
             self._list(folder)
 
@@ -59,7 +62,8 @@ class Site:
             self._files[""] = self._files["index.html"]
         else:
             self._files[""] = _UNBUILT
-            self._kept[_UNBUILT] = KeptDocument(_UNBUILT.encode(), TYPES[".txt"])
+            self._kept[_UNBUILT] = KeptDocument(f"{_UNBUILT}\n".encode(), TYPES[".txt"])
+            self.why_absent = _UNBUILT
 
     @property
     def addresses(self) -> list[str]:

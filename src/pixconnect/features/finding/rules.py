@@ -86,6 +86,8 @@ class Waiting(Struct, frozen=True, kw_only=True):
     """Number of queries of the rail, or of sending attempts."""
     endpoint_id: int | None = None
     delivery_id: int | None = None
+    behind_id: int | None = None
+    """The delivery of an earlier event, which is sent first."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -251,16 +253,16 @@ def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
     pending = [each for each in facts.deliveries if each.due_at is not None and each.event_id in events]
     # A repeated event may have a second delivery, so the delivery's own id counts too.
     pending.sort(key=lambda each: (each.event_id, each.id))
-    seen: set[tuple[int, Resource, int]] = set()
+    first_ids: dict[tuple[int, Resource, int], int] = {}
     for delivery in pending:
         event = events[delivery.event_id]
         of = (delivery.endpoint_id, event.resource, event.resource_id)
-        yield explain_delivery(delivery, event, endpoints.get(delivery.endpoint_id), now, is_held_back=of in seen)
-        seen.add(of)
+        yield explain_delivery(delivery, event, endpoints.get(delivery.endpoint_id), now, first_ids.get(of))
+        first_ids.setdefault(of, delivery.id)
 
 
 def explain_delivery(
-    delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, *, is_held_back: bool
+    delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, behind_id: int | None
 ) -> Waiting:
     """Explain why a pending delivery waits: perhaps for an earlier event of its resource."""
     due_at = delivery.due_at or now
@@ -280,8 +282,8 @@ def explain_delivery(
     if endpoint.status != "active":
         what: WaitingFor = "endpoint_inactive" if endpoint.status == "inactive" else "endpoint_disabled"
         return structs.replace(waits, what=what, since=max(since, endpoint.modified_at))
-    if is_held_back:
-        return structs.replace(waits, what="earlier_event", since=since)
+    if behind_id is not None:
+        return structs.replace(waits, what="earlier_event", since=since, behind_id=behind_id)
     if due_at > now:
         return structs.replace(waits, what="retry", since=since, next_at=due_at)
     return waits

@@ -302,7 +302,7 @@ async def browse_deliveries(
     names = await browse_store.read_event_names(
         context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
     )
-    held_back = await timeline_store.find_held_back(context.pool, deliveries)
+    held_back = await timeline_store.find_held_back(context.pool, [each.id for each in deliveries])
     lines = [
         DeliveryLine(
             delivery=delivery,

@@ -153,8 +153,8 @@ async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int)
     endpoint = (await endpoint_store.find_many(pool, [delivery.endpoint_id])).get(delivery.endpoint_id)
     now, waiting = await service_now(context.clock, pool), None
     if delivery.status == "pending" and event is not None:
-        is_held_back = bool(await timeline_store.find_held_back(pool, [delivery]))
-        waiting = timeline.explain_delivery(delivery, event, endpoint, now, is_held_back=is_held_back)
+        behind_id = (await timeline_store.find_held_back(pool, [delivery.id])).get(delivery.id)
+        waiting = timeline.explain_delivery(delivery, event, endpoint, now, behind_id)
     may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
     # The body for a key's webhook differs from the event's.
     is_event_sent = endpoint is not None and endpoint.pix_key is None

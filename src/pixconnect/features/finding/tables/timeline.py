@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
-from pixconnect.kernel.tables.lookup import OF_VIEWER, FindAll, of_viewer
+from pixconnect.kernel.tables.lookup import OF_VIEWER, FindAll, Pairs, of_viewer
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.transfer import TRANSFER
@@ -140,20 +140,18 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
 
 
 _FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {OF_VIEWER}"
-_FIND_HELD_BACK: Final[LiteralString] = """
-    select later.id from delivery as later where id = any($1) and status = 'pending' and exists (
-        select from delivery where endpoint_id = later.endpoint_id and resource_id = later.resource_id
+find_held_back: Final = Pairs[int, int, Sequence[int]]("""
+    select later.id, first.id from delivery as later cross join lateral (
+        select id from delivery where endpoint_id = later.endpoint_id and resource_id = later.resource_id
             and resource = later.resource and status = 'pending' and (event_id, id) < (later.event_id, later.id)
-    )
-"""
+        order by event_id, id limit 1
+    ) as first
+    where later.id = any($1) and later.status = 'pending'
+""")
+"""Find, for deliveries behind an earlier event of the same resource, the one that their endpoint must get first."""
 
 
 async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> Delivery | None:
     """A delivery of this holder or of its family, or of any, with its attempts."""
     found = await delivery_history.read_whole(pool, await pool.fetch(_FIND_DELIVERY, delivery_id, holder_id))
     return found[0] if found else None
-
-
-async def find_held_back(pool: Connection | Pool, deliveries: Sequence[Delivery]) -> set[int]:
-    """The ids of those behind an earlier event of the same resource that still waits for the same endpoint."""
-    return {row["id"] for row in await pool.fetch(_FIND_HELD_BACK, [each.id for each in deliveries])}

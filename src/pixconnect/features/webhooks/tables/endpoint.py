@@ -74,20 +74,22 @@ find_some: Final = FindAll[Endpoint, int | None, int | None, int](
     ENDPOINT, "where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) order by id limit $3"
 )
 
-# By the index of pending ones only; counting stops at the bound.
+# By the index of pending ones only; counting stops at the bound. A delivery behind another of its resource is not due.
 _READ_BACKLOGS: Final[LiteralString] = """
     select endpoint.id, backlog.* from unnest($1::bigint[]) as endpoint (id)
     cross join lateral (
-        select count(*) as count, min(due_at) as next_at from (
-            select due_at from delivery where endpoint_id = endpoint.id and status = 'pending'
-            order by resource_id, event_id, delivery.id limit $2
+        select count(*) as count, min(due_at) filter (where place = 1) as next_at from (
+            select due_at, row_number() over (partition by resource_id, resource order by event_id, id) as place from (
+                select * from delivery where endpoint_id = endpoint.id and status = 'pending'
+                order by resource_id, event_id, delivery.id limit $2
+            ) as pending
         ) as waiting
     ) as backlog
 """
 
 
 async def read_backlogs(pool: Pool, endpoint_ids: Sequence[int], count_max: int) -> dict[int, tuple[int, datetime | None]]:
-    """Count each endpoint's pending deliveries up to a bound, and return when the first is due."""
+    """Count each endpoint's pending deliveries up to a bound, and return when the next one is sent."""
     rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
     return {row["id"]: (row["count"], row["next_at"]) for row in rows}
 

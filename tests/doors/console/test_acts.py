@@ -138,6 +138,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
         Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long),
         Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long, leaves=0),
         Act(verb="endpoint rotate", subject=whose, path=f"{own}/rotate", refused_path=f"{gone}/rotate"),
+        Act(verb="endpoint send", subject=whose, path=f"{own}/send", refused_path=f"{gone}/send"),
         Act(
             verb="delivery resend",
             subject=f"delivery {delivery['id']}",
@@ -301,6 +302,7 @@ async def test_what_is_not_recorded_is_not_done(console: InProcess, caller: Call
         ("/endpoints", {"url": "https://shop.example/b"}),
         (f"/endpoints/{before['id']}/change", {"url": "https://shop.example/b"}),
         (f"/endpoints/{before['id']}/rotate", {}),
+        (f"/endpoints/{before['id']}/send", {}),
         (f"/endpoints/{before['id']}/remove", {}),
         (f"/sessions/{holder.who.session_id}/end", {}),
     ):

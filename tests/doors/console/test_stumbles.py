@@ -161,7 +161,7 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
 async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service, caller: Caller) -> None:
     types = ("qrcode.pending", "qrcode.approved")
     request = EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=types)
-    await endpoint_usecases.create_endpoint(service.context, caller, request)
+    made = await endpoint_usecases.create_endpoint(service.context, caller, request)
     charge = await make_charge(service, caller)
     await incoming.receive_credit(service.context, credit_report(service, txid=charge.txid))
     first, second = await service.fetch("select id from delivery order by event_id")
@@ -169,6 +169,18 @@ async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get("/deliveries")).content.decode()
         assert (page.count("waits behind an earlier one"), page.count("next try at any moment")) == (1, 1)
+        waiting = (await own.get(f"/deliveries/{second['id']}")).content.decode()
+        assert f'It waits behind: <a href="/deliveries/{first["id"]}">' in waiting
+        # The next attempt is that of the first one, whenever the other would be due; one button sends all.
+        await service.fetch("update delivery set due_at = now() + interval '2 hours' where id = $1", first["id"])
+        page = (await own.get(f"/endpoints/{made.id}")).content.decode()
+        assert "the last attempt succeeded" in page
+        assert re.search(r"next try in [^,]+, 2 waiting", page)
+        service.clock.advance(seconds=1)
+        sent = await own.post(f"/endpoints/{made.id}/send")
+        assert sent.headers["location"] == f"/endpoints/{made.id}?said=sending"
+        due = await service.fetch("select id from delivery where due_at < now() + interval '1 minute' order by event_id")
+        assert due == [first, second]
         for row, said in ((first, "resent"), (second, "resent_later")):
             sent = await own.post(f"/deliveries/{row['id']}/resend")
             assert sent.headers["location"] == f"/deliveries/{row['id']}?said={said}"

@@ -123,6 +123,13 @@ async def change_endpoint(visit: Visit) -> Response:
     return visit.go(f"/endpoints/{before.id}", said="saved")
 
 
+async def send_waiting(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    caller, act = visit.act("endpoint send", f"endpoint {before.id}")
+    await redelivery.send_waiting(visit.acting, caller, before.id, act)
+    return visit.go(f"/endpoints/{before.id}", said="sending")
+
+
 async def rotate_secret(visit: Visit) -> Response:
     visit, before = await _begin_change(visit)
     secret = visit.context.entropy.token(_SECRET_LENGTH)
@@ -162,6 +169,7 @@ ROUTES: Final = (
     PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
     PageRoute(path="/endpoints/{id}", page=show_endpoint),
     PageRoute(path="/endpoints/{id}/change", page=change_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}/send", page=send_waiting, method="POST"),
     PageRoute(path="/endpoints/{id}/rotate", page=rotate_secret, method="POST"),
     PageRoute(path="/endpoints/{id}/remove", page=remove_endpoint, method="POST"),
 )

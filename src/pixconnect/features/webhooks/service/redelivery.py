@@ -55,6 +55,19 @@ async def redeliver_one(context: Context, write: LoneWrite, holder_id: int, deli
     context.wake_workers()
 
 
+async def send_waiting(context: Context, caller: Caller, endpoint_id: int, act: Act) -> None:
+    """Make all pending deliveries of an active endpoint due at once."""
+    await read_endpoint(context, caller, endpoint_id)
+    async with writing(context.pool) as write, write.transaction() as connection:
+        endpoint = await endpoint_store.lock(connection, caller.holder_id, endpoint_id)
+        if endpoint is None or endpoint.status != "active":
+            raise errors.BadRequest("id: the endpoint is not active: activate it, and all that waits is sent")
+        now = await service_now_to_write(context.clock, connection)
+        await resume_backlog(connection, endpoint_id, now, now)
+        await audit.record_act(connection, act)
+    context.wake_workers()
+
+
 async def redeliver_events(context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime) -> int:
     """Send an endpoint all events of an interval again, of its event types; while it is not active they wait.
 

@@ -55,7 +55,7 @@ async def test_waiting_work_is_for_operators_and_a_failing_check_named(
         assert b"open cases: 1" in (await operator.get("/")).content
         assert b"open cases" not in (await holder.get("/")).content
         monkeypatch.setattr(unresolved, "count_silent", AsyncMock(return_value=1))
-        silent = '<a href="/transfers?status=PROCESSING">orders without an answer for over a minute: 1</a>'
+        silent = 'orders without an answer for over a minute: 1 (<a href="/transfers?status=PROCESSING">Transfers</a>'
         assert silent in (await operator.get("/")).content.decode()
 
     async def fail() -> None:
@@ -67,3 +67,5 @@ async def test_waiting_work_is_for_operators_and_a_failing_check_named(
         page = (await holder.get("/")).content
         assert b"has a problem" in page
         assert b"the disk of the database is full" in page
+        portuguese = (await holder.get("/", **{"accept-language": "pt-BR"})).content.decode()
+        assert "<summary>O disco do banco de dados está quase cheio.</summary>" in portuguese

@@ -359,7 +359,7 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     page = f"/transfers/{received['id']}"
     assert b'name="number" value="1"' in (await holder.get(page)).content
     assert b'name="number"' not in (await blind.get(page)).content
-    form = {"amount": "4,00", "number": "1"}
+    form = {"amount": "4,00", "number": "1", "description": " Out of stock "}
     assert (await blind.post(f"{page}/refund", form)).status == 403
     answers = [await holder.post(f"{page}/refund", form) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
@@ -372,8 +372,8 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     assert f'href="{page}">Voltar à página' in told
     refused = await holder.post(f"{page}/refund", {"amount": "0", "number": "2"}, **own)
     assert "O valor deve ser de R$ 0,01 a R$ 9.999.999.999,99." in refused.content.decode().replace("\u00a0", " ")
-    rows = await console.service.fetch("select amount_cents from refund")
-    assert [row["amount_cents"] for row in rows] == [400]
+    assert (await holder.post(f"{page}/refund", {"amount": "1", "number": "2", "description": "x" * 141})).status == 400
+    assert [*map(tuple, await console.service.fetch("select amount_cents, description from refund"))] == [(400, "Out of stock")]
     shown = (await holder.get(page)).content.decode()
     assert re.search(r"A refund of R\$\s4,00 was made (just now|[1-9].* s ago):", shown)
     assert 'name="number" value="2"' in shown

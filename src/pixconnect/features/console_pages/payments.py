@@ -20,7 +20,7 @@ from pixconnect.features.finding.rules import Facts, Timeline
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.kernel.flows import refund
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.refund import Refund, RefundRequest
+from pixconnect.kernel.rules.refund import DESCRIPTION_LENGTH_MAX, Refund, RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 
@@ -137,15 +137,18 @@ async def make_refund(visit: Visit) -> Response:
     found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())
     payment = next(each for each in found.facts.transfers if each.id == visit.path_id())
     amount_cents = wanted.read_one_amount("amount", read_field(form, "amount"))
-    number = wanted.read_id(read_field(form, "number"))
+    number, description = wanted.read_id(read_field(form, "number")), read_field(form, "description").strip() or None
     if number is None:
         raise errors.BadRequest("number: is no number")
+    if description is not None and len(description) > DESCRIPTION_LENGTH_MAX:
+        raise errors.BadRequest(f"description: must have at most {DESCRIPTION_LENGTH_MAX} characters")
     made, external_id = _list_made(found.facts, payment), f"console-{payment.id}-{number}"
     if number != len(made) + 1 and external_id not in {each.external_id for each in made}:
         raise errors.ExternalIdConflict("number: another refund of the payment was made since this form was shown")
     visit = visit.about(payment.holder_id)
     caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": amount_cents})
-    request = RefundRequest(end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=external_id)
+    terms = dict(external_id=external_id, description=description)
+    request = RefundRequest(end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, **terms)
     new = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
     return visit.go(f"/refunds/{new.id}", said="refunded")
 

@@ -205,7 +205,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     # No institution here gives more about a payer, allows late payment, or differs, so these events are made by hand.
     last = max(json.loads(body)["id"] for body in examples.values())
     confirmed = structs.replace(found.transfer, status="CONFIRMED")
-    completed = announce_update(confirmed, found.transfer.modified_at + timedelta(minutes=1), last + 1)
+    completed = announce_update(confirmed, "transfer.in.completed", found.transfer.modified_at + timedelta(minutes=1), last + 1)
     examples[completed.name] = completed.body
     paid = structs.replace(confirmed, txid=late.txid, network_settled_at=confirmed.settled_at)
     diverged = announce_divergence(
@@ -213,7 +213,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     )
     examples[diverged.name] = diverged.body
     sent = structs.replace(confirmed, direction="OUT", status="PROCESSING", external_id="order-8", settled_at=None)
-    waiting = announce_update(sent, found.transfer.modified_at + timedelta(minutes=1), last + 5)
+    waiting = announce_update(sent, "transfer.out.waiting", found.transfer.modified_at + timedelta(minutes=1), last + 5)
     examples[waiting.name] = waiting.body
     adjusted = announce_adjustment(_make_adjustment(caller, last + 3, late.modified_at), last + 4)
     return examples | {adjusted.name: adjusted.body}

@@ -43,7 +43,7 @@ export interface ChangeEndpointRequest {
   url?: string;
   /** The old one signs beside it for 24 hours. */
   secret?: string;
-  /** The types of events that are posted to it. */
+  /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `infraction.opened`, `infraction.answered`, `infraction.taken`, `infraction.released`, `infraction.reminded`, `transfer.in.held`, `adjustment.posted`, `transfer.in.completed`, `charge.diverged`, `transfer.out.waiting`. */
   event_types?: EventName[];
   /** Pause or resume. */
   status?: "active" | "inactive";
@@ -219,7 +219,7 @@ export interface CreateEndpointRequest {
   url: string;
   /** Known to you and the service only; it signs deliveries. One that begins with `whsec_` is the base64 of 24 to 64 bytes. */
   secret: string;
-  /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `transfer.in.completed`, `charge.diverged`, `adjustment.posted`, `transfer.out.waiting`, `transfer.in.held`, and `infraction.*`. */
+  /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `infraction.opened`, `infraction.answered`, `infraction.taken`, `infraction.released`, `infraction.reminded`, `transfer.in.held`, `adjustment.posted`, `transfer.in.completed`, `charge.diverged`, `transfer.out.waiting`. */
   event_types: EventName[];
 }
 

@@ -208,7 +208,7 @@ class Approvals(OrderRule):
             since=self.work.now,
         )
         self.work.put(PENDING_APPROVALS, pending)
-        self.work.announce(announce_update, transfer, self.work.now)
+        self.work.announce(announce_update, transfer, "transfer.out.waiting", self.work.now)
         return await_approval(order, new.handover_timeout)
 
     @staticmethod

@@ -196,7 +196,7 @@ def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event
         transaction_identification=transfer.txid,
         external_id=charge and charge.external_id,
     )
-    return announce_transfer(transfer, event_id, announced_at=block.created_at, hold=hold)
+    return announce_transfer(transfer, event_id, name="transfer.in.held", announced_at=block.created_at, hold=hold)
 
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:

@@ -59,7 +59,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
             since=work.now,
         )
         await order_store.WAITING.insert(work.connection, waiting)
-        work.announce(announce_update, transfer, work.now)
+        work.announce(announce_update, transfer, "transfer.out.waiting", work.now)
     await work.write()
     return [None] * len(batch)
 

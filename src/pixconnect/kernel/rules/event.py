@@ -4,7 +4,6 @@ An event is created where its fact is decided, and written in the same transacti
 every endpoint sends the same bytes.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 else:
     EventName = Literal[tuple(EVENT_FACTS)]
     Resource = Literal[tuple(dict.fromkeys(row.resource for row in _ALL))]
-ANNOUNCED_LATER: Final[Mapping[str, EventName]] = dict(IN="transfer.in.completed", OUT="transfer.out.waiting")
-"""Events of a transfer that leave its state unchanged, by its direction."""
 
 SLOTS_COUNT = 256
 """Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""

@@ -337,11 +337,15 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
 
 
 def announce_transfer(
-    transfer: Transfer, event_id: int, *, announced_at: datetime | None = None, hold: CreditHold | None = None
+    transfer: Transfer,
+    event_id: int,
+    *,
+    name: EventName | None = None,
+    announced_at: datetime | None = None,
+    hold: CreditHold | None = None,
 ) -> Event:
-    """Make the event of the state that a transfer has reached, or of its payer, of a person's action, or of its hold."""
-    name = events.ANNOUNCED_LATER[transfer.direction] if announced_at else _EVENT_NAMES[transfer.direction, transfer.status]
-    name = "transfer.in.held" if hold else name
+    """Make the event of the state that a transfer has reached, or one of another name."""
+    name = name or _EVENT_NAMES[transfer.direction, transfer.status]
     at = announced_at or transfer.modified_at
     payload = events.TransferPayload(
         id=transfer.id,
@@ -358,9 +362,9 @@ def announce_transfer(
     return events.make_event(event_id, name, payload, "transfer", transfer, at)
 
 
-def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:
-    """Make the event of a change without a new state: of the payer, or that a person must approve it."""
-    return announce_transfer(transfer, event_id, announced_at=now)
+def announce_update(transfer: Transfer, name: EventName, now: datetime, event_id: int) -> Event:
+    """Make an event without a new state, such as that a person must approve it; a feature names its own."""
+    return announce_transfer(transfer, event_id, name=name, announced_at=now)
 
 
 class TransferView(Struct, frozen=True, kw_only=True):

@@ -96,7 +96,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
             completed.add(payer.key)
             after = structs.replace(before, counterparty=party)
             await transfer_store.complete_payer(work.connection, after, work.now)
-            work.announce(announce_update, after, work.now)
+            work.announce(announce_update, after, "transfer.in.completed", work.now)
     await work.write()
     return [None] * len(batch)
 

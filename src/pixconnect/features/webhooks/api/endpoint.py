@@ -15,13 +15,20 @@ from pixconnect.features.webhooks.rules.delivery import DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, EndpointStatus
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.features.webhooks.service import redelivery as redelivery_usecases
-from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.rules.event import OWN_EVENT_NAMES, EventName
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
 Url = Annotated[str, Meta(examples=["https://example.com/pix"])]
 Secret = Annotated[str, Meta(min_length=SECRET_LENGTH_MIN, max_length=SECRET_LENGTH_MAX)]
-EventTypes = Annotated[list[EventName], Meta(min_length=1, extra_json_schema={"uniqueItems": True})]
+EventTypes = Annotated[
+    list[EventName],
+    Meta(
+        description=f"Beyond the contract's there are {', '.join(f'`{name}`' for name in OWN_EVENT_NAMES)}.",
+        min_length=1,
+        extra_json_schema={"uniqueItems": True},
+    ),
+]
 
 
 class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,9 +39,7 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
     secret: Secret
     """Known to you and the service only; it signs deliveries. One that begins with `whsec_` is the base64 of 24 to 64 bytes."""
     event_types: EventTypes
-    """The types of events that are posted to it. Beyond the contract's there are `movement.posted`,
-    `transfer.in.completed`, `charge.diverged`, `adjustment.posted`, `transfer.out.waiting`, `transfer.in.held`,
-    and `infraction.*`."""
+    """The types of events that are posted to it."""
 
 
 class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -196,7 +196,9 @@ def _step_of_entry(entry: LedgerEntry) -> Step:
 
 def _steps_of_events(facts: Facts) -> Iterator[Step]:
     endpoints = {endpoint.id: endpoint for endpoint in facts.endpoints}
-    for event in facts.events:
+    # A delivery is sent after those of its resource's earlier events.
+    planned: dict[tuple[int, Resource, int], datetime] = {}
+    for event in sorted(facts.events, key=lambda each: each.id):
         told = Step(at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event)
         yield told
         for delivery in (each for each in facts.deliveries if each.event_id == event.id):
@@ -207,7 +209,9 @@ def _steps_of_events(facts: Facts) -> Iterator[Step]:
                 yield structs.replace(step, at=attempt.started_at, kind="attempt", attempt=attempt)
             is_sent = step.endpoint is not None and step.endpoint.status == "active"
             if delivery.due_at is not None and is_sent:
-                yield structs.replace(step, at=delivery.due_at, kind="next_attempt", is_planned=True)
+                of = (delivery.endpoint_id, event.resource, event.resource_id)
+                planned[of] = max(delivery.due_at, planned.get(of, delivery.due_at))
+                yield structs.replace(step, at=planned[of], kind="next_attempt", is_planned=True)
 
 
 def find_order(ordered: Transfer | Refund, orders: Sequence[OpenOrder]) -> OpenOrder | None:

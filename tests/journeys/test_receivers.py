@@ -1,4 +1,7 @@
-"""The guide's receivers, each as a program: an event that is delivered three times has its effect once."""
+"""The guide's receivers, each as a program: an event that is delivered three times has its effect once.
+
+They ship only known orders whose amount was paid.
+"""
 
 import asyncio
 import os
@@ -33,10 +36,10 @@ def code_of(framework: str) -> str:
 
 
 @contextmanager
-def receiving(framework: str, database: str, folder: Path) -> Iterator[str]:
+def receiving(framework: str, database: str, folder: Path, pix: Pix) -> Iterator[str]:
     """Run the framework's receiver; yields its address."""
     (folder / "shop.py").write_text(code_of(framework), encoding="utf-8")
-    environment = os.environ | {"DATABASE": database, "WEBHOOK_SECRET": SECRET}
+    environment = os.environ | pix.environment | {"DATABASE": database, "WEBHOOK_SECRET": SECRET}
     command = [sys.executable, str(pages.ROOT / "support" / "receiver.py"), framework, str(folder / "shop.py")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
         try:
@@ -56,7 +59,7 @@ class Shop:
         self.ask(TABLES)
 
     def order(self) -> None:
-        self.ask("insert into shop_order (id) values ('order-7')")
+        self.ask("insert into shop_order (id, amount) values ('order-7', 1234), ('order-8', 9999)")
 
     def ask(self, script: str, query: str = "") -> list[tuple[object, ...]]:
         if self.address.startswith("postgresql:"):
@@ -77,7 +80,7 @@ class Shop:
     def read(self) -> dict[str, list[tuple[object, ...]]]:
         return {
             "paid": self.ask("", "select id from shop_order where paid_at is not null"),
-            "jobs": self.ask("", "select kind, order_id from job"),
+            "jobs": self.ask("", "select kind, order_id from job order by order_id"),
             "seen": self.ask("", "select count(*) from seen_event"),
         }
 
@@ -98,16 +101,18 @@ def test_one_event_three_times_has_one_effect(framework: str, pix: Pix, database
     shop = Shop(database.owner_url if framework == "starlette" else str(tmp_path / "shop.sqlite"))
     if framework != "django":  # it makes its tables itself
         shop.make_tables()
-    with receiving(framework, shop.address, tmp_path) as url:
+    with receiving(framework, shop.address, tmp_path, pix) as url:
         shop.order()
         endpoint = pix.client.endpoints.create(url, SECRET, ["qrcode.pending", "qrcode.approved"])
         assert httpx2.post(url, content=b"{}", headers={"webhook-id": "evt_1"}, timeout=60).status_code == 400
-        pix.pay(pix.client.charges.create(1234, pix.key, external_id="order-7"))
+        for name in ("order-7", "order-8", "unknown"):
+            pix.pay(pix.client.charges.create(1234, pix.key, external_id=name))
 
-        assert wait_for_attempts(pix, endpoint.id, 2) == [204, 204]
+        assert wait_for_attempts(pix, endpoint.id, 6) == [204] * 6
         once = shop.read()
-        assert once == {"paid": [("order-7",)], "jobs": [("ship", "order-7")], "seen": [(2,)]}
-        for count in (4, 6):
+        jobs = [("ship", "order-7"), ("check", "order-8"), ("check", "unknown")]
+        assert once == {"paid": [("order-7",)], "jobs": jobs, "seen": [(6,)]}
+        for count in (12, 18):
             for delivery in list(pix.client.deliveries.list(endpoint.id)):
                 pix.client.deliveries.redeliver(delivery.id)
             assert wait_for_attempts(pix, endpoint.id, count) == [204] * count

@@ -16,7 +16,7 @@ from pixconnect.doors.cli.records import MONEY, Amount, AnyId, ByExternalId
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.sandbox.rules import MadeMovementKind, Operation
 from pixconnect.features.webhooks.cli.events import FoundEvent, wait_for_event
-from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.rules.event import SandboxEventName
 from pixconnect.kernel.rules.refund import RefundReason
 from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.outgoing_text import trim_pasted
@@ -137,7 +137,7 @@ _HAPPENS_WITHIN_S: Final = 30.0
 
 
 def trigger(
-    event: EventName,
+    event: SandboxEventName,
     *,
     amount: Amount = recipes.AMOUNT_CENTS,
     external_id: str | None = None,

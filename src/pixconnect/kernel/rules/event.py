@@ -57,9 +57,11 @@ INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.i
 EVENT_NAMES: Final = frozenset(EVENT_FACTS)
 if TYPE_CHECKING:
     EventName: TypeAlias = str
+    SandboxEventName: TypeAlias = str
     Resource: TypeAlias = str
 else:
     EventName = Literal[tuple(EVENT_FACTS)]
+    SandboxEventName = Literal[tuple(row.name for row in _ALL if row.is_in_sandbox)]
     Resource = Literal[tuple(dict.fromkeys(row.resource for row in _ALL))]
 
 SLOTS_COUNT = 256

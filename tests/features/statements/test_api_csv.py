@@ -32,6 +32,7 @@ def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
         "description": "Pix received from Joana Prado",
         "external_id": "order-1",
         "transaction_identification": "t" * 32,
+        "local_timestamp": "2026-07-01T12:00:00.123456-03:00",
     }
     assert (refunded["impact_type"], refunded["amount"]) == ("OUT", "34")
     assert (refunded["return_identification"], refunded["description"]) == (RETURN_ID, "Wrong size")

@@ -179,6 +179,7 @@ CSV_COLUMNS: Final = (
     # Later columns come last, so that programs may keep counting.
     "external_id",
     "transaction_identification",
+    "local_timestamp",
 )
 
 
@@ -211,6 +212,7 @@ def _list_cells(line: statements.StatementLine, language: statements.Language) -
         line.describe(language),
         line.external_id,
         line.txid,
+        line.created_at.astimezone(files.BRAZIL).isoformat(timespec="microseconds"),
     )
 
 

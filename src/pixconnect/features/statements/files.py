@@ -15,7 +15,7 @@ Source:
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from typing import Final, Protocol, TypeAlias, cast
 
@@ -58,6 +58,8 @@ class _Library(Protocol):
     def xmlfile(self, output: "Output", /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
 
 
+BRAZIL: Final = timezone(timedelta(hours=-3))
+"""Many programs show the day of a line as it is written."""
 _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -346,7 +348,10 @@ def _instant(instant: datetime) -> str:
 
     Example:
         >>> _instant(datetime(2026, 1, 2, 3, 4, 5, 6999, UTC))
-        '20260102030405.006[0:GMT]'
+        '20260102000405.006[-3:BRT]'
     """
-    utc = instant.astimezone(UTC)
-    return f"{utc.year:04}{utc:%m%d%H%M%S}.{utc.microsecond // 1000:03}[0:GMT]"
+    try:
+        told, zone = instant.astimezone(BRAZIL), "-3:BRT"
+    except OverflowError:
+        told, zone = instant.astimezone(UTC), "0:GMT"
+    return f"{told.year:04}{told:%m%d%H%M%S}.{told.microsecond // 1000:03}[{zone}]"

@@ -310,9 +310,9 @@ def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[Statem
 
 
 def to_told(instant: datetime) -> datetime | None:
-    """As a reader understands it: midnight is a day without a time."""
+    """As a reader understands it: Brazil's midnight is a day without a time."""
     told = to_milliseconds(instant)
-    return None if told.time() == time() else told
+    return None if told.astimezone(files.BRAZIL).time() == time() else told
 
 
 def to_milliseconds(instant: datetime) -> datetime:

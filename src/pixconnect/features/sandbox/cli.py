@@ -18,6 +18,7 @@ from pixconnect.features.sandbox.rules import MadeMovementKind, Operation
 from pixconnect.features.webhooks.cli.events import FoundEvent, wait_for_event
 from pixconnect.kernel.rules.event import SandboxEventName
 from pixconnect.kernel.rules.refund import RefundReason
+from pixconnect.kernel.rules.tax_id import unmask_tax_id
 from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.outgoing_text import trim_pasted
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule, OutsidePayer, Payment
@@ -47,7 +48,7 @@ def pay(
         code = trim_pasted(code)
         is_code = code.startswith(transfer.QR_CODE_BEGINNING) and not external_id
         known = None if is_code else charge.find(session.client, code, is_external_id=external_id)
-        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
+        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id and unmask_tax_id(payer_tax_id))
         paid = session.client.sandbox.pay(known.emvqrcps if known else code, amount=amount, payer=payer)
     # Its earlier payment: a charge that is paid now stays paid, regardless of this payment.
     _show_payment(paid, as_json=json, reason=_WHY_UNPAYABLE.get(known.status) if known else None)
@@ -68,7 +69,7 @@ def receive(
         key: The Pix key; by default one of the profile's or the demonstration's.
     """
     with open_sandbox() as session:
-        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
+        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id and unmask_tax_id(payer_tax_id))
         paid = session.client.sandbox.receive(session.own_key(key), amount, payer=payer)
     _show_payment(paid, as_json=json)
 
@@ -165,7 +166,7 @@ def trigger(
             key=session.own_key(key),
             amount=amount,
             external_id=external_id,
-            payer=OutsidePayer(name=payer_name, tax_id=payer_tax_id),
+            payer=OutsidePayer(name=payer_name, tax_id=payer_tax_id and unmask_tax_id(payer_tax_id)),
             code=code,
         )
         # The sandbox's time, which may be ahead; a little earlier, because it is read before the act.

@@ -23,6 +23,7 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.kernel.rules.charge import ShownStatus
+from pixconnect.kernel.rules.tax_id import unmask_tax_id
 from pixconnect_client import (
     Charge,
     ChargeDatedDiscount,
@@ -190,7 +191,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     """
     if (payer_name is None) != (payer_tax_id is None):
         raise CommandError("--payer-name, --payer-tax-id: give both or none")
-    payer = ChargePayer(name=payer_name, tax_id=payer_tax_id) if payer_name and payer_tax_id else None
+    payer = ChargePayer(name=payer_name, tax_id=unmask_tax_id(payer_tax_id)) if payer_name and payer_tax_id else None
     terms = read_terms(due_on, days_valid, fine, interest, rebate, discount)
     if terms is not None and payer is None:
         raise CommandError("--due-on: needs --payer-name and --payer-tax-id")

@@ -127,7 +127,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     code_kind: CodeKind
     """How the payer found the account: by a dynamic or a static code, a key, or its branch and number."""
     amount_returned: Cents | None = None
-    """Of a transfer: how much of it has been returned since, if any."""
+    """Of a transfer: how much of it has been returned since."""
     message: str | None = None
     """The message of the payer, or of the returning party."""
     is_book: bool
@@ -184,7 +184,7 @@ def _show(found: receipts.Receipt) -> Receipt:
         return_identification=found.return_id,
         transaction_identification=found.txid,
         code_kind=found.code_kind,
-        amount_returned=found.returned_cents or None,
+        amount_returned=found.returned_cents if found.kind == "transfer" else None,
         message=found.message,
         is_book=found.is_book,
         is_test=found.is_test,

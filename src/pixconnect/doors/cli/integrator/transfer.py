@@ -69,11 +69,11 @@ TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end
 QR_CODE_BEGINNING = "000201"
 """The beginning of every BR Code, and of no key."""
 _COLUMNS = (
-    *("id", "create_timestamp", "status", "waits_for", "impact_type", "amount", "counterparty"),
+    *("id", "create_timestamp", "status", "waits_for", "impact_type", "amount", "amount_returned", "counterparty"),
     *("charge_external_id", "external_id", "end_to_end_id"),
 )
 _NAMED_MAX = 20
-"""Your names for charges, and waits, are read one by one."""
+"""Your names for charges, waits and returned amounts are read one by one."""
 
 
 @app.command
@@ -131,13 +131,18 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
 
 def show_later(client: Client, transfer_id: int) -> output.Shown:
     """Return how much of a payment was returned, and its open contest, as far as the caller may know."""
-    later: output.Shown = {}
-    with suppress(Forbidden, NotFound):
-        later["amount_returned"] = client.transfers.receipt(transfer_id).amount_returned
+    later: output.Shown = {"amount_returned": _find_returned(client, transfer_id)}
     with suppress(Forbidden, NotFound):
         open_ones = chain(*(client.infractions.list(status=each, page_size=100) for each in ("OPEN", "ANSWERED")))
         later["open_infraction"] = next((each.id for each in open_ones if each.transfer_id == transfer_id), None)
     return later
+
+
+def _find_returned(client: Client, transfer_id: int) -> int | None:
+    """Return what was returned of a transfer; ``None`` is nothing, or unknown to the caller."""
+    with suppress(Forbidden, NotFound):
+        return client.transfers.receipt(transfer_id).amount_returned or None
+    return None
 
 
 def _find_wait(client: Client, transfer: Transfer) -> str | None:
@@ -189,7 +194,7 @@ def list_transfers(
 ) -> None:
     """Print transfers of both directions, the newest first.
 
-    The first 20 have your own name for the charge that each paid, and what they wait for.
+    The first 20 have your own name for the charge that each paid, what they wait for, and how much was returned.
 
     Args:
         status: Only transfers with this status.
@@ -214,12 +219,15 @@ def list_transfers(
         transfers = records.take(found, limit)
         names = {each.id: _name_charge(session.client, each) for each in transfers[:_NAMED_MAX]}
         waits = {each.id: _find_wait(session.client, each) for each in transfers[:_NAMED_MAX]}
+        settled = [each.id for each in transfers[:_NAMED_MAX] if each.status in ("CONFIRMED", "RETURNED")]
+        returned = {each: _find_returned(session.client, each) for each in settled}
     items = [
         {
             **records.shown(each),
             "counterparty": (each.debit_party if each.impact_type is Direction.IN else each.credit_party).name,
             "charge_external_id": names.get(each.id),
             "waits_for": waits.get(each.id),
+            "amount_returned": returned.get(each.id),
         }
         for each in transfers
     ]

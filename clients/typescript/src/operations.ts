@@ -39,6 +39,7 @@ import type {
   Receipt,
   ReceiptFile,
   Refund,
+  RefundOutcome,
   ReplayRequest,
   Replayed,
   ReturnOutcome,
@@ -175,6 +176,10 @@ export interface Operations {
   get_refund_by_id: {
     parameters: { id: number };
     answer: Refund;
+  };
+  get_refund_outcome: {
+    parameters: { id: number };
+    answer: RefundOutcome;
   };
   get_refund_by_external_id: {
     parameters: { externalId: string };
@@ -376,6 +381,7 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   get_transfer_receipt_file: { method: "GET", path: "/v1/connect/transfer/id/{id}/receipt.pdf", reads: "octets", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   create_refund: { method: "POST", path: "/v1/connect/refund", reads: "data", isAuthorized: true, isIdentity: false, isNamed: true, alsoReads: [] },
   get_refund_by_id: { method: "GET", path: "/v1/connect/refund/id/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
+  get_refund_outcome: { method: "GET", path: "/v1/connect/refund/id/{id}/outcome", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_refund_by_external_id: { method: "GET", path: "/v1/connect/refund/external-id/{externalId}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_refund_by_return_identification: { method: "GET", path: "/v1/connect/refund/return-identification/{returnIdentification}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_refunds_by_holder: { method: "GET", path: "/v1/connect/refund/list", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

@@ -28,6 +28,7 @@ import type {
   Readiness,
   Receipt,
   Refund,
+  RefundOutcome,
   ReplayRequest,
   Replayed,
   ServerMetadata,
@@ -167,6 +168,11 @@ export class Refunds extends Resource {
 
   get(id: number, options?: CallOptions): Promise<Refund> {
     return this.ask("get_refund_by_id", { parameters: { id } }, options);
+  }
+
+  /** Get the final status and its reason. */
+  outcome(id: number, options?: CallOptions): Promise<RefundOutcome> {
+    return this.ask("get_refund_outcome", { parameters: { id } }, options);
   }
 
   getByExternalId(externalId: string, options?: CallOptions): Promise<Refund> {

@@ -915,7 +915,7 @@ export interface Receipt {
   transaction_identification?: string;
   /** How the payer found the account: by a dynamic or a static code, a key, or its branch and number. */
   code_kind: "account" | "dynamic_code" | "key" | "static_code";
-  /** Of a transfer: how much of it has been returned since, if any. Cents. */
+  /** Of a transfer: how much of it has been returned since. Cents. */
   amount_returned?: number;
   /** The message of the payer, or of the returning party. */
   message?: string;
@@ -980,6 +980,16 @@ export interface RefundEvent {
   payload: RefundPayload;
   /** When it happened. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
+}
+
+/** The outcome of a refund, and its reason. */
+export interface RefundOutcome {
+  /** The refund's status. */
+  status: "ERROR" | "PROCESSING" | "RETURNED";
+  /** Why it failed, if it did: the rail's code, or the service's. */
+  code?: string;
+  /** The same as a sentence. */
+  reason?: string;
 }
 
 /** The payload of ``refund.*`` events. */

@@ -79,6 +79,8 @@ REFUNDS: Final = Section(
             NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
         Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
             ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),
+        Row("get_refund_outcome", "GET", "/v1/connect/refund/id/{id}/outcome", "refund.read",
+            ID, Nothing, Nothing, refund.RefundOutcome, refund.get_refund_outcome),
         Row("get_refund_by_external_id", "GET", "/v1/connect/refund/external-id/{externalId}", "refund.read",
             EXTERNAL_ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_external_id),
         Row("get_refund_by_return_identification", "GET",

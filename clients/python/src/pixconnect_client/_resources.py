@@ -50,6 +50,7 @@ from pixconnect_client.records import (
     Readiness,
     Receipt,
     Refund,
+    RefundOutcome,
     Replayed,
     ServerMetadata,
     Statement,
@@ -362,6 +363,11 @@ class Refunds(Resource[SenderT]):
     @operation
     def get(self, id: int) -> Call[Refund]:  # noqa: A002  as the service calls it
         return get_one("/v1/connect/refund/id/{id}", Refund, id=id)
+
+    @operation
+    def outcome(self, id: int) -> Call[RefundOutcome]:  # noqa: A002  as the service calls it
+        """Get the final status and its reason."""
+        return get_one("/v1/connect/refund/id/{id}/outcome", RefundOutcome, id=id)
 
     @operation
     def receipt(self, id: int) -> Call[Receipt]:  # noqa: A002  as the service calls it

@@ -270,7 +270,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The txid of the paid QR code, if it has one."""
     code_kind: CodeKind
     amount_returned: int | None = None
-    """For a transfer, the amount returned so far, if any."""
+    """For a transfer, the amount returned so far."""
     message: str | None = None
     """The message of the payer, or of the party that returned it."""
     is_book: bool
@@ -305,6 +305,17 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was accepted."""
     last_modified: datetime
     """When it last changed."""
+
+
+class RefundOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a refund, and its reason."""
+
+    status: RefundStatus
+    """The refund's status."""
+    code: str | None = None
+    """The code of the network or of the service, if it failed."""
+    reason: str | None = None
+    """The reason as a sentence."""
 
 
 class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -141,6 +141,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
         "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "service_documentation": f"http://{ADDRESS}/docs",
     },
+    "RefundOutcome": dict(status="ERROR", reason="the account does not exist"),
     "Statement": {"opening_balance": 100_000_000, "closing_balance": 100_001_234},
     "StatementLine": {"running_balance": 100_001_234, "return_identification": LEFT_OUT},
     "SystemInfo": dict(mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"),

@@ -31,7 +31,7 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert (
         run(
             "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id",
-            "52998224725",
+            "529.982.247-25",
         )
         == charge
     )  # fmt: skip
@@ -49,6 +49,10 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     run("refund", "create", payment["end_to_end_id"], "--amount", "400", "--external-id", "verbs-part")
     assert run("refund", "watch", "verbs-part")["status"] == "RETURNED"
     assert run("charge", "show", "verbs-1")["amount_returned"] == 400
+    assert run("transfer", "list", "--limit", "1")["transfers"][0]["amount_returned"] == 400
+    failed = run("trigger", "refund.out.error")["payload"]["return_identification"]
+    shown = run("refund", "show", failed)
+    assert (shown["status"], shown["outcome_code"], bool(shown["outcome_reason"])) == ("ERROR", "AC03", True)
     by_code = run("charge", "create", "5")
     assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 

@@ -58,6 +58,17 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it last changed."""
 
 
+class RefundOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a refund, and its reason."""
+
+    status: RefundStatus
+    """The refund's status."""
+    code: Annotated[str, Meta(examples=["AC03"])] | None = None
+    """Why it failed, if it did: the rail's code, or the service's."""
+    reason: str | None = None
+    """The same as a sentence."""
+
+
 class RefundListQuery(ListQuery, frozen=True, kw_only=True):
     """Which refunds."""
 
@@ -86,6 +97,15 @@ async def create_refund(services: Services, request: Request[None, Nothing, Crea
 async def get_refund_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Refund:
     """Read a refund by its id."""
     return _show(await refund_usecases.read_refund_by_id(services.context, request.caller, request.parameter))
+
+
+async def get_refund_outcome(services: Services, request: Request[int, Nothing, Nothing]) -> RefundOutcome:
+    """Read the outcome of a refund.
+
+    Contains the reason for ERROR.
+    """
+    found = await refund_usecases.read_refund_by_id(services.context, request.caller, request.parameter)
+    return RefundOutcome(status=found.status, code=found.outcome_code, reason=found.outcome_reason)
 
 
 async def get_refund_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Refund:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, get_args
 
 from cyclopts import App, Parameter
 
-from pixconnect.doors.cli import records, terminal
+from pixconnect.doors.cli import output, records, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator import transfer
 from pixconnect.doors.cli.integrator.session import open_session
@@ -109,9 +109,12 @@ def _list_paying(client: Client, name: str) -> list[str]:
 
 @app.command
 def show(refund: TheRefund, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print a refund."""
+    """Print a refund; if it failed, why."""
     with open_session() as session:
-        records.show(find(session.client, refund, is_external_id=external_id), as_json=json)
+        found = find(session.client, refund, is_external_id=external_id)
+        outcome = session.client.refunds.outcome(found.id)
+    shown = records.shown(found) | {"outcome_code": outcome.code, "outcome_reason": outcome.reason}
+    output.show(shown, as_json=json, money=records.MONEY)
 
 
 @app.command

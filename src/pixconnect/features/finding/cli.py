@@ -115,9 +115,11 @@ async def _look_for(
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
-        "amount_returned=returned_cents counterparty=party named_payer open_infraction waits_for created_at settled_at"
+        "amount_returned=returned_cents counterparty=party named_payer open_infraction waits_for outcome created_at settled_at"
     )
-    return output.pick(found, names) | {"asked_for_by": None if origin is None else show_asker(origin)}
+    payment = found.payment and found.payment.name
+    asked_for_by = None if origin is None else show_asker(origin)
+    return output.pick(found, names) | {"end_to_end_id": payment, "asked_for_by": asked_for_by}
 
 
 Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]

@@ -46,13 +46,16 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert run("transfer", "show", payment["end_to_end_id"])["charge_external_id"] == "verbs-1"
     listed = {one["end_to_end_id"]: one.get("charge_external_id") for one in run("transfer", "list")["transfers"]}
     assert listed[payment["end_to_end_id"]] == "verbs-1"
+    (found,) = run("find", "verbs-1")["found"]
+    assert (found["end_to_end_id"], "settled_at" in found, "counterparty" in found) == (payment["end_to_end_id"], True, True)
     run("refund", "create", payment["end_to_end_id"], "--amount", "400", "--external-id", "verbs-part")
     assert run("refund", "watch", "verbs-part")["status"] == "RETURNED"
     assert run("charge", "show", "verbs-1")["amount_returned"] == 400
     assert run("transfer", "list", "--limit", "1")["transfers"][0]["amount_returned"] == 400
     failed = run("trigger", "refund.out.error")["payload"]["return_identification"]
     shown = run("refund", "show", failed)
-    assert (shown["status"], shown["outcome_code"], bool(shown["outcome_reason"])) == ("ERROR", "AC03", True)
+    assert (shown["status"], shown["outcome_code"]) == ("ERROR", "AC03")
+    assert run("find", failed)["found"][0]["outcome"] == f"AC03: {shown['outcome_reason']}"
     by_code = run("charge", "create", "5")
     assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 

@@ -362,11 +362,12 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     )
     if isinstance(one, Charge):
         return structs.replace(found, asked_cents=one.asked_cents, named_payer=one.payer and one.payer.name)
-    settled_at = one.network_settled_at or one.settled_at
+    outcome = f"{one.outcome_code}: {one.outcome_reason}" if one.outcome_code else None
+    found = structs.replace(found, settled_at=one.network_settled_at or one.settled_at, outcome=outcome)
     if isinstance(one, Refund):
-        return structs.replace(found, kind="refund", settled_at=settled_at, direction=one.flow, of_id=one.transfer_id)
+        return structs.replace(found, kind="refund", direction=one.flow, of_id=one.transfer_id)
     its = dict[str, Any](party=one.counterparty.name, party_tax_id=one.counterparty.tax_id, of_id=one.charge_id)
-    return structs.replace(found, kind="transfer", settled_at=settled_at, direction=one.direction, **its)
+    return structs.replace(found, kind="transfer", direction=one.direction, **its)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

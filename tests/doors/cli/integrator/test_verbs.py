@@ -26,15 +26,10 @@ Run = Callable[..., Any]
 
 
 def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) -> None:
-    charge = run("charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id", "52998224725")
+    words = ("charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id")
+    charge = run(*words, "52998224725")
     assert (charge["status"], charge["amount"], charge["payer"]["name"]) == ("PENDING", 1000, "Ana")
-    assert (
-        run(
-            "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id",
-            "529.982.247-25",
-        )
-        == charge
-    )  # fmt: skip
+    assert run(*words, "529.982.247-25") == charge
     for name in (str(charge["id"]), "verbs-1", charge["transaction_identification"]):
         assert run("charge", "show", name) == charge
     assert run("pay", "verbs-1")["status"] == "CONFIRMED"

@@ -215,17 +215,6 @@ async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(s
     assert sorted(request.event["id"] for request in receiver.received) == sorted(2 * [event.id for event in made[1:]])
 
 
-async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookService) -> None:
-    (event,) = await service.announce([1])
-    async with open_receiver() as receiver, running_worker(service):
-        endpoint = await service.add_endpoint(receiver.url)
-        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
-        now = service.context.clock.now()
-        assert await redelivery.redeliver_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
-        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
-        await receiver.wait_for(1)
-
-
 async def test_resuming_dates_all_to_now(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 3)
     endpoint = await service.add_endpoint(URL)

@@ -1,7 +1,4 @@
-"""The guide's receivers, each as a program: an event that is delivered three times has its effect once.
-
-They ship only known orders whose amount was paid.
-"""
+"""The guide's receivers, as programs: an event has its effect once, and only known orders paid in full are shipped."""
 
 import asyncio
 import os

@@ -53,11 +53,8 @@ def test_any_id_leads_to_what_has_it(charge: Charge, pixconnect: CommandLine) ->
 
 
 def test_an_external_id_of_several_holders_leads_to_all_of_them(charge: Charge, pixconnect: CommandLine) -> None:
-    found = pixconnect.json("find", "order-1")["found"]
-    assert {(one["kind"], one["holder_id"]) for one in found} == {
-        ("charge", charge.holder_id),
-        ("charge", charge.holder_id + 1),
-    }
+    found = {(one["kind"], one["holder_id"]) for one in pixconnect.json("find", "order-1")["found"]}
+    assert found == {("charge", charge.holder_id), ("charge", charge.holder_id + 1)}
 
 
 def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: CommandLine) -> None:
@@ -67,11 +64,8 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
     (received,) = pixconnect.json("find", "25,50")["found"]
     assert received["amount_returned"] == 550
-    assert (received["kind"], received["direction"], received["counterparty"]) == (
-        "transfer",
-        "IN",
-        outside_party().name,
-    )
+    direction = received["kind"], received["direction"]
+    assert (*direction, received["counterparty"]) == ("transfer", "IN", outside_party().name)
     # Parties without a tax id have a CPF of zeros, which belongs to no person.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
     assert "--day: must be" in pixconnect.refusal("find", "--day", "20-13-2026")

@@ -147,8 +147,9 @@ async def make_refund(visit: Visit) -> Response:
         raise errors.ExternalIdConflict("number: another refund of the payment was made since this form was shown")
     visit = visit.about(payment.holder_id)
     caller, act = visit.act("refund create", f"transfer {payment.id}", {"amount": amount_cents})
-    terms = dict(external_id=external_id, description=description)
-    request = RefundRequest(end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, **terms)
+    request = RefundRequest(
+        end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=external_id, description=description
+    )
     new = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
     return visit.go(f"/refunds/{new.id}", said="refunded")
 

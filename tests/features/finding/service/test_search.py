@@ -180,13 +180,10 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 04/11": dict(amount="25,50", when="2026-11-04"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
-        # A Wednesday.
         "25,50 2-11-2026": dict(amount="25,50", when="2026-11-02"),
         "25,5 02.11.26": dict(amount="25,5", when="2026-11-02"),
-        "2/11/26 R$ 25,5": dict(amount="R$ 25,5", when="2026-11-02"),
         "Maria na sexta-feira": dict(when="2026-10-30", who="Maria"),
         "25,50 de sábado": dict(amount="25,50", when="2026-10-31"),
-        "wednesday": dict(when="2026-11-04"),
         "150 last thursday": dict(amount="R$ 150,00", when="2026-10-29"),
         "25,50 28-13-2026": dict(amount="25,50", part="28-13-2026"),
         "25,50 29/02": dict(amount="25,50", when="2024-02-29"),

@@ -234,7 +234,6 @@ async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Servi
 
     waiting = [(await look(each)).waiting for each in (first, second)]
     assert [each and each.what for each in waiting] == ["worker", "earlier_event"]
-    # It is planned for no earlier than the one before it.
     await service.execute_as_owner(f"update delivery set due_at = due_at + interval '2 hours' where id = {first}")
     story = await timeline.read_timeline(service.context, _OPERATOR, "charge", charge.id)
     planned = {step.delivery.id: step.at for step in story.steps if step.kind == "next_attempt" and step.delivery}

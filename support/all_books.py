@@ -256,7 +256,7 @@ async def _block(books: AllBooks) -> None:
 async def _charge(books: AllBooks) -> None:
     context, clock = books.live.context, books.live.clock
     for order in ("paid", "held", "waiting"):
-        request = ChargeRequest(amount_cents=1_000, key=marked_key(SELLER), external_id=f"{order}-{MARK}")
+        request = ChargeRequest(amount_cents=1_000, key=marked_key(SELLER).upper(), external_id=f"{order}-{MARK}")
         charge = await charge_usecases.create_charge(context, books.seller, request)
         if order == "paid":
             await receive(books, txid=charge.txid)

@@ -56,10 +56,10 @@ GOLDEN: list[tuple[Struct, str, str]] = [
     ),
 ]
 
-# In version 3, of requests whose rows hold all hashed members.
-THIRD = {
-    "0286ba0c68ff39253fc46ccc4716efe7a7": "036f15dd8683cfc609fcbb16afa27e771e",
-    "020bf04d7f6ee1632fa37a3d2e95b27e84": "030f3ac9dac9a9b569d7d9939d1d0c3b04",
+# In version 4, of requests whose rows hold all hashed members.
+FOURTH = {
+    "0286ba0c68ff39253fc46ccc4716efe7a7": "046f15dd8683cfc609fcbb16afa27e771e",
+    "020bf04d7f6ee1632fa37a3d2e95b27e84": "040f3ac9dac9a9b569d7d9939d1d0c3b04",
 }
 
 
@@ -84,13 +84,19 @@ def test_everything_else_counts_as_it_was_sent() -> None:
     assert len(prints) == len(others) + 1
 
 
-def test_a_charge_is_hashed_as_its_row_has_it_and_found_by_the_key_as_it_was_sent() -> None:
+def test_a_charge_is_hashed_as_its_row_has_it_and_as_it_was_sent() -> None:
     sent = a_request(key="529.982.247-25", payer=Payer(name='Ana \u00e9\u2028"\\/\x1f\x7f', tax_id="1"))
     name = 'Ana \u00e9\u2028\\"\\\\/\\u001f\x7f'
     kept = f'{{"amount_cents":1,"key":"52998224725","payer":{{"name":"{name}","tax_id":"1"}},"type":"charge"}}'
-    assert fingerprint(sent) == b"\x03" + sha256(kept.encode()).digest()[:16]
-    assert was_made_by(fingerprint(sent), a_request(key="52998224725", payer=sent.payer))
-    assert not was_made_by(fingerprint(sent), a_request(key="52998224725"))
+    digest = sha256(kept.encode()).digest()[:16]
+    normal = a_request(key="52998224725", payer=sent.payer)
+    assert fingerprint(normal) == b"\x04" + digest == fingerprint(sent)[:17]
+    for one, other in [(sent, normal), (normal, sent)]:
+        assert was_made_by(fingerprint(one), one)
+        assert not was_made_by(fingerprint(one), other)
+        # Version 3 had no text as it was sent.
+        assert was_made_by(b"\x03" + digest, one)
+    assert not was_made_by(b"\x03" + digest, a_request(key="52998224725"))
 
 
 def test_defaults_count_as_if_they_had_been_sent() -> None:
@@ -106,7 +112,7 @@ def test_the_operation_counts() -> None:
 
 @pytest.mark.parametrize(("request_", "first", "second"), GOLDEN)
 def test_what_is_stored_is_found_again_by_the_request_that_made_it(request_: Struct, first: str, second: str) -> None:
-    assert fingerprint(request_).hex() == THIRD.get(second, second)
+    assert fingerprint(request_).hex() == FOURTH.get(second, second)
     assert was_made_by(fingerprint(request_), request_)
     assert was_made_by(bytes.fromhex(second), request_)
     assert was_made_by(bytes.fromhex(first), request_)

@@ -113,7 +113,7 @@ def is_txid(text: str) -> bool:
     return _TXID.fullmatch(text) is not None
 
 
-_VERSION, _KEPT_VERSION = b"\x02", b"\x03"
+_VERSION, _KEPT_VERSION, _BOTH_VERSION = b"\x02", b"\x03", b"\x04"
 _HASH_SIZE = 16
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -135,13 +135,14 @@ class IdempotentRequest(Protocol):
 
 
 def fingerprint(request: IdempotentRequest) -> bytes:
-    """Hash a client's request: the operation, and its fields as sent, or as stored."""
+    """Hash a client's request: the operation, and its fields as stored, where ``verify`` needs them, and as sent."""
     contents = {"type": request.operation} | _sent(request)
     kept_forms: Mapping[str, Callable[[Any], Any]] | None = getattr(type(request), "kept_forms", None)
     if kept_forms is None:
         return _VERSION + _hash(contents)
-    contents |= {name: keep(contents[name]) for name, keep in kept_forms.items()}
-    return _KEPT_VERSION + sha256(_encode(contents)).digest()[:_HASH_SIZE]
+    kept = contents | {name: keep(contents[name]) for name, keep in kept_forms.items()}
+    digest = _BOTH_VERSION + sha256(_encode(kept)).digest()[:_HASH_SIZE]
+    return digest if kept == contents else digest + _hash(contents)
 
 
 def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
@@ -151,6 +152,8 @@ def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
         return stored == _first_fingerprint(request)
     if stored.startswith(_VERSION):
         return stored == _VERSION + _hash({"type": request.operation} | _sent(request))
+    if stored.startswith(_KEPT_VERSION):
+        return stored[1:] == fingerprint(request)[1 : _HASH_SIZE + 1]
     return stored == fingerprint(request)
 
 

@@ -12,10 +12,10 @@ _rule: Final = partial(
 # As made by `fingerprint` and `digest_contents`. After a revision, the last revision has the earlier values.
 DIGEST: Final[LiteralString] = """
     case when length(fingerprint) = 32 then sha256(convert_to(charge.contents, 'UTF8'))
-        else decode('03', 'hex') || substr(sha256(convert_to(format(
+        else substr(fingerprint, 1, 1) || substr(sha256(convert_to(format(
             '{"amount_cents":%s,"key":%s%s,"type":"charge"}', amount_cents, to_json(key), case when payer_name is not null
                 then format(',"payer":{"name":%s,"tax_id":%s}', to_json(payer_name), to_json(payer_tax_id)) end
-        ), 'UTF8')), 1, 16)
+        ), 'UTF8')), 1, 16) || substr(fingerprint, 18)
     end
 """
 

@@ -15,7 +15,7 @@ _CHECKS: Final = """
 """
 
 
-async def test_the_tables_have_the_slots_the_scopes_and_room_for_the_event_types(database: Addresses) -> None:
+async def test_the_tables_have_the_slots_and_room_for_the_scopes_and_event_types(database: Addresses) -> None:
     connection = await asyncpg.connect(database.owner_url)
     try:
         checks = [row["text"] for row in await connection.fetch(_CHECKS)]
@@ -26,10 +26,7 @@ async def test_the_tables_have_the_slots_the_scopes_and_room_for_the_event_types
     last_slots = {int(found[1]) for text in checks if (found := re.search(r"\bslot <= (\d+)", text))}
     assert last_slots == {SLOTS_COUNT - 1}
 
-    (scopes,) = (text for text in checks if "cardinality(scopes)" in text)
-    assert set(re.findall(r"'([a-z.]+)'::text", scopes)) == set(SCOPES)
-    assert re.findall(r"cardinality\(scopes\) <= (\d+)", scopes) == [str(len(SCOPES))]
-
-    (event_types,) = (text for text in checks if "cardinality(event_types)" in text)
-    (most,) = re.findall(r"cardinality\(event_types\) <= (\d+)", event_types)
-    assert int(most) >= len(EVENT_NAMES)
+    for column, names in (("scopes", SCOPES), ("event_types", EVENT_NAMES)):
+        (text,) = (text for text in checks if f"cardinality({column})" in text)
+        (most,) = re.findall(rf"cardinality\({column}\) <= (\d+)", text)
+        assert int(most) >= len(names)

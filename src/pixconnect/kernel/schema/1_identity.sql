@@ -564,10 +564,8 @@ create table client (
     constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
     constraint only_a_certificate_ends check (certificate_expires_at is null or certificate is not null),
-    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 21 and scopes <@ array['charge.read',
-        'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
-        'webhook.write', 'infraction.read', 'infraction.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write',
-        'lotecobv.read', 'lotecobv.write', 'pix.read', 'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
+    constraint scopes_are_names check (cardinality(scopes) <= 100 and scopes::text ~
+        '^\{[a-z]+\.(read|write)(,[a-z]+\.(read|write))*\}$'),
     constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
     constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
 );

@@ -19,14 +19,14 @@ create table event (
     created_at timestamp with time zone not null,
     constraint event_pkey primary key (id, holder_id),
     constraint event_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment', 'infraction')),
+    constraint event_resource_check check (length(resource) >= 1 and length(resource) <= 32),
     constraint event_slot_check check (slot >= 0 and slot <= 255)
 ) partition by range (id);
 comment on table event is 'Events of charges, transfers, refunds and movements; written with the fact, partitioned by id.';
 comment on column event.id is 'Rises with the events of one resource, in the order in which they happened.';
 comment on column event.holder_id is 'The holder of the fact.';
 comment on column event.name is 'The event: transfer.out.confirmed.';
-comment on column event.resource is 'The kind of resource: charge, transfer, refund or movement.';
+comment on column event.resource is 'The kind of resource, such as charge; the program has the list.';
 comment on column event.resource_id is 'The id of that.';
 comment on column event.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column event.body is 'The very text that is sent, on each attempt.';

@@ -44,8 +44,8 @@ async def test_the_services_role_may_do_nothing_that_it_need_not(context: Contex
             await context.pool.execute(statement)
 
 
-async def test_a_client_with_scopes_that_do_not_exist_is_refused(context: Context) -> None:
-    for scopes in ("{}", "{everything}", "{charge.read,everything}", "{NULL}"):
+async def test_a_client_with_scopes_that_are_no_names_is_refused(context: Context) -> None:
+    for scopes in ("{}", "{everything}", "{charge.read,everything}", '{charge.read,""}', "{NULL}"):
         with pytest.raises(asyncpg.CheckViolationError):
             await operators.execute(
                 context,

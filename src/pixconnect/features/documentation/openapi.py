@@ -44,7 +44,7 @@ from pixconnect.features.documentation.webhooks import (
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.locations.api import JOSE_TYPE
 from pixconnect.features.pix_api.api.operations import SPOKEN
-from pixconnect.features.statements import api
+from pixconnect.features.statements.api import FORMATS
 from pixconnect.kernel.flows.context import Policy
 from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS
 from pixconnect.platform.base import errors
@@ -67,15 +67,11 @@ _FAILURES: Final = {
 
 
 _FILES: Final = {
-    api.MEDIA_TYPES["csv"]: (
-        "CsvFile",
-        typed("string", format="binary", description="CSV (RFC 4180), in UTF-8."),
-    ),
-    api.MEDIA_TYPES["ofx"]: ("OfxFile", typed("string", format="binary", description="OFX 2.")),
-    api.MEDIA_TYPES["camt053"]: (
-        "Camt053File",
-        typed("string", format="binary", description="ISO 20022 `camt.053`."),
-    ),
+    **{
+        form.media_type: (form.schema, typed("string", format="binary", description=form.about))
+        for form in FORMATS.values()
+        if form.schema
+    },
     PDF_TYPE: ("ReceiptFile", typed("string", format="binary", description="PDF, one page of A4.")),
     JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
     oauth.JWK_SET_TYPE: (

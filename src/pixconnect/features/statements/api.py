@@ -12,7 +12,7 @@ import csv
 import io
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -29,16 +29,6 @@ from pixconnect.features.statements import service as statement_usecases
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant, to_day
 from pixconnect.platform.logging import current_request
-
-MEDIA_TYPES: Final = {
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "ofx": "application/x-ofx",
-    "camt053": "application/xml",
-}
-
-SUFFIXES: Final = dict(csv="csv", ofx="ofx", camt053="xml")
-"""Formats for other programs are saved by a browser, never shown."""
 
 
 class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,17 +97,15 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     )
     parts = statement_usecases.read_parts(context, found)
     return Document(
-        content=_WRITERS[query.format](found, parts),
-        media_type=MEDIA_TYPES[query.format],
-        filename=_name_file(found, query.format),
+        content=FORMATS[query.format].write(found, parts),
+        media_type=FORMATS[query.format].media_type,
+        filename=_name_file(found, FORMATS[query.format].suffix),
     )
 
 
-def _name_file(found: statements.Statement, form: str) -> str:
-    if form not in SUFFIXES:
-        return ""
+def _name_file(found: statements.Statement, suffix: str) -> str:
     days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
-    return f"statement_{found.account.account_number}_{days}.{SUFFIXES[form]}"
+    return suffix and f"statement_{found.account.account_number}_{days}.{suffix}"
 
 
 def _day_of(instant: datetime) -> date:
@@ -223,9 +211,22 @@ def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
     return text.getvalue().encode()
 
 
-_WRITERS: Final[
-    Mapping[str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]]
-] = {"json": _write_json, "csv": write_csv, "ofx": files.write_ofx, "camt053": files.write_camt053}
+class Format(NamedTuple):
+    media_type: str
+    write: Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
+    suffix: str = ""
+    """Files for other programs are saved by a browser, never shown."""
+    schema: str = ""
+    """Its name in the OpenAPI document, if it is no record there."""
+    about: str = ""
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "json": Format("application/json", _write_json),
+    "csv": Format("text/csv; charset=utf-8", write_csv, "csv", "CsvFile", "CSV (RFC 4180), in UTF-8."),
+    "ofx": Format("application/x-ofx", files.write_ofx, "ofx", "OfxFile", "OFX 2."),
+    "camt053": Format("application/xml", files.write_camt053, "xml", "Camt053File", "ISO 20022 `camt.053`."),
+}
 
 
 # fmt: off
@@ -235,7 +236,7 @@ SECTIONS: Final = (
         operations=(
             Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
                 NONE, StatementQuery, Nothing, Statement, retrieve_statement,
-                media_types=tuple(MEDIA_TYPES.values()), may_be_old=True),
+                media_types=tuple(form.media_type for form in FORMATS.values()), may_be_old=True),
         ),
     ),
 )

@@ -4,7 +4,7 @@ import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
 
@@ -15,9 +15,12 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import as_days, format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
-from pixconnect_client import Direction, Statement
+from pixconnect_client import Direction, Statement, StatementFormat
 
-Format = Literal["json", "csv", "ofx", "camt053"]
+if TYPE_CHECKING:
+    Format: TypeAlias = str
+else:
+    Format = Literal[tuple(form.value for form in StatementFormat)]
 
 _DAYS: Final = 30
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -25,7 +28,7 @@ _AHEAD_MAX: Final = timedelta(days=366)
 _COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
 _MONEY: Final = ("amount", "running_balance")
 _PROGRESS_EVERY_OCTETS: Final = 1 << 20
-_BY_ENDING: Final = dict(json="json", csv="csv", ofx="ofx", xml="camt053")
+_OTHER_ENDINGS: Final = dict(xml="camt053")
 
 
 def statement(
@@ -93,8 +96,9 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
 
 
 def _guess_format(out: str) -> str:
-    wanted = _BY_ENDING.get(Path(out).suffix.lower().removeprefix("."))
-    if wanted is None:
+    ending = Path(out).suffix.lower().removeprefix(".")
+    wanted = _OTHER_ENDINGS.get(ending, ending)
+    if wanted not in list(StatementFormat):
         raise CommandError("--format: missing; the file's name ends in none of .csv, .ofx, .xml, .json")
     return wanted
 

@@ -151,7 +151,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
         as_json=as_json,
         money=_MONEY,
     )
-    if silent_s is None or silent_s > lease_store.LEASE.total_seconds():
+    if lease_store.is_without_worker(silent_s):
         terminal.notice("no worker is running: orders that none has sent yet wait, and are not listed")
 
 

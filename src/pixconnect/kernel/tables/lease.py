@@ -121,3 +121,8 @@ async def read_silent_s(connection: Connection | Pool) -> float | None:
     """Return seconds since the last renewal of any worker; ``None`` where each worker has deregistered itself."""
     silent_s: float | None = await connection.fetchval(_SILENT, LEASE)
     return silent_s
+
+
+def is_without_worker(silent_s: float | None) -> bool:
+    """Whether no worker runs, by ``read_silent_s``: a restart takes a moment, so one lease may pass."""
+    return silent_s is None or silent_s > 2 * LEASE.total_seconds()

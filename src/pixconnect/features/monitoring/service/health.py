@@ -44,7 +44,6 @@ KEPT_S = 0.2
 """How long an answer is repeated after its check began: a fault, or its end, shows at most this much later."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery without an obstacle is overdue for longer than this, webhooks are not being sent."""
-NO_WORKER_AFTER_S: Final = 2 * lease_store.LEASE.total_seconds()
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
@@ -228,7 +227,7 @@ async def check_signing_key(keyring: Keyring) -> None:
 
 
 class WorkerWatch:
-    """Reports that no worker has renewed its lease for ``NO_WORKER_AFTER_S``."""
+    """Reports that no worker runs."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -242,7 +241,7 @@ class WorkerWatch:
             silent_s = now_s - self._seen_s
         else:
             self._seen_s = now_s - silent_s
-        if silent_s > NO_WORKER_AFTER_S:
+        if lease_store.is_without_worker(silent_s):
             raise errors.ServiceUnavailable("no worker is running")
 
 

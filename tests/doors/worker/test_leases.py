@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -194,10 +193,6 @@ async def test_a_worker_takes_no_slots_where_its_process_may_not_work(
     assert len(looks) == 3
     slots.stop()
     await task
-
-
-def test_a_lease_lasts_fifteen_seconds() -> None:
-    assert timedelta(seconds=leases.LEASE_S) == timedelta(seconds=15)
 
 
 class Listener(leases.Member):

@@ -2,10 +2,13 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from pixconnect.doors.worker.leases import SlotLeases
+from pixconnect.doors.worker.leases import Member, SlotLeases
 from pixconnect.features.monitoring.service.health import HealthWatch, check_clock
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
@@ -113,7 +116,15 @@ async def test_a_worker_whose_clock_is_wrong_holds_no_slots(database: Addresses)
     await leases._run_session()
     assert leases.held == {}
     async with open_service(database) as service:
-        assert await service.context.pool.fetchval("select count(*) from worker") == 0
+        pool = service.context.pool
+        assert await pool.fetchval("select count(*) from worker") == 0
+        # One that a renewal finds wrong deregisters.
+        clock = WrongClock()
+        leases = SlotLeases(open_one, clock)
+        turn = partial(setattr, clock, "wrong_by", timedelta(seconds=60))
+        leases.members = cast("list[Member]", [SimpleNamespace(busy_slots=frozenset, oldest_due_at=turn)])
+        await leases._run_session()
+        assert (leases.held, await pool.fetchval("select count(*) from worker")) == ({}, 0)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import lease as lease_store
-from pixconnect.kernel.tables.clock import DatabaseClock, check_skew, is_clock_right, is_right_by
+from pixconnect.kernel.tables.clock import DatabaseClock, check_skew, is_clock_right, is_right_by, was_right
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import CHANNEL, Connect
@@ -240,8 +240,9 @@ class SlotLeases:
             while not self._is_stopping.is_set():
                 # A hanging renewal is given up before the lease expires.
                 with self._abort_if_silent(connection):
-                    if not await self._renew(connection, worker_id):
-                        return
+                    # A clock that the renewal finds wrong ends the lease below.
+                    if not (was_right(self._clock) and await self._renew(connection, worker_id)):
+                        break
                 pause_s = until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s())
                 await wait_for(self._is_stopping, pause_s)
                 if connection.is_closed():

@@ -82,7 +82,7 @@ def take_time(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datetime
 
 def check_skew(clock: Clock) -> None:
     """Raise ``ServiceUnavailable`` if this process's clock was wrong at its last comparison with the database's."""
-    if not _is_right(clock):
+    if not was_right(clock):
         raise errors.ServiceUnavailable(
             f"the clock of this machine is {clock.skew.total_seconds():+.1f} s from the database's; nothing was done"
         )
@@ -110,16 +110,17 @@ async def is_clock_right(clock: Clock, connection: Connection) -> bool:
 def is_right_by(clock: Clock, asked_at: datetime, told: DatabaseClock) -> bool:
     """The same by a clock read after ``asked_at``."""
     take_reading(clock, asked_at, told)
-    return _is_right(clock)
+    return was_right(clock)
 
 
-def _is_right(clock: Clock) -> bool:
+def was_right(clock: Clock) -> bool:
+    """The same by its last comparison with the database's."""
     return abs(clock.skew) <= SKEW_MAX
 
 
 def take_reading(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datetime:
     """Return service time from a clock read after ``asked_at``, and correct this process's estimate."""
-    was_right = _is_right(clock)
+    before = was_right(clock)
     reading = Reading(
         database_now=told.real_now,
         asked_at=asked_at,
@@ -129,10 +130,10 @@ def take_reading(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datet
     )
     now = clock.take(reading)
     # Logged once per change, not with each batch.
-    is_right = _is_right(clock)
-    if was_right and not is_right:
+    is_right = was_right(clock)
+    if before and not is_right:
         _log.error("the clock is wrong: nothing is written", skew_s=clock.skew.total_seconds())
-    elif is_right and not was_right:
+    elif is_right and not before:
         _log.info("the clock is right again", skew_s=clock.skew.total_seconds())
     return now
 

@@ -1,4 +1,4 @@
-"""Runs operators' use cases on the database and returns their results; describes holders."""
+"""Runs operators' use cases on the database and returns their results."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from pixconnect.doors.cli import output
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.access import IN_FORCE_AFTER_S
-from pixconnect.kernel.rules.holder import Holder
-from pixconnect.kernel.rules.limit import find_night_begin
-from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
@@ -31,10 +27,6 @@ Item = TypeVar("Item")
 HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 """An id that could exist."""
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
-_FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
-_LIMITS: Final = "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
-HOLDER_MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
-"""Its amounts, shown to people as reais."""
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""
 
@@ -111,17 +103,3 @@ def load_file(file: Path, length_max: int) -> bytes:
         return read_named_file(file, length_max)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from error
-
-
-def describe_holder(holder: Holder) -> output.Shown:
-    # Flags have the names of callers' balance.
-    flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
-    limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
-    night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
-    return {
-        **output.pick(holder, "holder_id=id name tax_id street city state postal_code"),
-        **output.pick(holder, f"branch account_number account_type {flags} {limits}"),
-        "night_begins": night_begins,
-        **output.pick(holder, "approve_above=approve_above_cents approve_new_payees"),
-        **output.pick(holder, "institution_id successor_id disabled_at created_at"),
-    }

@@ -5,14 +5,14 @@ operators' acts.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.doors.cli import operating, output, terminal
-from pixconnect.doors.cli.operating import HOLDER_MONEY, HolderId, TheHolder
+from pixconnect.doors.cli.operating import HolderId, TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.kernel.feature import list_verbs, read_place
@@ -20,13 +20,18 @@ from pixconnect.kernel.flows import audit as audit_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
 from pixconnect.kernel.flows.source import find_accounts
-from pixconnect.kernel.rules.holder import AccountType, KeyType, PixKey
+from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
+from pixconnect.platform.adapters.system import SystemClock
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
+_FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
+_LIMITS: Final = "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
+HOLDER_MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
+"""Its amounts, shown to people as reais."""
 
 app = App(name="holder", help="Account holders.")
 for _verb in list_verbs("below holder"):
@@ -93,7 +98,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         made = operating.run(holder_usecases.create_holder, new)
     else:
         made = operating.run(find_accounts().create_holder, new, institution)
-    output.show(operating.describe_holder(made), as_json=json, money=HOLDER_MONEY)
+    output.show(describe_holder(made), as_json=json, money=HOLDER_MONEY)
 
 
 @app.command
@@ -101,9 +106,7 @@ def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits, higher limits that wait, and its balance."""
     holder, funds = operating.run(holder_usecases.read_holder_with_funds, holder_id)
     wanted = operating.run(holder_usecases.find_waiting, holder_id)
-    output.show(
-        operating.describe_holder(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=HOLDER_MONEY
-    )
+    output.show(describe_holder(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json, money=HOLDER_MONEY)
 
 
 @app.command(name="list")
@@ -208,7 +211,7 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     holder = operating.run(holder_usecases.set_holder, holder_id, changes)
     wanted = operating.run(holder_usecases.find_waiting, holder_id)
-    output.show(operating.describe_holder(holder) | _shown_waiting(wanted), as_json=as_json, money=HOLDER_MONEY)
+    output.show(describe_holder(holder) | _shown_waiting(wanted), as_json=as_json, money=HOLDER_MONEY)
 
 
 # An option with a value instead of a pair of switches: left out, it changes nothing.
@@ -218,6 +221,20 @@ def _flag(text: YesNo | None) -> bool | UnsetType:
 
 def _limit(limit: Limit | None) -> int | UnsetType | None:
     return UNSET if limit is None else None if limit == "none" else limit
+
+
+def describe_holder(holder: Holder) -> output.Shown:
+    # Flags have the names of callers' balance.
+    flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
+    limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
+    night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
+    return {
+        **output.pick(holder, "holder_id=id name tax_id street city state postal_code"),
+        **output.pick(holder, f"branch account_number account_type {flags} {limits}"),
+        "night_begins": night_begins,
+        **output.pick(holder, "approve_above=approve_above_cents approve_new_payees"),
+        **output.pick(holder, "institution_id successor_id disabled_at created_at"),
+    }
 
 
 def _shown_funds(funds: Funds) -> output.Shown:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pixconnect.doors.cli import operating, output, terminal
-from pixconnect.doors.cli.operating import HOLDER_MONEY, TheHolder, describe_holder
+from pixconnect.doors.cli.operating import TheHolder
 from pixconnect.doors.cli.output import Json
 from pixconnect.features.institutions.service.succession import succeed_holder
 
@@ -20,6 +20,8 @@ def succeed(*, holder_id: TheHolder, institution: str, account_number: str, bran
         account_number: Of the successor: 1 to 20 digits or capital letters, not yet taken.
         branch: 1 to 4 digits.
     """
+    from pixconnect.doors.cli.operator import HOLDER_MONEY, describe_holder  # noqa: PLC0415  it lists this verb
+
     done = operating.run(succeed_holder, holder_id, institution, account_number, branch)
     operating.wait_until_in_force()
     shown: output.Shown = {

@@ -35,7 +35,11 @@ NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_ba
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
 
-_OUR_NAMES: Final = ("opening-balance:", "closing-balance:", "yield:", "kept:")
+OPENING_PREFIX: Final = "opening-balance:"
+CLOSING_PREFIX: Final = "closing-balance:"
+YIELD_PREFIX: Final = "yield:"
+KEPT_PREFIX: Final = "kept:"
+_OUR_NAMES: Final = (OPENING_PREFIX, CLOSING_PREFIX, YIELD_PREFIX, KEPT_PREFIX)
 """Beginnings of the names of movements that are no line's, or only a part of one."""
 
 

@@ -20,12 +20,20 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, BookLine, ItemJoin, LineKey, are_near
+from pixconnect.features.institutions.rules.joining import (
+    DAYS_APART_MAX,
+    KEPT_PREFIX,
+    NO_PIX,
+    YIELD_PREFIX,
+    BookLine,
+    ItemJoin,
+    LineKey,
+    are_near,
+)
 from pixconnect.kernel.rules.block_report import BlockKind
 
 CREDITED_WITHIN: Final = timedelta(days=5)
 """How long after the end of a block its money may be credited again."""
-KEPT_PREFIX: Final = "kept:"
 _APART: Final = timedelta(days=DAYS_APART_MAX)
 _BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
@@ -37,7 +45,6 @@ _INVESTED: Final = re.compile(
 )
 _YIELD_MAX: Final = 4
 """A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
-YIELD_PREFIX: Final = "yield:"
 _DIGEST_LENGTH: Final = 48
 
 

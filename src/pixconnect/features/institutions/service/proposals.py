@@ -27,6 +27,7 @@ from msgspec import structs
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX
 from pixconnect.features.institutions.service.account import being_worked_on, find_account, found, name_account
 from pixconnect.features.institutions.service.charge_change import note_removal, remove_locked
 from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
@@ -283,4 +284,4 @@ async def _check_left_money(writes: Writer, account: InstitutionAccount, holder_
 
 
 def _name_item(account: InstitutionAccount, holder_id: int, number: int) -> str:
-    return f"closing-balance:{account.id}:{holder_id}:{number}"
+    return f"{CLOSING_PREFIX}{account.id}:{holder_id}:{number}"

@@ -24,6 +24,7 @@ from pixconnect.features.institutions.rules.institution import (
     OpenAccount,
     ReceivedPix,
 )
+from pixconnect.features.institutions.rules.joining import OPENING_PREFIX
 from pixconnect.features.institutions.rules.sweep import MalformedItem, Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
@@ -110,7 +111,7 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     if not account.opening_cents:
         return
     # A holder may be on another account later, whose books begin too.
-    item_id = f"opening-balance:{account.id}"
+    item_id = f"{OPENING_PREFIX}{account.id}"
     if await movement_store.find_items(context.pool, [(account.house_id, item_id)]):
         return
     report = MovementReport(

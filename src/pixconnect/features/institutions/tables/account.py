@@ -19,6 +19,7 @@ from pixconnect.features.institutions.rules.account import (
     InstitutionAccount,
     Option,
 )
+from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX
 from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
@@ -257,13 +258,13 @@ remove: Final = Command[int, datetime]("""
 
 list_lying_on: Final = Column[int, int]("select id from holder where institution_id = $1 order by id")
 
-_LIST_LEFT: Final[LiteralString] = """
+_LIST_LEFT: Final[LiteralString] = f"""
     select holder.id, available_cents - deficit_cents as left_cents,
         (
             select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0)
             from movement
             where movement.holder_id = holder.id and status = 'POSTED'
-                and starts_with(item_id, 'closing-balance:' || $1::smallint || ':')
+                and starts_with(item_id, '{CLOSING_PREFIX}' || $1::smallint || ':')
         )::bigint as taken_cents
     from holder join balance on balance.holder_id = holder.id where holder.institution_id = $1 order by holder.id
 """

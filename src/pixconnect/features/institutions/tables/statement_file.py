@@ -13,7 +13,7 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.joining import BookLine
+from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX, KEPT_PREFIX, YIELD_PREFIX, BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.kernel.rules.rail import date_settled
@@ -168,14 +168,14 @@ _REFUNDS: Final[LiteralString] = """
     from refund join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
     where transfer.institution_id = $1 and not refund.is_book
 """
-_MOVEMENTS: Final[LiteralString] = """
+_MOVEMENTS: Final[LiteralString] = f"""
     select 'movement', movement.item_id, movement.holder_id, movement.direction, movement.amount_cents,
         movement.status, movement.network_settled_at, movement.network_settled_at, movement.created_at,
-        array[movement.item_id], '{}'::text[], null, null
+        array[movement.item_id], '{{}}'::text[], null, null
     from movement
     where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
-        and movement.item_id not like 'closing-balance:%' and movement.item_id not like 'yield:%'
-        and movement.item_id not like 'kept:%'
+        and movement.item_id not like '{CLOSING_PREFIX}%' and movement.item_id not like '{YIELD_PREFIX}%'
+        and movement.item_id not like '{KEPT_PREFIX}%'
         and movement.opposite_of is null and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id

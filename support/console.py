@@ -198,7 +198,7 @@ def make_parts(context: Context, operator: Operator) -> ConsoleParts:
         turns=turns,
         hosts=frozenset({HOST}),
         draw_qr=lambda _: b"",
-        is_secure=False,
+        base_url=f"http://{HOST}",
         cookie_name=_COOKIE,
         api_url="http://api.example",
         auth_url="http://api.example",

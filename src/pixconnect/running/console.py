@@ -81,8 +81,9 @@ async def _answer(
             settings, url=settings.console_login_url, role=CONSOLE_ROLE, connections_max=_OPERATOR_CONNECTIONS_MAX
         ) as operator,
     ):
-        address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
-        is_secure, turns = address.scheme == "https", Turns()
+        base_url = settings.console_base_url or f"http://{settings.console_host}:{port}"
+        address, turns = urlsplit(base_url), Turns()
+        is_secure = address.scheme == "https"
         parts = ConsoleParts(
             context=base.context,
             operator=operator,
@@ -99,7 +100,7 @@ async def _answer(
             # Its address, and this machine's own names for itself.
             hosts=frozenset({address.netloc.lower(), *(f"{name}:{port}" for name in _OWN_NAMES)}),
             draw_qr=render_qr_png,
-            is_secure=is_secure,
+            base_url=base_url,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",
             api_url=settings.public_base_url,

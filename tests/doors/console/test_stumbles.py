@@ -299,6 +299,8 @@ async def test_a_list_is_saved_by_a_name_and_forgotten(service: Service, caller:
 
 async def test_a_refusal_is_in_the_readers_language_and_of_the_right_cause(service: Service, caller: Caller) -> None:
     async with open_console(service) as shown:
+        beside_proxy = await shown.nobody.post("/sign-in", {}, origin="http://127.0.0.1:9080")
+        assert f"not sent from the console: open it at {shown.parts.base_url}" in beside_proxy.content.decode()
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         for path, said in (
             ("/nowhere", "Não há página neste endereço."),

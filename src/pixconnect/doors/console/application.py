@@ -363,7 +363,7 @@ def _check_origin(request: Request, parts: ConsoleParts) -> None:
     scheme = "https" if parts.is_secure else "http"
     is_ours = origin == f"{scheme}://{request.headers['host'].lower()}"
     if not (is_ours and site in {None, "same-origin"}):
-        raise errors.Forbidden("this form was not sent from the console")
+        raise errors.Forbidden(f"this form was not sent from the console: open it at {parts.base_url}")
 
 
 def _lead_to_door(request: Request) -> Response:

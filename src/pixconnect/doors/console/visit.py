@@ -91,8 +91,8 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     """The console's host names, with the port. Any other name is DNS rebinding, and is refused."""
     draw_qr: Callable[[str], bytes]
     """A QR code as PNG."""
-    is_secure: bool
-    """Whether browsers reach it by https."""
+    base_url: str
+    """Where browsers reach it."""
     cookie_name: str
     api_url: str
     auth_url: str
@@ -101,6 +101,10 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     trusted_proxies: Sequence[Network]
     standby: Standby | None = None
     """The standby for lists, searches, figures and files; ``None`` without one."""
+
+    @property
+    def is_secure(self) -> bool:
+        return self.base_url.startswith("https://")
 
     @property
     def is_sandbox(self) -> bool:

@@ -257,6 +257,10 @@ class ForeignHistoryError(SchemaError):
     """Other steps than this program's have made the tables."""
 
 
+class OtherVersionError(ForeignHistoryError):
+    """By their record, which no restore in progress lacks: this program can never use them."""
+
+
 class OutdatedSchemaError(SchemaError):
     """The schema lacks steps of this program."""
 
@@ -313,7 +317,7 @@ async def list_missing(connection: Connection, schema: str, steps: Steps) -> lis
 def _judge(schema: str, steps: Steps, applied: Sequence[Applied]) -> list[Migration]:
     first, newest = applied[0], applied[-1]
     if first.name != BASELINE:
-        raise ForeignHistoryError(f"the tables of the schema {schema} were made by a development version; {_ADVICE}")
+        raise OtherVersionError(f"the tables of the schema {schema} were made by a development version; {_ADVICE}")
     if newest.version > steps.baseline.version:
         raise NewerSchemaError(
             f"the schema {schema} is at version {newest.version} and this program knows versions up to "
@@ -321,11 +325,11 @@ def _judge(schema: str, steps: Steps, applied: Sequence[Applied]) -> list[Migrat
         )
     expected = [step for step in steps.migrations if first.version < step.version <= newest.version]
     if first.checksum != steps.checksum_of_baseline(first.version):
-        raise ForeignHistoryError(
+        raise OtherVersionError(
             f"the tables of the schema {schema} were made by another version, from which no migration leads here; {_ADVICE}"
         )
     if [(step.version, step.checksum) for step in applied[1:]] != [(step.version, step.checksum) for step in expected]:
-        raise ForeignHistoryError(f"the schema {schema} has had other migrations than this program's; {_ADVICE}")
+        raise OtherVersionError(f"the schema {schema} has had other migrations than this program's; {_ADVICE}")
     return [step for step in steps.migrations if step.version > newest.version]
 
 

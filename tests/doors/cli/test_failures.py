@@ -14,7 +14,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.platform.base.errors import InsufficientFunds
 from pixconnect.platform.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.platform.local.child_process import Lifeline
-from pixconnect.platform.migrations import NewerSchemaError
+from pixconnect.platform.migrations import NewerSchemaError, OtherVersionError
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,7 @@ def test_a_network_without_a_way_to_the_database_is_one_line_and_may_come_back(n
         (ConnectionError("the connection to the database was lost"), 75),
         (asyncpg.InvalidPasswordError("no"), 1),
         (NewerSchemaError("run the newer program"), 1),
+        (OtherVersionError("use the version that made them"), 78),
     ],
 )
 def test_a_part_says_whether_only_the_database_keeps_it_from_working(error: Exception, status: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pixconnect.platform.http import listening
 from pixconnect.platform.local.child_process import ChildFailedError, ChildProcess
+from pixconnect.platform.local.supervisor import PartKeepsFailingError, Supervisor
 from support.installation import is_alive
 from support.waiting import wait_until
 
@@ -39,13 +40,6 @@ async def test_a_child_works_only_after_the_word_to_go(tmp_path: Path) -> None:
     await child.stop(1)
 
 
-async def test_a_childs_own_words_say_why_it_cannot_start() -> None:
-    child = make_child("lifeline.report_failure('the moon is full'); sys.exit(1)")
-    with pytest.raises(ChildFailedError, match=r"^the moon is full$"):
-        await child.start()
-    await child.stop(1)
-
-
 @pytest.mark.parametrize(
     ("script", "lacked_database"),
     [
@@ -58,6 +52,16 @@ async def test_a_child_says_if_only_the_database_hinders_it(script: str, *, lack
     with pytest.raises(ChildFailedError, match=r"^it recovers$"):
         await child.start()
     assert child.lacked_database == lacked_database
+    await child.stop(1)
+
+
+async def test_a_child_that_no_restart_helps_ends_the_supervisor() -> None:
+    child, supervisor = make_child("lifeline.report_end('of another version'); sys.exit(78)"), Supervisor(lambda _: None)
+    with pytest.raises(ChildFailedError):
+        await child.start()
+    supervisor.watch(child)
+    with pytest.raises(PartKeepsFailingError, match=r"^of another version$"):
+        await supervisor.run_until(asyncio.Event())
     await child.stop(1)
 
 

@@ -61,15 +61,6 @@ async def test_a_part_that_ends_is_started_again_and_that_is_told() -> None:
     assert heard == ["part ended (exit status 1): starting it again", "part is back"]
 
 
-async def test_failed_starts_are_tried_again() -> None:
-    part, stop = FakePart(broken=3), asyncio.Event()
-    supervisor = Supervisor(stop_once("part is back", [], stop), pauses_s=[0.01])
-    supervisor.watch(part)
-    part.die()
-    await run_until(supervisor, stop)
-    assert part.starts_count == 4
-
-
 async def test_a_part_that_keeps_failing_ends_everything_within_a_bound() -> None:
     supervisor, part = Supervisor(lambda _: None, pauses_s=[0.01]), FakePart(broken=1000)
     supervisor.watch(part)

@@ -36,6 +36,8 @@ class ExitStatus(IntEnum):
     """`doctor` or `institution check` found something to repair."""
     BROKEN = 7
     """`verify` found violations in the books."""
+    OTHER_VERSION = 78
+    """Another version made the database's tables, and no migration leads here: a repetition is refused too."""
     INTERRUPTED = 130
     """Ctrl-C."""
     READER_GONE = 141
@@ -169,6 +171,8 @@ def report(error: BaseException) -> ExitStatus | None:
 def find_status(error: BaseException) -> ExitStatus:
     if isinstance(error, CommandError):
         return error.status
+    if _is_one_of(error, ("OtherVersionError", "ChildEndedError")):
+        return ExitStatus.OTHER_VERSION
     return ExitStatus.UNAVAILABLE if isinstance(error, ServiceUnavailable) else ExitStatus.REFUSED
 
 
@@ -217,9 +221,12 @@ def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
         is_away = is_database_away(error)
         if reason is None:
             raise
-        if not (lifeline.report_database_away if is_away else lifeline.report_failure)(reason):
+        status = DATABASE_AWAY_STATUS if is_away else find_status(error)
+        is_ended = status == ExitStatus.OTHER_VERSION
+        tell = lifeline.report_end if is_ended else lifeline.report_database_away if is_away else lifeline.report_failure
+        if not tell(reason):
             terminal.complain(reason)
-        raise SystemExit(DATABASE_AWAY_STATUS if is_away else 1) from None
+        raise SystemExit(status if is_away or is_ended else ExitStatus.REFUSED) from None
 
 
 def _is_one_of(error: BaseException, names: Collection[str]) -> bool:

@@ -2,8 +2,8 @@
 
 The parent writes one byte into the *parent* pipe when the child may begin its work; the end of that pipe means that the parent
 is gone. The child writes once into the *ready* pipe: ``+`` and a message when it is ready, ``-`` and the reason why it cannot
-start, or ``~`` and the reason if the database is at fault. A part that ends because it has lost the database ends with its own
-status.
+start, ``~`` and the reason if the database is at fault, or ``!`` and the reason if no restart helps. A part that ends as
+it has lost the database does so with its own status.
 """
 
 import asyncio
@@ -21,10 +21,12 @@ from msgspec import Struct
 from pixconnect.platform.base import errors
 from pixconnect.platform.local import process_death
 from pixconnect.platform.local.process_death import Launch, Process, start_program
+from pixconnect.platform.local.supervisor import PartKeepsFailingError
 
 READY = b"+"
 FAILED = b"-"
 WAITING = b"~"
+ENDED = b"!"
 START = b"g"
 DATABASE_AWAY_STATUS: Final = 75
 """``EX_TEMPFAIL`` of ``sysexits.h``: nothing is wrong with the part."""
@@ -57,6 +59,10 @@ class Lifeline(Struct, frozen=True, kw_only=True):
         """Report that only the database prevents our start."""
         return self._report(WAITING + reason.encode())
 
+    def report_end(self, reason: str) -> bool:
+        """Report that no restart helps."""
+        return self._report(ENDED + reason.encode())
+
     def _report(self, content: bytes) -> bool:
         if self.ready_fd is None:
             return False
@@ -82,6 +88,10 @@ _MESSAGE_SIZE_MAX = 65_536
 
 class ChildFailedError(Exception):
     """A child did not become ready; the message states the reason."""
+
+
+class ChildEndedError(ChildFailedError, PartKeepsFailingError):
+    """It can never become ready."""
 
 
 _DATABASE_AWAY = "the database was away"
@@ -147,6 +157,8 @@ class ChildProcess:
             raise ChildFailedError(f"{self.name} is not ready after {timeout_s} s") from None
         if report.startswith(READY):
             return report[1:]
+        if report.startswith(ENDED):
+            raise ChildEndedError(report[1:].decode(errors="replace"))
         self.lacked_database = report.startswith(WAITING)
         if report.startswith((FAILED, WAITING)):
             raise ChildFailedError(report[1:].decode(errors="replace"))

@@ -38,7 +38,7 @@ class SupervisedPart(Protocol):
 
 
 class PartKeepsFailingError(Exception):
-    """A part ended too often in a short time."""
+    """A part ended too often in a short time, or no restart can help."""
 
 
 class Supervisor:
@@ -88,6 +88,8 @@ class Supervisor:
                     await self._up[other.name].wait()
                 try:
                     await part.start()
+                except PartKeepsFailingError:
+                    raise
                 except Exception as error:  # noqa: BLE001 - any error is a failed start, and is counted
                     reason = str(error) or type(error).__name__
                 else:

@@ -49,7 +49,7 @@ class Site:
         self._kept: dict[str, KeptDocument] = {}
         self.entry = "openapi.json" if folder is None else "docs/"
         """The target of the service's bare address."""
-        self.why_absent = "there is no such page"
+        self.why_absent = "page: there is no such page"
         if folder is not None:
             self._list(folder)
 

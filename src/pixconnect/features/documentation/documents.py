@@ -67,7 +67,7 @@ async def get_docs_file(services: Services, request: Request[str, Anything, Noth
     """Read a file of the documentation."""
     found = services.site.find(request.parameter)
     if found is None:
-        raise errors.NotFound(f"page: {services.site.why_absent}")
+        raise errors.NotFound(services.site.why_absent)
     return found.answer(request.headers)
 
 

@@ -241,7 +241,6 @@ def test_books_that_were_proved_each_day_and_never_whole_are_told(tmp_path: Path
 
 
 def test_an_outage_of_the_database_has_one_alarm(tmp_path: Path) -> None:
-    # Its workers let go of their slots, and the keys become old.
     checks = {"database": "0x9 1x60", "signing_key": "0x9 1x60", "clock": "0x9 _x60", "standby": "0x9 _x60"}
     series = {f'pixconnect_health_check_failed{{check="{name}",instance="a"}}': values for name, values in checks.items()}
     series["pixconnect_slots_held"] = "256x9 0x60"

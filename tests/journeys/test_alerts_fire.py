@@ -233,7 +233,6 @@ def test_a_database_that_stands_still_is_told_until_it_goes_on(watched: Watched)
     # The server first, so that it starts no process that goes on.
     with standing_still(server), standing_still(*descendants(server)):
         watched.seen.wait_until_firing("DatabaseAway")
-        # Of one cause: checks that cannot be read fire nothing.
         assert not [name for name in ("DatabaseForgot", "ClockWrong", "SlotsUnheld") if watched.seen.is_firing(name)]
     watched.seen.wait_until_quiet("DatabaseAway")
 

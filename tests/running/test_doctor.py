@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -155,17 +156,15 @@ def test_parts_that_are_started_one_by_one_are_asked_at_the_services_address(
     monkeypatch.setenv("PORT", "9")
     monkeypatch.setenv("PIXCONNECT_BASE_URL", "http://127.0.0.2:9")
     looked = _look(capsys, ExitStatus.FOUND)
-    assert looked["service"]["text"].startswith("http://127.0.0.2:9 gives no health")
-    assert looked["service"]["text"].endswith(", nor does http://127.0.0.1:9")
+    assert re.match(r"http://127\.0\.0\.2:9 gives no health .*, nor does http://127\.0\.0\.1:9$", looked["service"]["text"])
     assert "start the parts" in looked["service"]["todo"]
     # A name that only callers know, and a service's own settings.
     monkeypatch.setenv("PORT", str(urlsplit(sandbox.base_url).port))
     monkeypatch.setenv("PIXCONNECT_BASE_URL", "https://pix.invalid")
     monkeypatch.delenv("PIXCONNECT_OWNER_DATABASE_URL")
     looked = _look(capsys, 0)
-    assert looked["address"]["status"] == "note"
     assert looked["address"]["text"].endswith(f"; {sandbox.base_url} was asked instead")
-    assert looked["service"]["text"] == f"{sandbox.base_url} is healthy"
+    assert (looked["address"]["status"], looked["service"]["text"]) == ("note", f"{sandbox.base_url} is healthy")
     assert (looked["database"]["status"], looked["secret_key"]["status"]) == ("note", "ok")
     monkeypatch.delenv("PIXCONNECT_SECRET_KEY")
     assert _look(capsys, 0)["secret_key"]["text"] == "not tried: no secret key is given"

@@ -67,7 +67,6 @@ async def test_a_service_without_a_built_site_names_what_builds_it(services: Ser
     assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert answer.content.decode().count("\n") == 1
     assert b"`make site`" in answer.content
-    # Such as an alert's runbook.
     runbook = await api.get("/docs/runbooks/part-down", token=None)
     assert (runbook.status, runbook.body["error"]["message"]) == (404, answer.content.decode().strip())
     assert b'url=docs/"' in (await api.get("/docs", token=None)).content

@@ -118,7 +118,6 @@ async def test_a_worker_whose_clock_is_wrong_holds_no_slots(database: Addresses)
     async with open_service(database) as service:
         pool = service.context.pool
         assert await pool.fetchval("select count(*) from worker") == 0
-        # One that a renewal finds wrong deregisters.
         clock = WrongClock()
         leases = SlotLeases(open_one, clock)
         turn = partial(setattr, clock, "wrong_by", timedelta(seconds=60))

@@ -183,10 +183,10 @@ export interface CreateChargeRequest {
   amount: number;
   /** One of your own Pix keys: it receives the payment. */
   key: string;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
-  external_id?: string;
   /** The payer, as it was sent. */
   payer?: ChargePayer;
+  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  external_id?: string;
 }
 
 /** A charge with a due date to be made. */

@@ -17,7 +17,8 @@ from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest, Payer
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest
+from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION

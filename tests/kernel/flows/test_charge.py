@@ -13,7 +13,8 @@ from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.br_code import parse_br_code
-from pixconnect.kernel.rules.charge import ChargeRequest, Payer
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base import errors
 from support.books import check_books

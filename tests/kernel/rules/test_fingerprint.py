@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from pixconnect.kernel.rules.charge import ChargeRequest, Payer
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.identifiers import fingerprint, was_made_by
 from pixconnect.kernel.rules.refund import RefundRequest

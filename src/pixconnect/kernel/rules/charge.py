@@ -18,7 +18,7 @@ or changed the charge.
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from typing import ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -27,14 +27,17 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import holder, reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge_contents import (
+    CHARGE_FIELDS,
     LIFETIME_S,
     ChargeContents,
+    ChargeFields,
     DayAmount,
-    Payer,
     digest_contents,
     find_day_rules,
     find_expiry,
+    read_fields,
     set_rule,
+    take_fields,
 )
 from pixconnect.kernel.rules.event import SLOTS_COUNT, Event, EventName
 from pixconnect.platform.base import errors
@@ -57,18 +60,15 @@ SHOWN_AS_EXPIRED: Final = ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP")
 PAYER_TOLD_AFTER_EXPIRY: Final = timedelta(days=7)
 
 
-class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChargeRequest(ChargeFields, frozen=True, kw_only=True, omit_defaults=True):
     """A client's request as it was sent: not yet checked or normalised."""
 
     operation: ClassVar[str] = "charge"
     # Its row holds all of it, with these fields in another form.
     kept_forms: ClassVar[Mapping[str, Callable[[str], str]]] = {"key": holder.as_kept}
 
-    amount_cents: int
-    key: str
     external_id: str | None = None
     """If ``None``, the service makes one."""
-    payer: Payer | None = None
 
 
 class NewCharge(Struct, kw_only=True):
@@ -90,7 +90,7 @@ class NewCharge(Struct, kw_only=True):
     """Look for it first: the client named it, or it was tried before."""
 
 
-class Charge(Struct, frozen=True, kw_only=True):
+class Charge(ChargeFields, frozen=True, kw_only=True):
     id: int
     holder_id: int
     external_id: str
@@ -99,9 +99,6 @@ class Charge(Struct, frozen=True, kw_only=True):
     """Of the first request, to distinguish a replay from a conflict; in the standard API, of its first contents."""
     txid: str
     """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
-    amount_cents: int
-    key: str
-    payer: Payer | None
     br_code: str
     status: ChargeStatus
     slot: int
@@ -144,15 +141,14 @@ def open_standard_charge(
         # No request of the contract has made it, so none is a replay: its fingerprint has another length.
         fingerprint=digest_contents(contents),
         txid=txid,
-        amount_cents=contents.amount_cents,
-        key=contents.key,
-        payer=contents.payer,
         br_code=br_code,
         status="PENDING",
+        # The transfer that pays it and its refunds take the same slot.
         slot=charge_id % SLOTS_COUNT,
         created_at=now,
         modified_at=now,
         expires_at=find_expiry(contents, now),
+        **read_fields(contents),
         contents=contents,
         due_on=contents.due and contents.due.due_on,
     )
@@ -173,9 +169,7 @@ def read_contents(charge: Charge) -> ChargeContents:
     return ChargeContents(
         # When the sandbox's clock is reset, charges made in its future expire sooner, and keep their time of creation.
         lifetime_s=lifetime_s if lifetime_s > 0 else LIFETIME_S,
-        amount_cents=charge.amount_cents,
-        key=charge.key,
-        payer=charge.payer,
+        **read_fields(charge),
     )
 
 
@@ -197,13 +191,11 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
         charge,
         contents=contents,
         revision=(charge.revision or 0) + 1,
-        amount_cents=contents.amount_cents,
-        key=contents.key,
-        payer=contents.payer,
         status="PENDING" if is_revived else charge.status,
         expires_at=expires_at,
         due_on=contents.due and contents.due.due_on,
         modified_at=now,
+        **read_fields(contents),
     )
 
 
@@ -267,22 +259,21 @@ def shows_payer(charge: Charge, now: datetime) -> bool:
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
+    # As ``read_fields``, without another call for each charge.
+    fields: dict[str, Any] = dict(zip(CHARGE_FIELDS, take_fields(new.request), strict=True), key=new.key)
     return Charge(
         id=new.charge_id,
         holder_id=new.holder_id,
         external_id=new.external_id,
         fingerprint=new.fingerprint,
         txid=new.txid,
-        amount_cents=new.request.amount_cents,
-        key=new.key,
-        payer=new.request.payer,
         br_code=new.br_code,
         status="PENDING",
-        # The transfer that pays it and its refunds take the same slot.
         slot=new.charge_id % SLOTS_COUNT,
         created_at=now,
         modified_at=now,
         expires_at=now + new.lifetime,
+        **fields,
     )
 
 

@@ -9,7 +9,8 @@ stand in its order: a kind's place in its table, counted from 1, is the standard
 from datetime import date, datetime, timedelta
 from functools import cache
 from hashlib import sha256
-from typing import Final, Literal
+from operator import attrgetter
+from typing import Any, Final, Literal, LiteralString
 
 import msgspec
 from msgspec import Struct
@@ -155,16 +156,32 @@ def find_day_rules() -> DayRules:
     return gather_one("day_rules", DayRules)
 
 
-class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    lifetime_s: int
-    """From the charge's creation; 0 if a due date sets the end."""
+class ChargeFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What callers of every API set. Requests, contents, charges, columns and the digest of ``verify`` have these fields.
+
+    The default of an optional one is ``None``, null in its column.
+    """
+
     amount_cents: int
     """0 only if the payer chooses it."""
+    key: str
+    """Normalised, except in a request."""
+    payer: Payer | None = None
+
+
+CHARGE_FIELDS: Final[tuple[LiteralString, ...]] = ChargeFields.__struct_fields__  # pyright: ignore[reportAssignmentType]
+take_fields: Final = attrgetter(*CHARGE_FIELDS)
+
+
+def read_fields(of: ChargeFields, **others: object) -> dict[str, Any]:
+    return dict(zip(CHARGE_FIELDS, take_fields(of), strict=True), **others)
+
+
+class ChargeContents(ChargeFields, frozen=True, kw_only=True, omit_defaults=True):
+    lifetime_s: int
+    """From the charge's creation; 0 if a due date sets the end."""
     may_change_amount: bool | None = None
     """Whether the payer may pay another amount; ``None`` means no, unstated by the caller."""
-    key: str
-    """Normalised."""
-    payer: Payer | None = None
     question: str | None = None
     """The question to the payer (``solicitacaoPagador``)."""
     lines: tuple[Line, ...] = ()

@@ -1,20 +1,28 @@
 """The tables of charges, and of their earlier revisions."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from operator import attrgetter
-from typing import Final, LiteralString
+from types import NoneType
+from typing import Final, LiteralString, cast, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
-from pixconnect.kernel.rules.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
+from pixconnect.kernel.rules.charge_contents import (
+    CHARGE_FIELDS,
+    ChargeContents,
+    ChargeFields,
+    Payer,
+    decode_contents,
+    encode_contents,
+)
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import list_statuses, parse_path
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, insert_of, read_types, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -36,14 +44,26 @@ def _contents(text: str | None) -> ChargeContents | None:
     return None if text is None else decode_contents(text)
 
 
+_SQL_TYPES: Final[dict[type, str]] = {int: "bigint", str: "text", bool: "boolean", date: "date"}
+
+
+def _list_columns(record: type[Struct], prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for field in structs.fields(record):
+        name = f"{prefix}{field.name}"
+        (kind,) = {*(get_args(field.type) or (field.type,))} - {NoneType}
+        found += _list_columns(kind, f"{name}_") if issubclass(kind, Struct) else [f"{name} {_SQL_TYPES[kind]}"]
+    return found
+
+
+_FIELDS: Final = cast(LiteralString, ", ".join(_list_columns(ChargeFields)))
 CHARGE: Final = Table(
     "charge",
     Charge,
-    """
-    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
-    payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
-    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean,
-    institution_id smallint, asked_cents bigint, due_on date
+    f"""
+    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, {_FIELDS}, br_code text, status text,
+    slot smallint, created_at timestamptz, modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text,
+    revision integer, is_unbound boolean, institution_id smallint, asked_cents bigint, due_on date
     """,
     read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
     write={
@@ -71,10 +91,8 @@ _MOVED: Final = CHARGE.only("id, holder_id, status, modified_at")
 UPDATE: Final = update_of(CHARGE, _MOVED, name="charge_change", once=["status, modified_at"])
 _HELD: Final = CHARGE.only("id, holder_id, status, modified_at, held_by")
 UPDATE_HELD: Final = update_of(CHARGE, _HELD, name="held_charge_change")
-_REVISED: Final = CHARGE.only(
-    "id, holder_id, status, modified_at, held_by, expires_at, amount_cents, key, payer_name, payer_tax_id, br_code",
-    "contents, revision, is_unbound, asked_cents, due_on",
-)
+_LATER: Final = ("expires_at", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on")
+_REVISED: Final = CHARGE.only("id, holder_id, status, modified_at, held_by", *_LATER, *read_types(_FIELDS))
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
 
 
@@ -84,10 +102,7 @@ def _find_insert(charge: Charge) -> Part[Charge]:
     return INSERT if charge.contents is None and charge.institution_id is None else INSERT_STANDARD
 
 
-_of_revision = attrgetter(
-    *("expires_at", "amount_cents", "key", "payer", "br_code", "contents", "revision", "is_unbound", "asked_cents"),
-    "due_on",
-)
+_of_revision = attrgetter(*_LATER, *CHARGE_FIELDS)
 
 
 def _find_update(before: Charge, after: Charge) -> Part[Charge]:

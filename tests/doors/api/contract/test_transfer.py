@@ -12,7 +12,8 @@ from pixconnect.doors.api.contract.transfer import (
     InitiatePixWithKeyRequest,
     InitiatePixWithQRCodeRequest,
 )
-from pixconnect.kernel.rules.charge import ChargeRequest, Payer
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.identifiers import IdempotentRequest, fingerprint
 from pixconnect.kernel.rules.transfer import (

@@ -31,7 +31,8 @@ from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.br_code import format_static_br_code
-from pixconnect.kernel.rules.charge import ChargeRequest, Payer
+from pixconnect.kernel.rules.charge import ChargeRequest
+from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.listing import Span, TransferSearch
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import RefundRequest

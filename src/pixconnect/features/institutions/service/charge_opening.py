@@ -22,15 +22,8 @@ from pixconnect.features.institutions.tables.pending_call import OPENINGS
 from pixconnect.kernel.flows.context import Context, or_unknown, write_alone
 from pixconnect.kernel.rules import br_code, identifiers
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest, announce_charge, read_contents
-from pixconnect.kernel.rules.charge_contents import (
-    ChargeContents,
-    are_equivalent,
-    digest_contents,
-    find_expiry,
-    set_rule,
-)
-from pixconnect.kernel.rules.event import SLOTS_COUNT
+from pixconnect.kernel.rules.charge import Charge, ChargeRequest, announce_charge, open_standard_charge, read_contents
+from pixconnect.kernel.rules.charge_contents import ChargeContents, are_equivalent, find_expiry, read_fields
 from pixconnect.kernel.rules.identifiers import fingerprint, was_made_by
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables.charge import CHARGES
@@ -66,9 +59,7 @@ class NewOpening(Struct, frozen=True, kw_only=True):
 
 def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
     """Make the opening of a checked request of the contract's API; ``key`` is normalised."""
-    contents = ChargeContents(
-        amount_cents=request.amount_cents, key=key, lifetime_s=context.policy.charge_lifetime_s, payer=request.payer
-    )
+    contents = ChargeContents(lifetime_s=context.policy.charge_lifetime_s, **read_fields(request, key=key))
     return NewOpening(contents=contents, asked_by=caller, external_id=request.external_id, request=request)
 
 
@@ -252,24 +243,12 @@ async def finish(context: Context, opening: call_rules.ChargeOpening, there: por
 def _write_charge(
     work: UnitOfWork, opening: call_rules.ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
 ) -> Charge:
-    contents = set_rule(contents, discounts_roll=True)
-    charge = Charge(
-        id=opening.charge_id,
-        holder_id=opening.holder_id,
+    charge = open_standard_charge(opening.charge_id, opening.holder_id, opening.txid, contents, code, work.now)
+    charge = structs.replace(
+        charge,
         external_id=opening.external_id,
-        fingerprint=opening.fingerprint or digest_contents(contents),
-        txid=opening.txid,
-        amount_cents=contents.amount_cents,
-        key=contents.key,
-        payer=contents.payer,
-        br_code=code,
-        status="PENDING",
-        slot=opening.charge_id % SLOTS_COUNT,
-        created_at=work.now,
-        modified_at=work.now,
+        fingerprint=opening.fingerprint or charge.fingerprint,
         expires_at=find_expiry(contents, counted_from),
-        contents=contents,
-        due_on=contents.due and contents.due.due_on,
         institution_id=opening.institution_id,
     )
     work.put(CHARGES, charge)

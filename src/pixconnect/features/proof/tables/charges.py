@@ -3,19 +3,25 @@
 from functools import partial
 from typing import Final, LiteralString
 
+from pixconnect.kernel.rules.charge_contents import CHARGE_FIELDS
 from pixconnect.kernel.rules.proof import Rule
 
 _rule: Final = partial(
     Rule, todo="look at the charge and at the payment, `pixconnect find ID`: the rail's settlement is the truth"
 )
 
+_MEMBERS: Final[dict[LiteralString, LiteralString]] = {
+    **{name: f"""'"{name}":' || to_json({name})::text""" for name in CHARGE_FIELDS},
+    "payer": """case when payer_name is not null
+        then format('"payer":{"name":%s,"tax_id":%s}', to_json(payer_name), to_json(payer_tax_id)) end""",
+    "type": """'"type":"charge"'""",
+}
 # As made by `fingerprint` and `digest_contents`. After a revision, the last revision has the earlier values.
-DIGEST: Final[LiteralString] = """
+DIGEST: Final[LiteralString] = f"""
     case when length(fingerprint) = 32 then sha256(convert_to(charge.contents, 'UTF8'))
-        else substr(fingerprint, 1, 1) || substr(sha256(convert_to(format(
-            '{"amount_cents":%s,"key":%s%s,"type":"charge"}', amount_cents, to_json(key), case when payer_name is not null
-                then format(',"payer":{"name":%s,"tax_id":%s}', to_json(payer_name), to_json(payer_tax_id)) end
-        ), 'UTF8')), 1, 16) || substr(fingerprint, 18)
+        else substr(fingerprint, 1, 1) || substr(sha256(convert_to(
+            '{{' || concat_ws(',', {", ".join([_MEMBERS[name] for name in sorted(_MEMBERS)])}) || '}}', 'UTF8'
+        )), 1, 16) || substr(fingerprint, 18)
     end
 """
 

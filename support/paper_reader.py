@@ -185,7 +185,8 @@ class PaperReader:
         of_file = judgement.lines[:lines_count]
         if judgement.replaced_from is not None and file.closing is not None:
             for day, told in self._days.items():
-                if judgement.replaced_from <= day <= file.closing.on:
+                is_newer = told.read_at is not None and told.read_at > as_of
+                if judgement.replaced_from <= day <= file.closing.on and not is_newer:
                     told.closing_cents = None if day < file.closing.on else told.closing_cents
                     told.opening_cents = None if day > judgement.replaced_from else told.opening_cents
         is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)

@@ -292,6 +292,14 @@ def test_a_line_of_an_older_file_is_not_taken_back_by_a_newer_one_that_was_read_
     assert recorded.items["B1"].waits == "withdrawn"
 
 
+def test_a_longer_older_file_replaces_no_proof_of_a_newer_file() -> None:
+    recorded, second = Recorded(), a_line("F2", -200, day=2)
+    recorded.read(FEE, closing=9_900)
+    recorded.closed = recorded.newer = frozenset({july(1)})
+    struck = a_line("X1", -500, "BOLETO")
+    assert recorded.read(FEE, struck, second, days=(1, 2), closing=9_200) == ["known", "contradicts", "new"]
+
+
 @pytest.mark.parametrize(("opening", "outcome"), [(9_900, "new"), (9_800, "contradicts")])
 def test_a_closed_day_without_a_balance_of_its_own_is_followed_by_what_its_lines_leave(opening: int, outcome: str) -> None:
     """The bank dated lines back, and the file that proved it closed both days by its last balance."""

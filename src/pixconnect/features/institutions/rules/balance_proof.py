@@ -123,7 +123,8 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
         told = {day: cents for day, cents in told.items() if day not in balances.closed}
         return [({**balances.ends, **told}, balances.closed | balances.agreed | told.keys())]
     told[closing.on] = closing.cents
-    around = {day: cents for day, cents in balances.ends.items() if not balances.first_on <= day < closing.on}
+    replaced = {day for day in balances.ends if balances.first_on <= day < closing.on} - balances.newer
+    around = {day: cents for day, cents in balances.ends.items() if day not in replaced}
     return [
         ({**around, **told}, balances.closed | balances.agreed | told.keys()),
         ({**balances.ends, **told}, frozenset(balances.closed - told.keys())),

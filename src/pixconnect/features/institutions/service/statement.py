@@ -218,7 +218,7 @@ async def _record(
     # A line dated beyond the file's days is kept, and proves nothing about its day. Earlier days than the books have no state.
     days = [day for day in sorted({*spoken, *(item.day for item in lines["new"])} - set(others)) if day >= begins_on]
     if judgement.replaced_from is not None and file.closing is not None:
-        await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on))
+        await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on), as_of)
     # A file that contradicts proved days without a proof decides nothing about their balances.
     is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in own_lines)

@@ -140,13 +140,13 @@ async def note_second(
 _REPLACE: Final[LiteralString] = """
     update institution_day set closing_cents = case when day < $3 then null else closing_cents end,
         opening_cents = case when day > $2 then null else opening_cents end
-    where institution_id = $1 and day between $2 and $3
+    where institution_id = $1 and day between $2 and $3 and (read_at <= $4) is not false
 """
 
 
-async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date]) -> None:
-    """Delete the balances between the beginning of the first day and the end of the last, which others have replaced."""
-    await connection.execute(_REPLACE, institution_id, *days)
+async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date], as_of: datetime) -> None:
+    """Delete the balances between the beginning of the first day and the end of the last, unless a file made later has them."""
+    await connection.execute(_REPLACE, institution_id, *days, as_of)
 
 
 _WRITE_CLOSING: Final[LiteralString] = """

@@ -114,8 +114,10 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
 async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service) -> None:
     await begin_in_july(live, FakeInstitution(live.clock))
     lines = [make_ofx_line(item_id=name, at="20260701", amount="50.00", memo=f"SALDO {name}") for name in ("S1", "S2")]
-    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="150.00")
+    lines.append(make_ofx_line(item_id="T1", at="20260701", amount="-1.00", memo="TARIFA"))
+    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="149.00")
     await statement_usecases.record_file(as_operator(live.context), "loja", content, file_name="july.ofx")
+    await live.execute_as_owner("update institution_item set waits = 'could_be_ours' where item_id = 'T1'")
     await case_usecases.look_for_cases(live.context)
     (case,) = [one.case for one in await case_usecases.list_cases(live.context, kind="day")]
     path = f"{PATH}/{case.id}"
@@ -123,21 +125,23 @@ async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service
         ana = console.nobody.of(await sign_in(console, "operator", "ana"))
         reader = console.nobody.of(await sign_in(console, "reader"))
         page = (await ana.get(path)).content.decode()
-        for words in ("july.ofx", 'value="counts S1"', 'value="aside S2"', "It is no money"):
+        for words in ("july.ofx", 'value="counts S1"', 'value="aside S2"', "It is no money", 'name="holder_id"'):
             assert words in page
         assert f"{path}/answer" not in (await reader.get(path)).content.decode()
         assert (await reader.post(f"{path}/answer", {"line": "counts S1"})).status == 403
-        for value, words in (
-            ("out S1", "out: is no answer about line S1"),
-            ("ours S1=transfer:9", "ours: is no answer"),
+        for value, holder_id, words in (
+            ("out S1", "", "out: is no answer about line S1"),
+            ("ours S1=transfer:9", "", "ours: is no answer"),
+            ("counts T1", "x", "holder_id: must be an id"),
+            ("counts T1", "9", "holder_id: holder 9 does not lie on the account"),
         ):
-            refused = await ana.post(f"{path}/answer", {"line": value})
+            refused = await ana.post(f"{path}/answer", {"line": value, "holder_id": holder_id})
             assert (refused.status, words in refused.content.decode()) == (400, True), refused
         answers = {"line": ["counts S1", "aside S2", ""], "with_alike": "on"}
         assert (await ana.post(f"{path}/answer", answers)).status == 303
         assert "console ana has answered about lines" in (await ana.get(path)).content.decode()
         await confirm_waiting(as_operator(live.context, "bia"), live.context, "loja")
-        rows = await live.fetch("select item_id, joined_kind, waits from institution_item order by 1")
+        rows = await live.fetch("select item_id, joined_kind, waits from institution_item where item_id < 'T' order by 1")
         assert [tuple(row) for row in rows] == [("S1", "movement", None), ("S2", None, "no_money")]
         assert f"{path}/answer" not in (await ana.get(path)).content.decode()
         await _remember(live)

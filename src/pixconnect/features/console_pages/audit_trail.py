@@ -91,6 +91,7 @@ async def propose_answer(visit: Visit) -> Response:
         aside=named["aside"],
         # A repeated line has the first one's id, with a suffix.
         out=[*named["out"], *(line.rpartition("~")[0] for line in replacing)],
+        holder_id=_read_id(visit, "holder_id"),
         with_alike="with_alike" in visit.sent,
     )
     await answer_usecases.propose_answer(operator, wished)

@@ -56,12 +56,7 @@ def test_ten_thousand_equal_lines_are_compared_joined_and_judged_in_bounded_time
     bare = [a_line(f"A{number}") for number in range(count + 1)]
     assert (len(join_items(bare, lines).joins), len(join_items(bare[:-1], lines).joins)) == (0, count)
     known = OpenAmounts(
-        unnamed_cents=frozenset(),
-        our_names=frozenset(),
-        begins_at=AT.replace(day=1),
-        begins_on=DAY,
-        today=DAY,
-        read_until=AT,
+        unnamed_cents=frozenset(), our_names=frozenset(), begins_at=AT.replace(day=1), begins_on=DAY, today=DAY, read_until=AT
     )
     left = LeftLines(structs.replace(line, amount_cents=number + 1001) for number, line in enumerate(lines))
     later = [structs.replace(item, day=date(2026, 7, 2)) for item in bare]

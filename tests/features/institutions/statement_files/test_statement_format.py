@@ -106,12 +106,10 @@ def _between(content: bytes, mark: bytes, put: bytes) -> bytes:
             )
         ],
         (lambda: _HEAD + b"<STMTTRN><MEMO>" + b"<b>" * (_LENGTH // 3), "line 1: TRNAMT: is missing"),
-        (
-            lambda: _between(make_ofx(make_ofx_line()), b"</OFX>", b"<A>"),
-            "line 22: OFX: has more than 400 elements",
-        ),
+        (lambda: _between(make_ofx(make_ofx_line()), b"</OFX>", b"<A>"), "line 22: OFX: has more than 400 elements"),
         (lambda: make_ofx(make_ofx_line(memo="\0")), "line 17: there is a NUL"),
         (lambda: _between(make_camt(make_camt_entry()), b"</Stmt>", b"<Ntry><x/></Ntry>"), "line 9: Amt: is missing"),
+        (lambda: _between(make_camt(make_camt_entry()), b"</Stmt>", b"<x/>"), "there are more than 2000000 elements"),
         (lambda: make_camt(make_camt_entry()) * 2, "line 10: it is no well-formed XML: junk after document element"),
         (lambda: make_camt(make_camt_entry())[:-20], "it is no well-formed XML"),
         (lambda: make_cnab() + b"1" * _LENGTH, "line 6: the line has"),

@@ -35,6 +35,8 @@ _PARTS_COUNT_MAX: Final = 400
 _TEXTS_COUNT_MAX: Final = 50_000
 """Maximum of elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
 _NAMES_COUNT_MAX: Final = 5_000
+_ELEMENTS_COUNT_MAX: Final = 2_000_000
+"""More than the shortest 250,000 entries have; reading them takes about 3 s."""
 _TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 
@@ -77,6 +79,7 @@ class _Reader:
         self._path: list[str] = []
         self._text: list[str] = []
         self._text_length = 0
+        self._elements_count = 0
         self._part: _Part | None = None
         self._statements: list[files.StatementFile] = []
         self._sent_at: datetime | None = None
@@ -111,6 +114,9 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         self._path.append(name)
+        self._elements_count += 1
+        if self._elements_count > _ELEMENTS_COUNT_MAX:
+            raise files.InvalidStatement(f"there are more than {_ELEMENTS_COUNT_MAX} elements", self._line)
         if len(name) > _NAME_LENGTH_MAX:
             raise files.InvalidStatement(f"{name[:20]}...: has more than {_NAME_LENGTH_MAX} characters", self._line)
         if len(self._path) > _DEPTH_MAX:

@@ -229,6 +229,10 @@ def test_lines_of_an_api_are_known_by_their_ids() -> None:
     lines.insert(5, lines[4])
     judged = judge_listed([*lines, a_line("Z1", 1, day=3)], recorded.items, july(2))
     assert " ".join(line.outcome for line in judged) == "known changed new known changed known new announced"
+    named = dict(kind="pix", end_to_end_id="E1")
+    recorded.read(a_line("P1", -300, **named))
+    again = [a_line("P2", -300, day=2, **named), a_line("P3", -300, day=2, **named), a_line("P4", -400, day=2, **named)]
+    assert [line.outcome for line in judge_listed(again, recorded.items, july(2))] == ["known", "new", "new"]
 
 
 _MONTH = st.lists(

@@ -179,6 +179,12 @@ async def test_an_older_file_read_later_adds_nothing_to_a_proved_day(bank: Bank)
     assert (await bank.moved(), await bank.states()) == ([-100], ["closed_with_cases"])
 
 
+async def test_a_debit_under_another_day_and_id_is_known_by_its_network_name(bank: Bank) -> None:
+    for item_id, day in (("A1", 4), ("B1", 6)):
+        await bank.read((item_id, "-5.00", "PIX ENVIADO E9999900420260704150000000000001"), day=day, closing="95.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-500], {})
+
+
 async def test_a_reference_that_is_unique_in_its_statement_alone_is_no_identity(bank: Bank) -> None:
     for day in (1, 2):
         entry = make_camt_entry(amount=f"{day}.00", indicator="DBIT", at=f"2026-07-0{day}", item_id="1")

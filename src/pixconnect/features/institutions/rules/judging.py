@@ -37,7 +37,7 @@ class Evidence(balance_proof.Balances, frozen=True, kw_only=True):
     """The evidence for judging a file's lines."""
 
     known: Sequence[RecordedItem] = ()
-    """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
+    """Recorded lines: of the file's days, with an id or a debit's name of it, and set aside ones on the days of ``nets``."""
     taken: Collection[str] = ()
     """Further ids of recorded lines."""
     is_whole: bool = False
@@ -193,10 +193,14 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
 
     The other gets an id from its contents, so that it is the same line each time.
     """
-    firsts = dict[str, int]()
+    firsts, ids = dict[str, int](), {line.item_id for line in lines}
+    others = {_name(one): one for one in known.values() if find_own_name(one) and one.item_id not in ids}
     judged: list[JudgedLine] = []
     for number, line in enumerate(lines):
         before = known.get(line.item_id)
+        if before is None and find_own_name(line) and (other := others.pop(_name(line), None)) is not None:
+            judged.append(JudgedLine(item=line, outcome="known", known_id=other.item_id))
+            continue
         first = firsts.setdefault(line.item_id, number)
         outcome: Outcome
         if (before is not None and not before.is_same_as(line)) or lines[first] != line:
@@ -211,6 +215,18 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
             outcome = "announced" if line.day > today else "new"
         judged.append(JudgedLine(item=line, outcome=outcome, known_id=before and before.item_id))
     return tuple(judged)
+
+
+def find_own_name(item: InstitutionItem) -> str | None:
+    """Find a debit's own network name: a fee names another Pix, and a return may name only its original."""
+    if item.direction == "IN":
+        return None
+    return item.return_id or (None if item.kind in ("fee", "refund", "reversal") else item.end_to_end_id)
+
+
+def _name(item: InstitutionItem) -> Hashable | None:
+    """Return the identity of a line with a network name, regardless of its day and text."""
+    return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
 
 
 def _key(item: InstitutionItem) -> Hashable:
@@ -229,8 +245,7 @@ def _match(
     keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
         lambda item: (item.item_id, _key(item)),
         _key,
-        # Its network name is a line's identity, regardless of its day and text.
-        lambda item: (item.names, item.direction, item.amount_cents, item.kind) if item.names else None,
+        _name,
     )
     for key_of in keys if free else ():
         groups = defaultdict[Hashable, deque[RecordedItem]](deque)

@@ -97,6 +97,7 @@ async def judge_listed(
     """Judge and record lines that the institution's API lists, in the caller's transaction."""
     await item_store.lock_recording(connection, account_id)
     known = await item_store.find(connection, account_id, [item.item_id for item in items])
+    known |= await _find_named(connection, account_id, items)
     judged = judging.judge_listed(items, known, to_day(now))
     changed = [line.item.item_id for line in judged if line.outcome == "changed"]
     asked = await item_store.find(connection, account_id, changed) if changed else {}
@@ -166,6 +167,7 @@ async def _read_evidence(
     for group in await item_store.sum_days(connection, account.id, *span, has_investments=has_investments):
         nets[group.day] += sum_groups([group]).net_cents
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
+    known |= await _find_named(connection, account.id, lines)
     near = await item_store.list_set_aside(connection, account.id, span)
     of_days = await item_store.list_days(connection, account.id, first_on, last_on)
     return Evidence(
@@ -183,6 +185,13 @@ async def _read_evidence(
         known=tuple((known | {item.item_id: item for item in (*near, *of_days) if _is_of(item, file.format)}).values()),
         ids_are_stable=await file_store.are_ids_stable(connection, account.id),
     )
+
+
+async def _find_named(connection: Connection, account_id: int, lines: Sequence[InstitutionItem]) -> dict[str, RecordedItem]:
+    """Find movements of any day that debits name: the bank may date a Pix otherwise in each file."""
+    named = {name: line.amount_cents for line in lines if (name := judging.find_own_name(line))}
+    found = await item_store.list_moved(connection, account_id, [*{*named.values()}], [*named]) if named else []
+    return {item.item_id: item for item in found}
 
 
 def _is_of(item: RecordedItem, source: ItemSource) -> bool:

@@ -89,6 +89,15 @@ list_days: Final = FindAll[RecordedItem, int, date, date](
     ITEM, "where institution_id = $1 and day between $2 and $3 order by day, item_id"
 )
 
+list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str]](
+    ITEM,
+    """
+    where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($2)
+        and coalesce(return_id, end_to_end_id) = any($3) order by day, item_id
+    """,
+)
+"""List outgoing lines that are movements, by amounts and network names."""
+
 _ALONE: Final[LiteralString] = """
     where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
         and (day, item_id) > ($2, $3)

@@ -196,9 +196,9 @@ class PaperReader:
             told = self._days.setdefault(day, _Day(source=file.format))
             is_older = day in spoken and told.read_at is not None and as_of < told.read_at
             if day not in kept and file.opening is not None and day == file.first_on:
-                told.opening_cents = _choose(file.opening.cents, told.opening_cents, is_older)
+                told.opening_cents = _choose(file.opening.cents, told.opening_cents, is_older, day in closed)
             if day not in kept and closing is not None and day == closing.on:
-                told.closing_cents = _choose(closing.cents, told.closing_cents, is_older)
+                told.closing_cents = _choose(closing.cents, told.closing_cents, is_older, day in closed)
             if day in spoken and not is_older:
                 told.read_at = as_of
 
@@ -272,8 +272,8 @@ class PaperReader:
         return {one.day: one for one in judge_days(told, sums, cases, now)}
 
 
-def _choose(cents: int, before_cents: int | None, is_older: bool) -> int:
-    return before_cents if is_older and before_cents is not None else cents
+def _choose(cents: int, before_cents: int | None, is_older: bool, is_closed: bool) -> int | None:
+    return before_cents if is_older and (is_closed or before_cents is not None) else cents
 
 
 def _counts(item: RecordedItem) -> bool:

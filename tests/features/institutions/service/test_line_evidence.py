@@ -207,6 +207,16 @@ async def test_a_proof_is_replaced_only_where_the_next_days_agree(bank: Bank) ->
     assert await bank.states(2) == ["closed", "closed"]
 
 
+async def test_a_whole_file_replaces_older_balances_within_its_days_until_a_later_one(bank: Bank) -> None:
+    fee = ("F2", "-2.00", "TARIFA", "02")
+    await bank.read(fee, day=2, opening="99.00", closing="97.00")
+    # The bank has dated a line back to a day without a file.
+    await bank.read(("F1", "-6.00", "TARIFA", "01"), fee, last=2, opening="100.00", closing="92.00")
+    assert (await bank.states(2), await bank.asked()) == (["closed", "closed"], [])
+    await bank.read(fee, day=2, opening="99.00", closing="97.00", made="20260703080000[-3:BRT]")
+    assert (await bank.states(2), await bank.asked()) == (["closed", "closed"], [])
+
+
 async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) -> None:
     span = dict(first="20260701", last="20260701")
     files = [make_ofx(make_ofx_line(item_id=name, amount="-1.00", at="20260701"), **span) for name in ("A", "B")]

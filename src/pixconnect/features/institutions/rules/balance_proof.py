@@ -274,6 +274,15 @@ def find_struck(
     return (struck if chosen else (), chosen)
 
 
+def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[date]:
+    """List days with other balances at their ends than a whole file's lines leave: the bank dated lines back since."""
+    before, cents, closing = balances.first_on - timedelta(days=1), find_opening(balances), balances.closing
+    if closing is None or cents is None or closing.on in balances.newer or not chains(balances, {before: cents}, closing):
+        return []
+    inner = {day: told for day, told in balances.ends.items() if before < day < closing.on and day not in balances.newer}
+    return [day for day, told in inner.items() if told != cents + sum(line.signed_cents for line in lines if line.day <= day)]
+
+
 def find_opening(balances: Balances) -> int | None:
     """Find the balance before the file's days, from the file or an uncontradicted day."""
     before = balances.first_on - timedelta(days=1)

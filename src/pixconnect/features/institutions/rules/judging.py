@@ -104,7 +104,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     for number in doubtful:
         outcomes[number] = "perhaps_balance"
     others += [JudgedLine(item=item, outcome="perhaps_struck", known_id=item.item_id) for item in struck]
-    replaced += [item.day for item in struck]
+    replaced += [item.day for item in struck] if missing else _list_outdated(lines, outcomes, evidence)
     others += [
         JudgedLine(item=item, outcome="new", known_id=item.item_id)
         for item in matches
@@ -152,6 +152,14 @@ def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], e
         if line.day <= closing.on and OUTCOMES[outcome].counts
     )
     return closing.on if opening + moved == closing.cents else date.min
+
+
+def _list_outdated(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> list[date]:
+    """List days whose recorded balances a whole file replaces, all of whose recorded lines it lists."""
+    if evidence.closing is None or _find_whole(lines, outcomes, evidence) != evidence.closing.on:
+        return []
+    counted = [line for line, outcome in zip(lines, outcomes, strict=True) if OUTCOMES[outcome].counts]
+    return balance_proof.list_outdated(counted, evidence)
 
 
 def _decide(

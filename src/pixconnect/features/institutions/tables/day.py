@@ -96,15 +96,15 @@ Args:
     lost_since: Losses detected since then count; this bounds the lost span if its length is unknown.
 """
 
-# A file made later wins, even if it was read first.
+# A file made later wins, even if it was read first; an older one adds no balance to a day that is proved.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
     on conflict (institution_id, day) do update set
         opening_cents = case when excluded.read_at < told.read_at
-            then coalesce(told.opening_cents, excluded.opening_cents)
+            then coalesce(told.opening_cents, case when told.state not like 'closed%' then excluded.opening_cents end)
             else coalesce(excluded.opening_cents, told.opening_cents) end,
         closing_cents = case when excluded.read_at < told.read_at
-            then coalesce(told.closing_cents, excluded.closing_cents)
+            then coalesce(told.closing_cents, case when told.state not like 'closed%' then excluded.closing_cents end)
             else coalesce(excluded.closing_cents, told.closing_cents) end,
         read_at = greatest(excluded.read_at, told.read_at),
         source = case when told.source <> 'api' and (excluded.read_at at time zone 'America/Sao_Paulo')::date > told.day

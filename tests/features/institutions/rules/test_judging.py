@@ -216,6 +216,15 @@ def test_a_balance_that_never_agreed_makes_no_line_money() -> None:
     assert recorded.items["R1"].waits == "perhaps_balance"
 
 
+def test_a_file_without_a_balance_before_it_decides_no_line_of_earlier_days() -> None:
+    recorded = Recorded()
+    recorded.read(FEE)
+    recorded.read(a_line("X9", -100, "TARIFA JULHO"))
+    recorded.ends[july(2)] = 9_900
+    recorded.read(days=(2, 3), closing=9_800)
+    assert recorded.items["X9"].waits == "same_line"
+
+
 def test_of_too_many_choices_none_is_made() -> None:
     amounts = [7**number % 999_983 for number in range(20, 52)]
     lines = [a_line(f"B{number}", cents, "SALDO") for number, cents in enumerate(amounts)]

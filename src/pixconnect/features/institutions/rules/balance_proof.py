@@ -117,7 +117,9 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
     if closing is not None and closing.on in balances.ends and closing.on in balances.newer:
         closing = None
     is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
-    if closing is None or not is_dated or not chains(balances, told, closing):
+    # Without a balance before the file's days its own would decide lines of earlier days.
+    begins = before in told or before in balances.ends or before in balances.closed
+    if closing is None or not is_dated or not begins or not chains(balances, told, closing):
         # On closed days the older balances stand.
         told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
         told = {day: cents for day, cents in told.items() if day not in balances.closed}

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Final
 from xml.parsers import expat
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemParts
 from pixconnect.features.institutions.statement_files import statement_file as files
@@ -180,7 +180,7 @@ class _Reader:
             raise files.InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
 
     def _conclude(self) -> files.StatementFile:
-        accounts, spans = self._parts["Acct"], self._parts["FrToDt"]
+        accounts, spans, items = self._parts["Acct"], self._parts["FrToDt"], _read_days(self._items.items)
         if len(accounts) != 1:
             raise files.InvalidStatement("it needs one account (Acct)")
         (account,) = accounts
@@ -191,9 +191,9 @@ class _Reader:
             told = (None, balances["closing"].on)
         elif told[1] is not None and told[0] != told[1] and _ends_at_midnight(spans[0]):
             # The end of the day before, unless something is of this day: programs also write a day without a time so.
-            days = {balance.on for balance in balances.values()} | {item.day for item in self._items.items}
+            days = {balance.on for balance in balances.values()} | {item.day for item in items}
             told = told if told[1] in days else (told[0], told[1] - timedelta(days=1))
-        first_on, last_on = files.find_days(told, self._items.items)
+        first_on, last_on = files.find_days(told, items)
         opening = balances.get("opening")
         return files.StatementFile(
             format="camt.053",
@@ -202,9 +202,9 @@ class _Reader:
             last_on=last_on,
             opening=opening and files.StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=balances.get("closing"),
-            items=self._items.items,
+            items=items,
             made_at=self._made_at or self._sent_at,
-            notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
+            notes=(*self._notes, *files.note_outside((first_on, last_on), items)),
         )
 
     def _find_day(self, spans: Sequence[_Part], end: str) -> date | None:
@@ -236,6 +236,14 @@ class _Reader:
             if found.setdefault(name, balance).cents != balance.cents:
                 raise files.InvalidStatement(f"Bal: there are two {name} balances", part.line)
         return found
+
+
+def _read_days(items: tuple[InstitutionItem, ...]) -> tuple[InstitutionItem, ...]:
+    """Date lines that are all at midnight, in whatever zone, by the bank's own day: it writes days without a time."""
+    told = [(item, item.settled_at) for item in items]
+    if any(at is None or at.time() != time() for _, at in told):
+        return items
+    return tuple(structs.replace(item, day=at.date(), settled_at=None) for item, at in told if at is not None)
 
 
 def _read_account(part: _Part) -> StatementAccount:

@@ -46,11 +46,7 @@ def test_a_file_that_is_not_there_is_named_with_its_field(field: str, file: str)
 
 def test_receiving_has_a_credential_of_its_own_where_the_file_says_so() -> None:
     said = read_account_file(f'{SAID}[receive]\nclient_id = "reader"\nclient_secret_file = "other"\n[send]\n', read)
-    assert (said.receiving.client_id, said.receiving.client_secret, said.receiving.certificate) == (
-        "reader",
-        "own",
-        "C",
-    )
+    assert (said.receiving.client_id, said.receiving.client_secret, said.receiving.certificate) == ("reader", "own", "C")
     assert said.sending == Credential(client_id="us", client_secret="s3cret", certificate="C", private_key="K")
 
 
@@ -87,11 +83,7 @@ def test_nothing_secret_is_in_its_text() -> None:
         ('ca_file = "ca.pem"', "options = { speed = 1 }", "speed"),
         ('ca_file = "ca.pem"', "= = =", "TOML"),
         ('ca_file = "ca.pem"', f"a = {'[' * 3000}{']' * 3000}", "nested"),
-        (
-            "keys = [",
-            "keys = [" + "".join(f'"k{number}@x.example", ' for number in range(100)),
-            "keys: may be at most 100",
-        ),
+        ("keys = [", "keys = [" + "".join(f'"k{number}@x.example", ' for number in range(100)), "keys: may be at most 100"),
     ],
 )
 def test_what_is_wrong_is_named(before: str, after: str, named: str) -> None:

@@ -107,11 +107,7 @@ def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by
 
 @pytest.mark.parametrize("text", ["PIX RECEBIDOS QTD 2", "PIX RECEBIDOS QTDE: 12", "PIX RECEBIDOS", "PIX QRS QTD 2"])
 def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: str) -> None:
-    total, other, pix = (
-        an_item("S", text=text),
-        an_item("R", kind="other", amount_cents=400),
-        an_item("P", amount_cents=600),
-    )
+    total, other, pix = (an_item("S", text=text), an_item("R", kind="other", amount_cents=400), an_item("P", amount_cents=600))
     lines = [a_line(1, amount_cents=400), a_line(2, amount_cents=600), a_line(3)]
     joined = join_items([total, other, pix], lines, whole=(DAY,))
     assert joined_by(joined) == [("P", 2, "amount")]
@@ -174,12 +170,7 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ("PIX RECEBIDOS QTD 2", 1001, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 0),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(1), a_line(2, direction="OUT")], 0),
         # A late one, or one of another day, is not in it; all of the day are.
-        (
-            "PIX RECEBIDOS QTD 2",
-            1000,
-            [a_line(1, amount_cents=400), a_line(2, amount_cents=600, day=date(2026, 11, 1))],
-            0,
-        ),
+        ("PIX RECEBIDOS QTD 2", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600, day=date(2026, 11, 1))], 0),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
         ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
         # A person may recognise a sum under any text.
@@ -431,10 +422,7 @@ def test_what_becomes_of_what_is_left(changes: dict[str, Any], becomes: str) -> 
 def test_a_nameless_credit_waits_until_the_pix_of_its_instant_were_read(
     settled_at: datetime | None, read_until: datetime | None, becomes: str
 ) -> None:
-    item, known = (
-        an_item(settled_at=settled_at, kind="other", text="DEPOSITO"),
-        structs.replace(KNOWN, read_until=read_until),
-    )
+    item, known = (an_item(settled_at=settled_at, kind="other", text="DEPOSITO"), structs.replace(KNOWN, read_until=read_until))
     left = judge_left(item, LeftLines([]), known)
     assert (left.waits or left.kind) == becomes
     assert judge_left(structs.replace(item, direction="OUT"), LeftLines([]), known).waits is None

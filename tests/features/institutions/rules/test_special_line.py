@@ -7,12 +7,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
-from pixconnect.features.institutions.rules.special_line import (
-    BlockOfAccount,
-    is_own_investment,
-    join_blocks,
-    plan_investments,
-)
+from pixconnect.features.institutions.rules.special_line import BlockOfAccount, is_own_investment, join_blocks, plan_investments
 
 DAY = date(2026, 7, 1)
 

@@ -28,12 +28,8 @@ STRUCK: Final = "absence undoes nothing by itself: two operators take out what t
 # Only the next reading shows that the line is no other Pix: until then to separate the two could post money twice.
 RESEMBLED: Final = "a line that resembles a Pix keeps it, until people separate them, where the bank books the Pix days later"
 
-MISSING: Final[Mapping[tuple[str, Check], str]] = {
-    ("mixed", "equals the bank after the answers"): RESEMBLED,
-}
-ASKING: Final[Mapping[str, str]] = {
-    "backdated corrections": STRUCK,
-}
+MISSING: Final[Mapping[tuple[str, Check], str]] = {("mixed", "equals the bank after the answers"): RESEMBLED}
+ASKING: Final[Mapping[str, str]] = {"backdated corrections": STRUCK}
 """Kinds of banks that cause questions although all the evidence was read."""
 
 
@@ -92,8 +88,7 @@ def test_the_books_follow_the_bank(name: str, months_count: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "missing"),
-    [pytest.param(*key, marks=pytest.mark.xfail(reason=reason)) for key, reason in MISSING.items()],
+    ("name", "missing"), [pytest.param(*key, marks=pytest.mark.xfail(reason=reason)) for key, reason in MISSING.items()]
 )
 def test_what_is_missing(name: str, missing: Check) -> None:
     read_months(name, 200, [missing])

@@ -96,11 +96,7 @@ async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: B
     await books.tomorrow()
     recorded, settled = await books.read(*lines, closing="101.00")
     assert (len(recorded.new), recorded.known_count, settled.posted_count) == (0, 3, 1)
-    assert await books.movements() == [
-        ("F1", "fee", "OUT", 100),
-        ("H1", "by_hand", "OUT", 300),
-        ("W1", "wire", "IN", 500),
-    ]
+    assert await books.movements() == [("F1", "fee", "OUT", 100), ("H1", "by_hand", "OUT", 300), ("W1", "wire", "IN", 500)]
     for _ in range(2):
         assert (await books.read(*lines, closing="101.00"))[1] == SettledStatement()
     assert len(await books.movements()) == 3
@@ -150,9 +146,7 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     assert [(await books.day(DAY + timedelta(days=n))).shown.judged.state for n in range(2)] == ["closed"] * 2
     await check_books(books.service)
     await books.read(
-        make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO"),
-        first="20260703",
-        last="20260703",
+        make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO"), first="20260703", last="20260703"
     )
     for statement in (
         "update institution_item_part set transfer_id = 7",

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.features.institutions.rules.institution import (
-    InstitutionItem,
-    InstitutionTraits,
-    InstitutionUnavailable,
-)
+from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.statement import record_file, settle_items

@@ -156,14 +156,8 @@ def test_lines_that_are_missing_doubled_or_in_disorder_are_refused_by_their_plac
         (records[:3], "line 3: the file is cut off"),
         (records[:2] + records[-1:], "line 3: the file is cut off: a lot has no trailer"),
         (records[:1] + records[-1:], "line 2: the file has no lot"),
-        (
-            records[:2] + records[3:],
-            "line 5: the trailer counts 5 records, and the lot has 4: lines are missing or doubled",
-        ),
-        (
-            records[:3] + records[2:],
-            "line 7: the trailer counts 5 records, and the lot has 6: lines are missing or doubled",
-        ),
+        (records[:2] + records[3:], "line 5: the trailer counts 5 records, and the lot has 4: lines are missing or doubled"),
+        (records[:3] + records[2:], "line 7: the trailer counts 5 records, and the lot has 6: lines are missing or doubled"),
         (records + records, "line 7: a record of type '9' (column 8) does not belong into a statement"),
         (records[:2] + records[1:], "line 3: a lot begins before the one before it has ended"),
         (records[:1] + records[2:], "line 2: the line stands outside of its lot"),

@@ -96,9 +96,7 @@ def test_a_fault_names_its_line_and_the_rule(old: str, new: str, rule: str) -> N
 
 
 @given(
-    st.integers(0, 700),
-    st.integers(0, 40),
-    st.one_of(st.sampled_from([";", "\n", "=", "\0", "é", "-"]), st.text(max_size=20)),
+    st.integers(0, 700), st.integers(0, 40), st.one_of(st.sampled_from([";", "\n", "=", "\0", "é", "-"]), st.text(max_size=20))
 )
 def test_a_damaged_file_is_read_or_refused_and_nothing_else(at: int, length: int, put: str) -> None:
     text = make_efi_file(RECORDS["PR"][0], RECORDS["PEB"][0], balances="SD0;29.00;2026-11-01").decode()

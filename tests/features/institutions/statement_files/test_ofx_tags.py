@@ -47,13 +47,7 @@ def write_lines(lines: dict[str, str], *, one_each: bool, closed: str) -> bytes:
     """A file of credits of 1.00 by their ids, with a line for each field or for each credit."""
     parts = list[str]()
     for item_id, memo in lines.items():
-        fields = [
-            ("TRNTYPE", "OTHER"),
-            ("DTPOSTED", "20261102"),
-            ("TRNAMT", "1.00"),
-            ("FITID", item_id),
-            ("MEMO", memo),
-        ]
+        fields = [("TRNTYPE", "OTHER"), ("DTPOSTED", "20261102"), ("TRNAMT", "1.00"), ("FITID", item_id), ("MEMO", memo)]
         ends = {name for name, _ in fields if closed == "all" or (closed == "texts" and name == "MEMO")}
         texts = [f"<{name}>{text}" + (f"</{name}>" if name in ends else "") for name, text in fields]
         parts.append(("" if one_each else "\n").join(("<STMTTRN>", *texts, "</STMTTRN>")) + "\n")

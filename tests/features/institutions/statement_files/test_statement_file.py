@@ -38,10 +38,7 @@ def test_one_account_is_written_in_many_ways(told: StatementAccount) -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        (
-            StatementAccount(number="12345"),
-            "the number is 12345, and loja's is 12345-6 (the file lacks the check digit 6)",
-        ),
+        (StatementAccount(number="12345"), "the number is 12345, and loja's is 12345-6 (the file lacks the check digit 6)"),
         (StatementAccount(branch="0001", number="000112345"), "(the file lacks the check digit 6)"),
         (StatementAccount(number="54321-0"), "the number is 54321-0, and loja's is 12345-6: export"),
         (StatementAccount(branch="0001", number="1123456"), "the number is 1123456, and loja's is 12345-6: export"),

@@ -91,8 +91,7 @@ def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeani
     here_cents = books.here_cents - (0 if meaning == "with_investments" else books.invested_cents)
     has_more = meaning in ("with_limit", "with_investments")
     return DifferenceRange(
-        low_cents=None if has_more else min(there) - here_cents - more_cents,
-        high_cents=max(there) - here_cents + less_cents,
+        low_cents=None if has_more else min(there) - here_cents - more_cents, high_cents=max(there) - here_cents + less_cents
     )
 
 

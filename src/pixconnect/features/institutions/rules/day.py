@@ -142,11 +142,7 @@ def judge_days(
         JudgedDay(
             day=balances.day,
             state=_find_state(
-                balances,
-                link.difference_cents,
-                cases.get(balances.day, DayCases()),
-                now,
-                is_proved=proved[balances.day],
+                balances, link.difference_cents, cases.get(balances.day, DayCases()), now, is_proved=proved[balances.day]
             ),
             opening_cents=balances.opening_cents,
             closing_cents=balances.closing_cents,

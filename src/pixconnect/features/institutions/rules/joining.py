@@ -199,10 +199,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
     by_original = _index(pairing.lines.values(), lambda line: line.original)
     for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
         # A movement matches its very item. For other lines the name decides: words for a kind may be a payer's.
-        candidates = [
-            *by_name[make_movement_id(item.item_id)],
-            *(line for name in item.names for line in by_name[name]),
-        ]
+        candidates = [*by_name[make_movement_id(item.item_id)], *(line for name in item.names for line in by_name[name])]
         # Many name only the returned payment of a return.
         if not may_be_fee(item) and item.return_id is None:
             own = [line for name in item.names for line in by_original[name]]
@@ -304,11 +301,7 @@ def join_sum(item: InstitutionItem, parts: Sequence[LineKey]) -> ItemJoin:
 
 
 def _join_alike(
-    pairing: _Pairing,
-    by: JoinedBy,
-    mark_of: Callable[[InstitutionItem | BookLine], Hashable | None],
-    *,
-    only_pix: bool = False,
+    pairing: _Pairing, by: JoinedBy, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
 ) -> None:
     for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):

@@ -250,11 +250,7 @@ def _match(
     matches: list[RecordedItem | None] = [None] * len(lines)
     # Counting ones come first: only lines beyond them are additional.
     free = {item.item_id: item for item in sorted(known, key=_is_set_aside)}
-    keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
-        lambda item: (item.item_id, _key(item)),
-        _key,
-        _name,
-    )
+    keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (lambda item: (item.item_id, _key(item)), _key, _name)
     for key_of in keys if free else ():
         groups = defaultdict[Hashable, deque[RecordedItem]](deque)
         for item in free.values():
@@ -359,10 +355,7 @@ def _find_standing(
 
 
 def _name_lines(
-    lines: Sequence[InstitutionItem],
-    matches: Sequence[RecordedItem | None],
-    outcomes: Sequence[Outcome],
-    evidence: Evidence,
+    lines: Sequence[InstitutionItem], matches: Sequence[RecordedItem | None], outcomes: Sequence[Outcome], evidence: Evidence
 ) -> list[JudgedLine]:
     """Give each line a separate id: the file's if it is free, else one derived from it."""
     taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()

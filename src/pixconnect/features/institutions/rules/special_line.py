@@ -40,8 +40,7 @@ _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 BACK_WITHIN: Final = timedelta(days=10)
 """How long after an order a line may be its reversal."""
 _INVESTED: Final = re.compile(
-    r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)",
-    re.IGNORECASE,
+    r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)", re.IGNORECASE
 )
 _YIELD_MAX: Final = 4
 """A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
@@ -167,10 +166,7 @@ def is_own_investment(item: InstitutionItem) -> bool:
 
 
 def plan_investments(
-    items: Collection[InstitutionItem],
-    position_cents: int,
-    is_told: Callable[[date], bool],
-    yielded: Mapping[str, int] = {},
+    items: Collection[InstitutionItem], position_cents: int, is_told: Callable[[date], bool], yielded: Mapping[str, int] = {}
 ) -> dict[str, int | None]:
     """Return how much each line moves the position, by its id; ``None`` if the line waits.
 

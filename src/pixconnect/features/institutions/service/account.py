@@ -12,12 +12,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.allowances import tables as allowance_store
 from pixconnect.features.allowances.rules import Allowance
-from pixconnect.features.institutions.rules.account import (
-    AccountState,
-    EndingCertificate,
-    InstitutionAccount,
-    may_lie_on,
-)
+from pixconnect.features.institutions.rules.account import AccountState, EndingCertificate, InstitutionAccount, may_lie_on
 from pixconnect.features.institutions.rules.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable
 from pixconnect.features.institutions.service import open_accounts

@@ -46,12 +46,7 @@ STATIC_CODE: Final = port.CertainRefusal(
 
 
 async def change_at_institution(
-    context: Context,
-    caller: Caller,
-    charge: Charge,
-    *,
-    contents: ChargeContents | None = None,
-    removal: Removal | None = None,
+    context: Context, caller: Caller, charge: Charge, *, contents: ChargeContents | None = None, removal: Removal | None = None
 ) -> Charge:
     """Revise a charge at its institution, or remove it there; the change applies here afterwards.
 
@@ -82,11 +77,7 @@ async def change_at_institution(
 
 
 def want_change(
-    charge: Charge,
-    *,
-    contents: ChargeContents | None = None,
-    removal: Removal | None = None,
-    caller: Caller | None = None,
+    charge: Charge, *, contents: ChargeContents | None = None, removal: Removal | None = None, caller: Caller | None = None
 ) -> ChargeChange:
     """Make the wanted change of a charge; the first requester determines when it is due."""
     return ChargeChange(

@@ -110,11 +110,7 @@ async def _read_balance(context: Context, opened: OpenAccount) -> BalanceReading
         await read_day_of_now(context, account, institution)
     after_cents = await institution.read_balance()
     return BalanceReading(
-        before_cents=before_cents,
-        after_cents=after_cents,
-        began_at=began_at,
-        ended_at=context.clock.real_now(),
-        called=called,
+        before_cents=before_cents, after_cents=after_cents, began_at=began_at, ended_at=context.clock.real_now(), called=called
     )
 
 

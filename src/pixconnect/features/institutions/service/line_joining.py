@@ -192,11 +192,7 @@ def _find_reason(judged: UnmatchedItem, waiting: Waiting | None) -> Waiting | No
 
 
 async def _find_reversible(
-    connection: Connection,
-    account: InstitutionAccount,
-    left: Sequence[RecordedItem],
-    lines: LeftLines,
-    known: OpenAmounts,
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], lines: LeftLines, known: OpenAmounts
 ) -> frozenset[tuple[ItemKind, str, int]]:
     """Find the debits that the remaining credits may return; a second apparent return is left to an operator."""
     returns = [item for item in left if item.direction == "IN" and item.kind in ("fee", "reversal")]

@@ -267,11 +267,7 @@ async def judge_second(
 
 
 async def note_second(
-    connection: Connection,
-    file: StatementFile,
-    others: Mapping[date, RecordedDay],
-    compared: SecondForm,
-    as_of: datetime,
+    connection: Connection, file: StatementFile, others: Mapping[date, RecordedDay], compared: SecondForm, as_of: datetime
 ) -> None:
     """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
     closing = find_final_balance(file, as_of)

@@ -102,11 +102,7 @@ async def answer_caller(context: Context, kind: CallKind[Row], row: Row, answer:
 
 
 async def await_end(
-    context: Context,
-    kind: CallKind[Row],
-    row: Row,
-    wait_s: float = CALL_TIMEOUT_S,
-    refusal: port.CertainRefusal | None = None,
+    context: Context, kind: CallKind[Row], row: Row, wait_s: float = CALL_TIMEOUT_S, refusal: port.CertainRefusal | None = None
 ) -> Charge:
     """Wait until another process has ended the row, and return the charge.
 

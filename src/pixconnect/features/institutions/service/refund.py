@@ -131,8 +131,7 @@ async def _end_ours(
         if step is None:
             continue
         asked = dict(
-            original=(step.original_end_to_end_id, pix.end_to_end_id),
-            amount_cents=(step.amount_cents, refund.amount_cents),
+            original=(step.original_end_to_end_id, pix.end_to_end_id), amount_cents=(step.amount_cents, refund.amount_cents)
         )
         misfit = find_change(asked)
         status = states.get(step.order_name)

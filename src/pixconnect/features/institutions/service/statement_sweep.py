@@ -26,12 +26,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
-from pixconnect.features.institutions.rules.institution import (
-    DayFiles,
-    Institution,
-    InstitutionItem,
-    InstitutionUnavailable,
-)
+from pixconnect.features.institutions.rules.institution import DayFiles, Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.features.institutions.service.account import STILL_TRIES_MAX
 from pixconnect.features.institutions.service.day import read_named_account

@@ -22,11 +22,7 @@ from pixconnect.features.institutions.rules import sweep as sweep_rules
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, PermissionTried
 from pixconnect.features.institutions.service.account import find_account, found, refuse_use
-from pixconnect.features.institutions.service.open_accounts import (
-    OpenInstitution,
-    explain_to_operator,
-    open_for_operator,
-)
+from pixconnect.features.institutions.service.open_accounts import OpenInstitution, explain_to_operator, open_for_operator
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables.account import ActiveCallback
 from pixconnect.kernel.flows import audit
@@ -105,12 +101,7 @@ async def check_keys_pay(context: Operator, open_institution: OpenInstitution, n
 
 
 async def set_webhooks(
-    context: Operator,
-    open_institution: OpenInstitution,
-    name: str,
-    *,
-    replaces: bool = False,
-    has_new_secret: bool = False,
+    context: Operator, open_institution: OpenInstitution, name: str, *, replaces: bool = False, has_new_secret: bool = False
 ) -> RegisteredWebhooks:
     """Register our address for each key.
 

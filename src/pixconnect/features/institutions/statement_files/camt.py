@@ -17,12 +17,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemParts
 from pixconnect.features.institutions.statement_files import statement_file as files
-from pixconnect.features.institutions.statement_files.statement_account import (
-    StatementAccount,
-    merge,
-    read_iban,
-    read_type,
-)
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge, read_iban, read_type
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 _DEPTH_MAX: Final = 40

@@ -24,18 +24,7 @@ from pixconnect.platform.base.clock import to_day
 _LINE_LENGTH_MAX: Final = 32 * 1024
 """A received Pix has up to 18,336 characters of the charge's texts."""
 _NOTES_MAX: Final = 100
-_HEADER_COLUMNS: Final = (
-    "CA",
-    "institution",
-    "bank",
-    "branch",
-    "account",
-    "owner",
-    "asked_on",
-    "day",
-    "title",
-    "version",
-)
+_HEADER_COLUMNS: Final = ("CA", "institution", "bank", "branch", "account", "owner", "asked_on", "day", "title", "version")
 
 
 class _Record(Struct, frozen=True):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, LiteralString, TypeAlias, TypeVar
 
@@ -134,13 +135,13 @@ class Changes:
         Raises:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
         """
-        ranked = sorted(self._by_fact.values(), key=lambda rows: rows.fact.rank)
+        ranked = sorted(self._by_fact.values(), key=attrgetter("fact.rank"))
         present = [part for rows in ranked for part in rows.list_parts()]
         if not present:
             return False  # every request of the batch was refused or a replay
         fitting = [part.fit(rows) for part, rows in present]
-        written = tuple((part, sql, len(sent)) for (part, _), (sql, sent) in zip(present, fitting, strict=True))
-        row = await connection.fetchrow(_statement(written), *(one for _, arguments in fitting for one in arguments))
+        written = tuple([(part, sql, len(sent)) for (part, _), (sql, sent) in zip(present, fitting, strict=True)])
+        row = await connection.fetchrow(_statement(written), *chain.from_iterable([sent for _, sent in fitting]))
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
         for part, rows in present:

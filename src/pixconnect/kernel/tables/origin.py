@@ -64,12 +64,12 @@ def _arguments(rows: Sequence[Asked]) -> list[Sequence[object]]:
 
 def _fit_one(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
     traceparents, ids, request_ids, *askers, _, _ = arrays
-    return None if len(askers[0]) > 1 or any(traceparents) else [ids, request_ids, *(each[0] for each in askers)]
+    return None if len(askers[0]) > 1 or any(traceparents) else [ids, request_ids, *[each[0] for each in askers]]
 
 
 def _fit_one_traced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
     traceparents, ids, request_ids, *askers, _, _ = arrays
-    return None if len(askers[0]) > 1 else [traceparents, ids, request_ids, *(each[0] for each in askers)]
+    return None if len(askers[0]) > 1 else [traceparents, ids, request_ids, *[each[0] for each in askers]]
 
 
 _ASKER: Final = "kind, holder_id, client_id, jti, peer, operator, at"

@@ -307,7 +307,7 @@ def _send_once(columns: Columns[Row], once: LiteralString, sql: LiteralString) -
         for place in shared_at:
             if arrays[place].count(arrays[place][0]) < len(arrays[place]):
                 return None
-        return [*(arrays[place][0] for place in shared_at), *(arrays[place] for place in each_at)]
+        return [arrays[place][0] for place in shared_at] + [arrays[place] for place in each_at]
 
     return Alike(sql=sql.format(rows=rows, names=names, assignments=columns.assignments), fit=fit)
 

@@ -115,7 +115,7 @@ def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     # By instant first, since most of a batch have the same one: truncating it to its hour takes most of the time.
     for (holder_id, kind, status, created_at), count in instants.items():
         hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
-    return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
+    return list(zip(*[(*key, count) for key, count in hours.items()], strict=True))
 
 
 APPEND: Final = Part[Change](

@@ -108,7 +108,7 @@ def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -
         [sys.executable, "-m", "pixconnect", "run"], env=environment, capture_output=True, text=True, check=False,
         timeout=60,
     )  # fmt: skip
-    assert refused.returncode == 1
+    assert refused.returncode == 78
     [line] = [line for line in refused.stderr.splitlines() if line.startswith("pixconnect:")]
     assert "the tables of the schema pixconnect were made by another version" in line
     assert "nothing was changed" in line

@@ -339,6 +339,7 @@ async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(s
     await receive_credit(service.context, paid_by)
     assert await found("25,50 yesterday") == []
     assert await found("25,50 today") == [("transfer", "order-7788")]
+    assert await found(paid_by.end_to_end_id) == [("transfer", "order-7788")]
     # Its name's beginning is found by an index, a part of it back from the newest, and no other beginning.
     for text, count in (("ord", 1), ("rder-7788", 1), ("RDER-77", 1), ("rder-2", 0), ("or", 0), ("7788", 1), ("788", 0)):
         assert len(await found(text)) == count, text

@@ -296,12 +296,6 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
             # A person asks when money came: a charge that was paid at another time is left out.
             begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
             of_kind = [one for one in await _add_payments(context, viewer, of_kind) if begin <= one.at <= end]
-        elif kind == "transfer":
-            names = await browse.name_charges(context, viewer, page.items)
-            of_kind = [
-                structs.replace(one, external_id=names.get(transfer.charge_id or 0, one.external_id))
-                for one, transfer in zip(of_kind, page.items, strict=True)
-            ]
         elif kind == "refund":
             refunded = await browse.find_refunded(context, viewer, page.items)
             parties = {str(refund_id): transfer.counterparty for refund_id, transfer in refunded.items()}
@@ -318,12 +312,19 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
 
 
 async def _add_payments(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[Found]:
-    """The same, charges with their payment; a viewer who may not see transfers sees only when they were paid."""
+    """The same, charges with their payment, and payments under the name of their order.
+
+    A viewer who may not see transfers sees only when charges were paid.
+    """
+    ordered = [(one.of_id, one.holder_id) for one in found if one.kind == "transfer" and one.of_id and one.holder_id]
+    names = await browse_store.read_charge_names(context.pool, ordered) if ordered and viewer.may_see("charge") else {}
     pairs = [(int(one.id), one.holder_id) for one in found if one.kind == "charge" and one.holder_id and not one.settled_at]
     paid = await browse_store.find_payments(context.pool, *split_pairs(pairs)) if pairs else []
     payments = {str(each.charge_id): each for each in paid}
 
     def add(one: Found) -> Found:
+        if one.kind == "transfer":
+            return structs.replace(one, external_id=names.get(one.of_id or 0, one.external_id))
         if one.kind != "charge" or (by := payments.get(one.id)) is None:
             return one
         return _with_payment(one, by) if viewer.may_see("transfer") else structs.replace(one, settled_at=_as_found(by).at)

@@ -1,7 +1,7 @@
 """``pay``, ``receive``, ``return``, ``deposit``, ``move``, ``trigger``, ``clock``, ``faults``: verbs of a sandbox."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
@@ -21,7 +21,7 @@ from pixconnect.kernel.rules.refund import RefundReason
 from pixconnect.kernel.rules.tax_id import unmask_tax_id
 from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.outgoing_text import trim_pasted
-from pixconnect_client import FaultMatch, FaultOperation, FaultRule, OutsidePayer, Payment
+from pixconnect_client import FaultMatch, FaultOperation, FaultRule, OutsidePayer, Payment, SandboxClock
 
 _WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")
 
@@ -218,7 +218,8 @@ def set_clock(instant: str, *, json: Json = False) -> None:
     """
     now = records.parse_instant("INSTANT", instant)
     with open_sandbox() as session:
-        records.show(session.client.sandbox.set_clock(now), as_json=json)
+        before = session.client.sandbox.clock().now
+        _show_moved(before, session.client.sandbox.set_clock(now), as_json=json)
 
 
 @clock_app.command
@@ -226,14 +227,17 @@ def reset(*, json: Json = False) -> None:
     """Return to real time. Records made while the clock was ahead keep their time."""
     with open_sandbox() as session:
         before = session.client.sandbox.clock().now
-        clock = session.client.sandbox.reset_clock()
+        _show_moved(before, session.client.sandbox.reset_clock(), as_json=json)
+
+
+def _show_moved(before: datetime, clock: SandboxClock, *, as_json: bool) -> None:
     if before - clock.now > _SLIGHTLY:
         terminal.notice(
             f"the clock was at {format_local(before)}: records made then keep that time and stay first in lists, and new "
             "entries of those accounts are dated no earlier; to include them, use `pixconnect statement --until "
             f"{to_day(before)}`"
         )
-    records.show(clock, as_json=json)
+    records.show(clock, as_json=as_json)
 
 
 faults_app = App(name="faults", help="Rules by which the sandbox's network misbehaves: one set for all holders.")

@@ -177,9 +177,9 @@ def test_entries_that_are_dated_ahead_are_told_of(
     assert run("statement", "--since", "today")["lines"] == run("statement", "--since", ahead)["lines"]
     today = run("transfer", "list", "--day", "today")
     assert [one["amount"] for one in today["transfers"]] == [321]
-    assert main(["clock", "reset"]) == 0
-    told = capsys.readouterr().err
-    assert f"to include them, use `pixconnect statement --until {ahead}`" in told
+    for back in (["set", f"{ahead}T11:00:00Z"], ["reset"]):
+        assert main(["clock", *back]) == 0
+        assert f"to include them, use `pixconnect statement --until {ahead}`" in capsys.readouterr().err
     assert main(["statement", "--json"]) == 0
     told = capsys.readouterr()
     assert f"`pixconnect statement --until {ahead}` has them" in told.err

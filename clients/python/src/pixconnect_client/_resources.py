@@ -179,6 +179,7 @@ class Charges(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Charge]]:
+        """List the items of one status; PENDING without ``status``."""
         return get_page(
             "/v1/connect/charge/list",
             Charge,
@@ -271,6 +272,7 @@ class Transfers(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Transfer]]:
+        """List the items of one status; CONFIRMED without ``status``."""
         return get_page(
             "/v1/connect/transfer/list",
             Transfer,
@@ -402,6 +404,7 @@ class Refunds(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Refund]]:
+        """List the items of one status; all without ``status``."""
         return get_page(
             "/v1/connect/refund/list",
             Refund,

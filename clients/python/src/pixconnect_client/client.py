@@ -46,6 +46,11 @@ class Client(Account[Sync]):
         timeout_s: Read timeout in seconds.
         retries: Maximum number of retries.
         http: Your own httpx2 client, for example with a proxy or certificates. It is closed with this client.
+
+    Attributes:
+        charges, transfers, refunds, infractions: ``help(client.charges)`` describes the operations of each.
+        endpoints, deliveries, events: Webhooks and the feed of events.
+        identity, sandbox: Keys of the service, and the controls of its sandbox.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
     .venv/bin/python -m bench.budget                     both lives, by step
     .venv/bin/python -m bench.budget --statements        with each statement
     .venv/bin/python -m bench.budget --functions 20      with the functions called most
+    .venv/bin/python -m bench.budget --rest 60           the statements of a service at rest, by PostgreSQL's log
 
 The lives run in this process, on a PostgreSQL of its own, with a rail and a receiver that answer at once.
 
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -31,6 +34,8 @@ import asyncpg
 from msgspec import Struct
 
 import pixconnect
+from bench.harness.installation import installed
+from bench.harness.statement_costs import tell_costs
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import CHARGE_TOLD_TWICE, TRANSFER_TOLD
 from pixconnect.assembly.application import make_application
@@ -64,6 +69,8 @@ REPEATED: Final = 9
 WARM: Final = 6
 """A connection prepares statements, and PostgreSQL plans them for the first five times."""
 _LOOK_S: Final = 0.02
+_SETTLED_S: Final = 10
+_STATEMENT: Final = re.compile(r"LOG:  (?:execute [^:]*|statement): (.*)", re.DOTALL)
 _SOURCE: Final = str(Path(pixconnect.__file__).parent)
 _SLOTS: Final = range(256)
 _TABLES: Final = """
@@ -275,11 +282,32 @@ def _noting(note: Callable[[str], None]) -> Iterator[None]:
             setattr(pooled, name, send)
 
 
+def count_rest(seconds: int) -> Counter[str]:
+    """Count the statements of a real service without requests."""
+    with installed(is_proved=False) as service:
+        asyncio.run(tell_costs(service, ("log_statement = 'all'", "log_min_messages = 'log'")))
+        time.sleep(_SETTLED_S)
+        log = service.home / "postgres.log"
+        begins_at = log.stat().st_size
+        time.sleep(seconds)
+        lines = log.read_bytes()[begins_at:].decode(errors="replace")
+    # A statement of several lines continues until the next line with a time.
+    found = [_STATEMENT.search(line) for line in re.split(r"\n(?=\d{4}-\d\d-\d\d )", lines)]
+    return Counter(" ".join(statement[1].split()) for statement in found if statement is not None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--statements", action="store_true", help="show each statement of a single life")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="show the functions called most")
+    parser.add_argument("--rest", type=int, default=0, metavar="SECONDS", help="count a service at rest instead")
     options = parser.parse_args()
+    if options.rest:
+        counts = count_rest(options.rest)
+        print(f"{counts.total()} statements in {options.rest} s")
+        for statement, count in counts.most_common():
+            print(f"{count:6}  {statement[:110]}")
+        return
     server = postgres.Server(POSTGRES_NEWEST)
     addresses = server.start()
     try:

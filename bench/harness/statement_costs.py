@@ -6,7 +6,7 @@ so only proportions can be compared, and the service must be used for nothing el
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -44,10 +44,10 @@ class StatementCost(Struct, kw_only=True):
         return self.planning_us + self.running_us
 
 
-async def tell_costs(service: Installation) -> None:
-    """Make the service's PostgreSQL log costs on new connections from now on."""
+async def tell_costs(service: Installation, settings: Sequence[str] = _SETTINGS) -> None:
+    """Make the service's PostgreSQL log costs, or as these settings say, on new connections from now on."""
     connection = await service.connect()
-    for setting in _SETTINGS:
+    for setting in settings:
         await connection.execute(f"alter database pixconnect set {setting}")
     await connection.execute(_END_OTHERS)
     await connection.close()

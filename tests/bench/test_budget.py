@@ -5,7 +5,7 @@ from operator import gt
 
 import pytest
 
-from bench.budget import TOGETHER, open_lives
+from bench.budget import TOGETHER, count_rest, open_lives
 from support.postgres import Addresses
 
 PYTHON = (3, 11)
@@ -41,3 +41,10 @@ async def test_a_life_costs_no_more_than_it_did(database: Addresses, life: str) 
     most = MOST[life]
     assert {step: (cost, most[step]) for step, cost in costs.items() if any(map(gt, cost, most[step]))} == {}
     assert costs.keys() == most.keys()
+
+
+@pytest.mark.long
+def test_a_service_at_rest_sends_no_more_than_its_timers() -> None:
+    counts = count_rest(60)
+    # 60 looks for due work, 71 by faster timers, 57 rarer tasks, of which some may come twice. Load makes them fewer.
+    assert counts.total() <= 210, counts.most_common()

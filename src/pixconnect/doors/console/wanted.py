@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.listing import NUMBER_MAX, Span, read_cursor
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
@@ -56,6 +56,9 @@ _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z_-]{4,35}")
 _NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
+_APART: Final = timedelta(days=1)
+_FIRST: Final = datetime(1, 1, 3, tzinfo=UTC)
+_LAST: Final = datetime(9999, 12, 29, tzinfo=UTC)
 
 Item = TypeVar("Item")
 Value = TypeVar("Value", int, datetime)
@@ -69,6 +72,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     amount_max_cents: int | None = None
     initial_at: datetime | None = None
     final_at: datetime | None = None
+    paid_between: tuple[datetime | None, datetime | None] | None = None
+    """When a transfer or refund settled; the instants above then bound when it was recorded."""
     direction: Literal["IN", "OUT"] | None = None
     counterparty: str | None = None
     """A part of the name, or the whole tax id or key."""
@@ -81,7 +86,15 @@ class Wanted(Struct, frozen=True, kw_only=True):
     def is_filtered(self) -> bool:
         """Whether it filters by a field without an index."""
         asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty, self.name_part)
-        return any(value is not None for value in asked)
+        return any(value is not None for value in (*asked, self.paid_between))
+
+    def by_payment(self) -> "Wanted":
+        """Read its instants as those of the settlement, which is recorded at most a day earlier or later."""
+        oldest, newest = asked = (self.initial_at, self.final_at)
+        if asked == (None, None):
+            return self
+        initial_at = oldest and max(oldest, _FIRST) - _APART
+        return structs.replace(self, initial_at=initial_at, final_at=newest and min(newest, _LAST) + _APART, paid_between=asked)
 
 
 class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from pixconnect.doors.console.wanted import (
     read_known,
     read_order_name,
 )
-from pixconnect.features.finding.service import search
+from pixconnect.features.finding.service import browse, search
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
 from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
@@ -136,6 +136,12 @@ async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
     pix = await shop.receive(settled_at=midnight + timedelta(days=1, seconds=-2))
     for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
         assert await look(shop.live, day=day, amount_min_cents=1000) == found
+        viewer = Viewer(holder_id=None, scopes=frozenset(SCOPES))
+        result = await search.find_known(shop.live.context, viewer, f"{day:%d/%m/%Y}")
+        assert {one.name for one in result.found if one.kind == "transfer"} == found, "text and list mean the same day"
+        begin, end = read_instants(f"{day}", shop.live.clock.now())
+        listed = await browse.browse(shop.live.context, viewer, browse.TRANSFERS, Wanted(initial_at=begin, final_at=end))
+        assert {each.end_to_end_id for each in listed.items} == found
 
 
 async def test_a_charge_is_found_by_the_institutions_own_txid_and_by_its_holder_alone(shop: Shop) -> None:

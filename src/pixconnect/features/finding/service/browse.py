@@ -94,13 +94,14 @@ REFUNDS: Final = Kind(
 async def browse(
     context: Core, viewer: Viewer, kind: Kind[Listed], wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Listed]:
-    """A page of one kind, newest first.
+    """A page of one kind, newest first; the instants of a transfer or refund are those of its settlement.
 
     Raises:
         Forbidden: The viewer may not see them.
     """
     viewer.require(READ_SCOPES[kind.name])
     statuses = check_names("status", wanted.statuses, kind.statuses)
+    wanted = wanted if kind.name == "charge" else wanted.by_payment()
     span = check_span(wanted, after, page_size)
     listed = _one_or_all(statuses, kind.statuses) if kind.source.of_status else statuses
     if viewer.holder_id is not None and not wanted.is_filtered and listed != ():

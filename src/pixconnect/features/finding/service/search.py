@@ -40,7 +40,7 @@ from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Pool
 
 TEXT_LENGTH_MAX: Final = 255
@@ -273,14 +273,10 @@ async def look_for(
     """
     if day is not None:
         began_at = datetime.combine(day, time.min, SAO_PAULO)
-        # A settlement at the institution before midnight may be listed, and recorded here, a good while later.
-        wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=2))
+        wanted = structs.replace(wanted, initial_at=began_at, final_at=began_at + timedelta(days=1, microseconds=-1))
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
     looked, searched_to = await _look_at_lists(context, viewer, wanted, LOOKED_FOR_MAX)
-    found = await _add_payments(context, viewer, looked)
-    if day is not None:
-        found = [one for one in found if to_day(one.at) == day]
-    return await _mark(context, viewer, found), searched_to
+    return await _mark(context, viewer, await _add_payments(context, viewer, looked)), searched_to
 
 
 async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max: int) -> tuple[list[Found], datetime | None]:

@@ -108,9 +108,14 @@ class Lookback(Struct, frozen=True, kw_only=True):
 
 
 # All statements take the same: $1 holders, $2 statuses or types, $3 oldest and $4 newest instant, $5 id, $6 rows scanned and $7
-# rows shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name.
+# rows shown, $8 and $9 amounts, $10 direction, $11 and $12 counterparty, $13 a part of a name, $14 and $15 the day.
 _BEFORE: Final[LiteralString] = "created_at >= $3 and (created_at, id) < ($4, $5)"
 _AMOUNT: Final[LiteralString] = "amount_cents between coalesce($8::bigint, 0) and coalesce($9::bigint, 9223372036854775807)"
+
+
+# The day of a Pix, for all searches by people: when it settled by the network's clock, or else by ours.
+PAID_AT: Final[LiteralString] = "coalesce(network_settled_at, settled_at, created_at)"
+_OF_DAY: Final[LiteralString] = "{} between $14 and $15"
 
 
 def _statement(looked: LiteralString, filters: LiteralString, order: LiteralString, last: LiteralString) -> LiteralString:
@@ -176,14 +181,16 @@ _NAMED: Final[LiteralString] = """(
 CHARGES: Final = _lookback(
     "charge",
     CHARGE.select,
-    f"""{_AMOUNT} and {_NAMED.format("txid", _BARE.format("payer_tax_id"))} and ($10::text is null or $10 = 'IN') and (
+    f"""{_OF_DAY.format("created_at")} and {_AMOUNT}
+    and {_NAMED.format("txid", _BARE.format("payer_tax_id"))} and ($10::text is null or $10 = 'IN') and (
         $11::text[] is null or {_OF_PARTY.format("payer_name")} or $12::text in (payer_tax_id, key)
     )""",
 )
 TRANSFERS: Final = _lookback(
     "transfer",
     TRANSFER.select,
-    f"""{_AMOUNT} and {_NAMED.format("end_to_end_id, network_id", _TAX_ID)} and ($10::text is null or direction = $10)
+    f"""{_OF_DAY.format(PAID_AT)} and {_AMOUNT}
+    and {_NAMED.format("end_to_end_id, network_id", _TAX_ID)} and ($10::text is null or direction = $10)
     and {_PARTY}""",
 )
 _RETURNED_TO: Final[LiteralString] = """
@@ -194,7 +201,7 @@ REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,
     # A value and no "exists", which PostgreSQL may answer by a hash of the whole table.
-    f"""status = any($2::text[]) and {_AMOUNT} and {
+    f"""status = any($2::text[]) and {_OF_DAY.format(PAID_AT)} and {_AMOUNT} and {
         _NAMED.format("return_id, network_id, original_end_to_end_id", f"({_RETURNED_TO.format(_TAX_ID)})")
     } and ($10::text is null or flow = $10) and ($11::text[] is null or ({_RETURNED_TO.format(_PARTY)}))""",
     is_by_status=False,
@@ -202,7 +209,7 @@ REFUNDS: Final = _lookback(
 
 _ASKED_OF_EVENTS: Final[LiteralString] = """
     name = any($2::text[]) and ($8::bigint is null and $9::bigint is null and $10::text is null and $11::text[] is null
-        and $12::text is null and $13::text is null)
+        and $12::text is null and $13::text is null) and created_at between $14 and $15
 """
 EVENTS: Final = Lookback(
     of_holders=_statement(
@@ -251,6 +258,7 @@ async def look_back(
         # Tax ids and keys are stored without punctuation.
         None if wanted.counterparty is None else as_kept(unmask_tax_id(wanted.counterparty)),
         wanted.name_part,
+        *listing_store.bounds(*(wanted.paid_between or (None, None))),
     )
     return _chunk(rows)
 

@@ -311,6 +311,21 @@ async def test_what_is_not_recorded_is_not_done(console: InProcess, caller: Call
     assert (await holder.get("/endpoints")).status == 200
 
 
+async def test_events_of_the_time_while_an_endpoint_was_off_are_sent_on_request(console: InProcess) -> None:
+    caller = await open_holder(console.service)
+    browser = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    assert (await browser.post("/endpoints", {"url": "https://shop.example/a"})).status == 200
+    [endpoint] = await console.service.fetch("select id from webhook_endpoint")
+    own = f"/endpoints/{endpoint['id']}"
+    await browser.post(f"{own}/change", {"status": "inactive"})
+    await make_charge(console.service, caller)
+    page = (await browser.get(own)).content.decode()
+    since = page.partition('name="since" value="')[2][:19]
+    for asked, count in (("", 0), (since, 1)):
+        assert (await browser.post(f"{own}/change", {"status": "active", "since": asked})).status == 303
+        assert len(await console.service.fetch("select from delivery")) == count
+
+
 async def test_a_text_of_any_length_is_kept_as_its_beginning(console: InProcess) -> None:
     act = audit.Act(operator="tests 2", verb="endpoint add", subject="x" * 500, after={"urls": ["ü" * 5_000, "\0"]})
     await audit.note(console.operator, act)

@@ -8,13 +8,13 @@ from starlette.responses import Response
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.forms import read_field, show_list
 from pixconnect.doors.console.visit import Visit
-from pixconnect.doors.console.wanted import Wanted
+from pixconnect.doors.console.wanted import Wanted, read_instants
 from pixconnect.features.finding.service import browse, timeline
 from pixconnect.features.webhooks.rules.delivery import DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint, redelivery
 from pixconnect.kernel.rules.event import EventName
-from pixconnect.platform.base.clock import format_instant
+from pixconnect.platform.base.clock import SAO_PAULO, format_instant
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
 EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)
@@ -102,6 +102,7 @@ async def show_endpoint(visit: Visit) -> Response:
     return visit.page(
         "endpoint.html",
         line=line,
+        since=line.state.since and f"{line.state.since.astimezone(SAO_PAULO):%Y-%m-%dT%H:%M:%S}",
         page=page,
         event_types=EVENT_TYPES,
         now=visit.context.clock.now(),
@@ -118,8 +119,15 @@ async def change_endpoint(visit: Visit) -> Response:
         status=_STATUSES.get(read_field(form, "status")),
     )
     shown = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
-    caller, act = visit.act("endpoint set", f"endpoint {before.id}", shown)
+    # Events of the time while it is off made no deliveries.
+    since = f">={text}" if (text := read_field(form, "since")) and change.status == "active" else ""
+    initial_at, _ = read_instants(since, visit.context.clock.now()) if since else (None, None)
+    caller, act = visit.act(
+        "endpoint set", f"endpoint {before.id}", shown | ({"replay_since": initial_at} if initial_at else {})
+    )
     await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
+    if initial_at:
+        await redelivery.redeliver_events(visit.acting, caller, before.id, initial_at, visit.context.clock.now())
     return visit.go(f"/endpoints/{before.id}", said="saved")
 
 

@@ -19,7 +19,7 @@ from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_contents import Payer
-from pixconnect.kernel.rules.rail import Settled
+from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
@@ -228,6 +228,10 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         form = page.partition('id="refund"')[2].partition("</form>")[0]
         assert all(said in form for said in (f"to {outside_party().name}", "A refund of R$\u00a05,50 was made"))
         [transfer] = await service.fetch("select id from transfer where end_to_end_id = $1", paid.end_to_end_id)
+        other = await refund_usecases.start_refund(service.context, caller, structs.replace(part, amount_cents=100))
+        await settlement.end_orders(service.context, [(other.return_id, Rejected(code="AM04", reason="no funds"))])
+        head = (await own.get(f"/charges/{charge.id}")).content.decode().partition('class="two"')[0]
+        assert "Refund refused: no money moved</strong>: R$\u00a01,00" in head
         page = (await own.get(f"/refunds/{refund.id}")).content.decode()
         assert f'<a href="/transfers/{transfer["id"]}">order-7788</a>' in page
         assert f'<span class="quiet">to {outside_party().name}</span>' in page

@@ -318,6 +318,7 @@ async def test_events_of_the_time_while_an_endpoint_was_off_are_sent_on_request(
     [endpoint] = await console.service.fetch("select id from webhook_endpoint")
     own = f"/endpoints/{endpoint['id']}"
     await browser.post(f"{own}/change", {"status": "inactive"})
+    assert "Webhooks are switched off" in (await browser.get("/")).content.decode()
     await make_charge(console.service, caller)
     page = (await browser.get(own)).content.decode()
     since = page.partition('name="since" value="')[2][:19]

@@ -74,7 +74,7 @@ async def show_overview(visit: Visit) -> Response:
         service=await visit.parts.of_features[HealthWatch].read_health(),
         charges=charges,
         transfers=transfers,
-        failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],
+        failing=[line for line in endpoints if line.state.what in {"failing", "disabled", "inactive"}],
         endpoints_count=len(endpoints),
         holders=[each for each, _ in holders],
         now=context.clock.now(),

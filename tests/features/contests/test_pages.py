@@ -122,6 +122,8 @@ async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Calle
     before = await console.audited()
     # Lines end with one character, as an institution counts them.
     typed = f"{'x' * 500}\r\n{'y' * 499}"
+    untouched = await operator.post(f"{path}/defend", {"text": typed + "\r\n", "draft": typed})
+    assert "is the draft alone" in untouched.content.decode()
     assert (await operator.post(f"{path}/defend", {"text": typed})).status == 303
     assert (await console.audited())[len(before) :] == [("infraction defend", f"infraction {infraction_id}")]
     # The audit is kept for ever, and the text about a payer is not.

@@ -28,7 +28,8 @@ async def defend_infraction(visit: Visit) -> Response:
     visit.viewer.require("infraction.write")
     shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
     visit, contested = visit.about(shown.infraction.holder_id), shown.infraction
-    text = _read_text(visit)
+    if (text := _read_text(visit)).split() == read_field(visit.sent, "draft").split() != []:
+        raise errors.BadRequest("text: add what was delivered, when and to whom: this is the draft alone")
     # The text is stored with the infraction, and erased with it: the audit is for ever.
     caller, act = visit.act("infraction defend", f"infraction {contested.id}", {"characters": len(text)})
     await defence.defend(visit.acting, caller, contested.id, text, act)

@@ -222,10 +222,11 @@ def test_a_quiet_hour_of_each_week_is_not_unusual(tmp_path: Path) -> None:
     _evaluate(tmp_path, "NothingReceived", series, asked, "15m")
 
 
-def test_books_that_were_never_proved_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("series", [{"up": "1x200"}, {'pixconnect_verify_age_seconds{extent="changes"}': "1000x200"}])
+def test_books_that_were_never_proved_whole_are_told(series: dict[str, str], tmp_path: Path) -> None:
     expected = dict(labels='ALERTS{alertname="BooksUnproved",alertstate="firing",severity="warning"}', value=1)
     asked = [dict(expr='ALERTS{alertname="BooksUnproved"}', eval_time="180m", exp_samples=[expected])]
-    _evaluate(tmp_path, "BooksUnproved", {"up": "1x200"}, asked)
+    _evaluate(tmp_path, "BooksUnproved", series, asked)
 
 
 def test_books_that_were_proved_each_day_and_never_whole_are_told(tmp_path: Path) -> None:

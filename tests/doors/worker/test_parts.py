@@ -35,21 +35,13 @@ async def test_only_a_resting_part_with_due_work_is_woken(database: Addresses) -
         assert await look.look() == []
         await open_due_charge(service)
         assert await look.look() == [expiry]
+        expiry.is_resting = False
+        assert await look.look() == []
+        expiry.is_resting = True
         leases.held = {}
         assert await look.look() == []
         news.set()
         await asyncio.gather(*resting)
-
-
-async def test_a_busy_part_is_not_asked_for(database: Addresses) -> None:
-    async with open_service(database) as service:
-        leases = EverySlot()
-        expiry = Expiry(service.context, leases)  # type: ignore[arg-type]
-        look = DueLook(service.context, leases)  # type: ignore[arg-type]
-        await open_due_charge(service)
-        assert await look.look() == []
-        expiry.is_resting = True
-        assert await look.look() == [expiry]
 
 
 async def test_a_part_that_rests_does_its_work_once_it_is_due(database: Addresses) -> None:

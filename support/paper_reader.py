@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import joining, judging
+from pixconnect.features.institutions.rules.balance_proof import find_differing
 from pixconnect.features.institutions.rules.day import (
     DayBalances,
     DayCases,
@@ -117,7 +118,9 @@ class PaperReader:
         lines = [item for item in file.items if item.day not in others]
         closed = {day for day in self._days if self._is_closed(day)}
         dated = file.date(read_at)
-        judgement = judging.judge_lines(lines, self._read_evidence(file, lines, dated))
+        evidence = self._read_evidence(file, lines, dated)
+        differing = find_differing(file.items, others, evidence.nets)
+        judgement = judging.judge_lines(lines, structs.replace(evidence, elsewhere=frozenset(others), lacking=differing))
         self._ids_counts += Counter(same=judgement.same_ids_count, other=judgement.other_ids_count)
         self._keep(judgement.lines, file.format, dated[0])
         self._tell(file, judgement, ({*spoken} - others, len(lines), closed), dated[0])
@@ -192,12 +195,12 @@ class PaperReader:
         is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
         contradicts = any(line.outcome == "contradicts" for line in of_file)
         kept = closed if contradicts and not is_corrected else set[date]()
-        for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")}):
+        for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")} - kept):
             told = self._days.setdefault(day, _Day(source=file.format))
             is_older = day in spoken and told.read_at is not None and as_of < told.read_at
-            if day not in kept and file.opening is not None and day == file.first_on:
+            if file.opening is not None and day == file.first_on:
                 told.opening_cents = _choose(file.opening.cents, told.opening_cents, is_older, day in closed)
-            if day not in kept and closing is not None and day == closing.on:
+            if closing is not None and day == closing.on:
                 told.closing_cents = _choose(closing.cents, told.closing_cents, is_older, day in closed)
             if day in spoken and not is_older:
                 told.read_at = as_of

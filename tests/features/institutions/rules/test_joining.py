@@ -10,11 +10,13 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemParts
 from pixconnect.features.institutions.rules.joining import (
+    DAYS_APART_MAX,
     BookLine,
     Joined,
     find_claimed,
     find_parts,
     join_items,
+    list_looks,
     make_movement_id,
 )
 from pixconnect.features.institutions.rules.sum_line import is_sum
@@ -227,6 +229,11 @@ def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() 
     assert join_items([fee], [order]).fees == {}
     assert find_claimed([debit], [order], {order.key: fee}) == {order.key}
     assert find_claimed([fee], [order], {order.key: an_item("C", kind="other")}) == set()
+
+
+def test_an_order_may_be_a_pix_listed_some_days_later_and_a_credit_may_not() -> None:
+    days = [{DAY - day for day, *_ in list_looks([an_item(direction=one, kind="pix")])} for one in ("OUT", "IN")]
+    assert days == [{timedelta(days=late) for late in range(DAYS_APART_MAX + 1)}, {timedelta(0)}]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from pixconnect.features.institutions.rules.balance_proof import find_differing
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, Judgement, judge_lines, judge_listed
@@ -216,13 +217,33 @@ def test_a_balance_that_never_agreed_makes_no_line_money() -> None:
     assert recorded.items["R1"].waits == "perhaps_balance"
 
 
-def test_a_file_without_a_balance_before_it_decides_no_line_of_earlier_days() -> None:
+@pytest.mark.parametrize(
+    ("closed", "opening", "waits"), [((), None, "same_line"), ((1,), None, "same_line"), ((), 9_800, "perhaps_known")]
+)
+def test_a_file_makes_no_line_money_that_it_does_not_list(closed: tuple[int, ...], opening: int | None, waits: str) -> None:
+    """Its balances may include another change of an earlier day: here the bank replaced the fee by one of 200."""
     recorded = Recorded()
     recorded.read(FEE)
     recorded.read(a_line("X9", -100, "TARIFA JULHO"))
+    recorded.closed = frozenset(map(july, closed))
     recorded.ends[july(2)] = 9_900
-    recorded.read(days=(2, 3), closing=9_800)
-    assert recorded.items["X9"].waits == "same_line"
+    recorded.read(days=(2, 3), opening=opening, closing=9_800)
+    assert (recorded.counted, recorded.items["X9"].waits) == ([-100], waits)
+
+
+@pytest.mark.parametrize(("newest_cents", "waits"), [(10_000, "perhaps_struck"), (9_900, None)])
+def test_an_older_file_strikes_a_line_of_a_newer_one_only_with_its_balance(newest_cents: int, waits: str | None) -> None:
+    recorded = Recorded()
+    recorded.read(FEE, closing=9_900)
+    recorded.read(days=(2, 2), closing=9_900)
+    recorded.newer, recorded.ends[july(1)] = frozenset({july(1)}), newest_cents
+    recorded.read(days=(1, 2), opening=10_000, closing=10_000)
+    assert recorded.items["F1"].waits == waits
+
+
+def test_a_day_of_another_format_proves_nothing_if_its_sums_differ() -> None:
+    lines = [FEE, a_line("B1", 9_900, "SALDO DO DIA"), a_line("F2", -200, day=2)]
+    assert find_differing(lines, [july(1), july(2)], {july(1): -100}) == {july(2)}
 
 
 def test_of_too_many_choices_none_is_made() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import accumulate
 from typing import Final, TypeAlias
@@ -56,7 +56,10 @@ class Balances(Struct, frozen=True, kw_only=True):
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
-    """Days whose recorded lines the file does not all list: the bank may have removed them, or the file is filtered."""
+    """Days whose recorded lines the file does not all list, or that another format reports with other sums.
+
+    The bank may have changed them, or the file is filtered.
+    """
     newer: frozenset[date] = frozenset()
     """Days reported by a file made later: this file's balances do not replace theirs."""
     nets: Mapping[date, int] = {}
@@ -78,6 +81,16 @@ class Doubt(Struct, frozen=True, kw_only=True):
     """Equal lines are interchangeable."""
     is_contrary: bool = False
     """It is doubtful only because its day was proved without it: together such lines may move nothing."""
+    is_listed: bool = True
+    """By the file; it confirms no other line, because its balances may include other changes of days that it lacks."""
+
+
+def find_differing(lines: Iterable[InstitutionItem], days: Iterable[date], nets: Mapping[date, int]) -> frozenset[date]:
+    """Find days of another format on which a file's lines move other sums than the recorded ones."""
+    moved = Counter[date]()
+    for line in lines:
+        moved[line.day] += 0 if is_called_balance(line) else line.signed_cents
+    return frozenset(day for day in days if moved[day] != nets.get(day, 0))
 
 
 def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
@@ -103,6 +116,7 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
             chosen = _choose_whole([(number, doubts[number]) for number in numbers], target, steps_max)
             # Other balances may show another state of the account: they may exclude a line, but not confirm one.
             is_sure = {since, until} <= sure and not any(since < day <= until for day in balances.lacking)
+            is_sure = is_sure and all(doubts[number].is_listed for number, counts in chosen.items() if counts)
             if is_sure or not any(chosen.values()):
                 decided |= chosen
     return decided
@@ -263,7 +277,10 @@ def find_struck(
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
         return _NONE
     struck, listed_cents = _compare(lines, outcomes, missing, closing.on)
-    may_be = _may_be_struck(struck, balances, closing) and chains(balances, {before: opening}, closing)
+    file_ends = {closing.on: closing.cents}
+    if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:
+        file_ends[newest] = opening + _compare(lines, outcomes, missing, newest)[1]
+    may_be = _may_be_struck(struck, balances, file_ends) and chains(balances, {before: opening}, closing)
     beyond_cents = closing.cents - opening - listed_cents
     if not may_be or not beyond_cents:
         return (struck if may_be else (), frozenset())
@@ -312,11 +329,14 @@ def _compare(
     return struck, listed_cents
 
 
-def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, closing: StatedBalance) -> bool:
+def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, file_ends: Mapping[date, int]) -> bool:
     # A line matched to a Pix of this service has happened, even if a file lacks it.
-    if not struck or not all(item.joined_kind in (None, "movement") and item.day <= closing.on for item in struck):
+    if not struck or not all(item.joined_kind in (None, "movement") and item.day <= max(file_ends) for item in struck):
         return False
-    # A line reported by a later file is wrong only if that file has the same balance.
-    is_told_later = any(item.day in balances.newer for item in struck)
-    is_same = balances.ends.get(closing.on) == closing.cents and sum(item.signed_cents for item in struck) != 0
-    return is_same or not is_told_later
+    # A line of a day that a later file reports is wrong only if that file has the same balance.
+    if not any(item.day in balances.newer and item.waits != "perhaps_struck" for item in struck):
+        return True
+    return any(
+        balances.ends.get(day) == cents and sum(item.signed_cents for item in struck if item.day <= day) != 0
+        for day, cents in file_ends.items()
+    )

@@ -210,8 +210,13 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
     return links
 
 
-def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[date, bool]:
+def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date, bool]:
     """Find days between two reported balances that their items connect."""
+    doubtful = {*doubts}
+    # A doubt lasts until the next reported balance.
+    for before, link in pairwise(links) if doubts else ():
+        if before.told.day in doubtful and before.told.closing_cents is link.told.opening_cents is None:
+            doubtful.add(link.told.day)
     proved: dict[date, bool] = {}
     after: _Link | None = None
     # Backwards: a day without a reported end is proved by the next reported balance.

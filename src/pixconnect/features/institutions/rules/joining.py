@@ -343,9 +343,16 @@ def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) ->
 
 
 def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
-    """List items without names that are called a Pix: other kinds that resemble these yield to them."""
-    alone = (item for item in items if item.kind in PIX and not item.names and not is_sum(item))
-    return {(item.day, item.direction, item.amount_cents) for item in alone}
+    """List items without names that are called a Pix: other kinds that resemble these yield to them.
+
+    A Pix out may be listed some days late. One that comes in late may be another, which is not read yet.
+    """
+    return {
+        (item.day - timedelta(days=late), item.direction, item.amount_cents)
+        for item in items
+        if item.kind in PIX and not item.names and not is_sum(item)
+        for late in range(DAYS_APART_MAX + 1 if item.direction == "OUT" else 1)
+    }
 
 
 def find_claimed(

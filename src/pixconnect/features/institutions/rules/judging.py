@@ -8,7 +8,8 @@ Entry points, all pure:
 
 Of lines equal in day, direction, amount, text and names, a file adds as many as it lists beyond the recorded ones. A line is
 doubtful if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances
-have proved. A doubtful line counts only if exactly one choice of such lines makes the balances around it agree.
+have proved. A doubtful line counts only if the file lists it and exactly one choice of such lines makes the balances around
+it agree: of a day that the file does not cover, the bank may have changed another line.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     matches, unlisted = _match(lines, known, evidence.today)
     reused = _list_reused(lines)
     missing = [item for item in unlisted if not _is_set_aside(item) and evidence.covers(item.day)]
-    evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
+    evidence = structs.replace(evidence, lacking=evidence.lacking.union(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
     # A line that a whole file covers and does not list is settled; a filtered file settles none.
@@ -178,18 +179,19 @@ def _decide(
     def choose(numbers: Sequence[int]) -> dict[int, bool]:
         doubts = [
             balance_proof.Doubt(
-                day=item.day, signed_cents=item.signed_cents, alike=(_key(item), one), is_contrary=one == "contradicts"
+                day=item.day,
+                signed_cents=item.signed_cents,
+                alike=(_key(item), one),
+                is_contrary=one == "contradicts",
+                is_listed=number < len(lines),
             )
-            for item, one in (judged[number] for number in numbers)
+            for number, (item, one) in ((number, judged[number]) for number in numbers)
         ]
         return {numbers[place]: counts for place, counts in balance_proof.decide(doubts, balances).items()}
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
     decided = choose(numbers) if numbers else {}
     never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
-    never |= {
-        n for n, counts in decided.items() if counts and n >= len(lines) and balance_proof.is_called_balance(judged[n][0])
-    }
     if any(decided.get(number) for number in never):
         # A balance from its own file closes no gap: another line is missing.
         decided = choose([number for number in numbers if number not in never])

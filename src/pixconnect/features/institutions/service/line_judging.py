@@ -18,6 +18,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import judging
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.balance_proof import find_differing
 from pixconnect.features.institutions.rules.day import compare, count_by, is_over, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
@@ -70,7 +71,8 @@ async def judge_file(
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
-    evidence = structs.replace(evidence, elsewhere=frozenset(others))
+    differing = find_differing(file.items, others, evidence.nets)
+    evidence = structs.replace(evidence, elsewhere=frozenset(others), lacking=differing)
     # A line reported by another format, under its own texts and ids, is the same line.
     told = [item for item in evidence.known if item.waits not in SET_ASIDE]
     told += [item for item in evidence.known if item.waits == "no_money" and item.source != file.format]

@@ -215,14 +215,14 @@ async def _record(
     judged_lines = [*own_lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
-    # A line dated beyond the file's days is kept, and proves nothing about its day. Earlier days than the books have no state.
-    days = [day for day in sorted({*spoken, *(item.day for item in lines["new"])} - set(others)) if day >= begins_on]
     if judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on), as_of)
-    # A file that contradicts proved days without a proof decides nothing about their balances.
+    # A file that contradicts proved days without a proof changes nothing about them, not even when they were read.
     is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in own_lines)
     kept = closed if contradicts and not is_corrected else frozenset[date]()
+    # A line dated beyond the file's days is kept, and proves nothing about its day. Earlier days than the books have no state.
+    days = [day for day in sorted({*spoken, *(item.day for item in lines["new"])} - set(others) - kept) if day >= begins_on]
     opening, closing = file.opening, files.find_final_balance(file, as_of)
     await day_store.write_reported(
         connection,
@@ -232,8 +232,8 @@ async def _record(
                 day=day,
                 source=file.format,
                 read_at=as_of if day in spoken else None,
-                opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
-                closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
+                opening_cents=opening.cents if opening and day == file.first_on else None,
+                closing_cents=closing.cents if closing and day == closing.on else None,
             )
             for day in days
         ],

@@ -15,6 +15,7 @@ from support.service import Service
 from support.verifier import open_book_reader
 
 WHOLE = ProofRequest(extent="whole", again_after_s=0)
+FOLLOWS = "balance_follows_last_entry"
 
 
 async def test_nothing_is_found_in_books_that_are_right(service: Service, caller: Caller, database: Addresses) -> None:
@@ -30,9 +31,11 @@ async def test_a_cent_too_much_is_found(service: Service, caller: Caller, databa
     await _damage(database, "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1")
     async with open_book_reader(service, database) as reader:
         found = await _verify(reader, WHOLE)
-    (finding,) = [each for each in found.findings if each.rule == "balance_is_sum"]
+    finding, last = (next(each for each in found.findings if each.rule == name) for name in ("balance_is_sum", FOLLOWS))
     assert (finding.holder_id, finding.ids) == (caller.holder_id, ("balance",))
     assert (finding.expected, finding.found) == ("1000000 0 0 0 0 -1000000 0", "1000001 0 0 0 -1 -1000000 0")
+    sums = [str(text).split(" ")[1:3] for text in (last.expected, last.found)]
+    assert sums == [["1000000", "1000000"], ["1000000", "1000001"]]
 
 
 async def test_large_books_have_larger_slices(service: Service, caller: Caller, database: Addresses) -> None:
@@ -69,7 +72,7 @@ async def test_a_stopped_run_begins_new(service: Service, caller: Caller, databa
         await run_store.stop(reader.connection, run)
         await _damage(database, "update statement_head set last_number = last_number + 1")
         found = await _verify(reader, ProofRequest(extent=extent, again_after_s=0))
-    assert [each.rule for each in found.findings] == ["balance_follows_last_entry"]
+    assert [each.rule for each in found.findings] == [FOLLOWS]
     assert found.holders_count == 1
 
 
@@ -108,7 +111,7 @@ async def test_a_finding_degrades_health_until_a_new_run(service: Service, calle
         await _damage(database, less)
         for request in (by_name, ProofRequest(again_after_s=0)):
             await verify(reader, request, lambda *_: None)
-            assert (await run_store.count_broken(service.context.pool))["balance_follows_last_entry"] == 1
+            assert (await run_store.count_broken(service.context.pool))[FOLLOWS] == 1
         with pytest.raises(errors.ServiceUnavailable, match="pixconnect verify"):
             await check_books(service.context)
         await verify(reader, WHOLE, lambda *_: None)

@@ -50,11 +50,12 @@ LEDGER: Final = (
     _rule(
         # One look-up per holder, while the sum of all entries takes a whole run.
         name="balance_follows_last_entry",
-        says="a balance has the number, instant and running sum of its last entry",
+        says="a balance has the number, running sum (as the sum of its parts too) and instant of its last entry",
         broken="""
             select balance.holder_id, array['balance'] as ids,
-                format('%s %s %s', coalesce(number, 0), coalesce(running_balance_cents, 0), created_at) as expected,
-                format('%s %s %s', last_number, funds_cents, last_entry_at) as found, modified_at as since
+                format('%1$s %2$s %2$s %3$s', coalesce(number, 0), coalesce(running_balance_cents, 0), created_at) as expected,
+                format('%s %s %s %s', last_number, funds_cents, available_cents + reserved_cents + blocked_cents, last_entry_at)
+                    as found, modified_at as since
             from whole_balance as balance
             left join lateral (
                 select number, running_balance_cents, created_at from ledger_entry

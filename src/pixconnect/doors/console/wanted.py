@@ -56,9 +56,9 @@ _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z_-]{4,35}")
 _NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
-_APART: Final = timedelta(days=1)
-_FIRST: Final = datetime(1, 1, 3, tzinfo=UTC)
-_LAST: Final = datetime(9999, 12, 29, tzinfo=UTC)
+_APART: Final = timedelta(days=3)
+_FIRST: Final = datetime(1, 1, 5, tzinfo=UTC)
+_LAST: Final = datetime(9999, 12, 27, tzinfo=UTC)
 
 Item = TypeVar("Item")
 Value = TypeVar("Value", int, datetime)
@@ -89,7 +89,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return any(value is not None for value in (*asked, self.paid_between))
 
     def by_payment(self) -> "Wanted":
-        """Read its instants as those of the settlement, which is recorded at most a day earlier or later."""
+        """Read its instants as those of the settlement, which is recorded at most three days earlier or later."""
         oldest, newest = asked = (self.initial_at, self.final_at)
         if asked == (None, None):
             return self

@@ -132,7 +132,7 @@ async def test_known_facts_are_found_by_their_readers(service: Service, caller: 
 
 async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
     midnight = shop.live.clock.real_now().astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
-    shop.live.clock.advance(days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds())
+    shop.live.clock.advance(days=3, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds())
     pix = await shop.receive(settled_at=midnight + timedelta(days=1, seconds=-2))
     for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
         assert await look(shop.live, day=day, amount_min_cents=1000) == found

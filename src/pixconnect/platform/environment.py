@@ -31,7 +31,13 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         if name in found:
             raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
         found[name], set_by[name] = _read_secret_file(variable, path), variable
-    _refuse_unreadable_addresses(found, set_by)
+    for name in DATABASE_URLS:
+        # The driver would show the part of it that it cannot read, which may be one of the password.
+        if not is_readable_address(found.get(name, "")):
+            raise SettingsError(
+                f"{set_by[name]}: is no address of a PostgreSQL database; in a user or password, write / as %2F, ? as %3F, "
+                "# as %23, @ as %40, [ as %5B, ] as %5D and % as %25"
+            )
     try:
         settings = msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
@@ -44,16 +50,6 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     settings.read_networks("tls_proxies")
     settings.read_networks("forbidden_networks")
     return settings
-
-
-def _refuse_unreadable_addresses(found: Mapping[str, str], set_by: Mapping[str, str]) -> None:
-    for name in DATABASE_URLS:
-        # The driver would show the part of it that it cannot read, which may be one of the password.
-        if not is_readable_address(found.get(name, "")):
-            raise SettingsError(
-                f"{set_by[name]}: is no address of a PostgreSQL database; in a user or password, write / as %2F, ? as %3F, "
-                "# as %23, @ as %40, [ as %5B, ] as %5D and % as %25"
-            )
 
 
 def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:

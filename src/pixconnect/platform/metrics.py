@@ -56,17 +56,13 @@ def write_text(measured: Iterable[Measured]) -> str:
         family = one.family
         lines.append(f"# HELP {family.name} {family.meaning}")
         lines.append(f"# TYPE {family.name} {family.kind}")
-        lines += _write_values(family, one.values)
+        for words, value in sorted(one.values.items(), key=lambda item: item[0]):
+            labels = dict(zip(family.labels, words, strict=True))
+            if isinstance(value, Histogram):
+                lines += _write_histogram(family.name, labels, value)
+            else:
+                lines.append(f"{family.name}{_write_labels(labels)} {value}")
     return "\n".join(lines) + "\n"
-
-
-def _write_values(family: MetricFamily, values: Mapping[tuple[str, ...], Value]) -> Iterable[str]:
-    for words, value in sorted(values.items(), key=lambda item: item[0]):
-        labels = dict(zip(family.labels, words, strict=True))
-        if isinstance(value, Histogram):
-            yield from _write_histogram(family.name, labels, value)
-        else:
-            yield f"{family.name}{_write_labels(labels)} {value}"
 
 
 def _write_histogram(name: str, labels: Mapping[str, str], histogram: Histogram) -> Iterable[str]:

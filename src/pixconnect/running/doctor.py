@@ -53,7 +53,10 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
     except SettingsError as error:
         yield live_mode.wrong("settings", str(error), "set it to a valid value, or unset it")
         return
-    yield from _look_at_live(settings)
+    refused = (f"refused: {line}" for line in live_mode.list_refusals(settings))
+    for line in (*refused, *live_mode.list_risks(settings)):
+        text, _, todo = line.partition("; ")
+        yield live_mode.wrong("live", text, todo)
     yield from _look_at_home(settings)
     runs = _runs(settings.home_path)
     if not runs and not settings.database_url:
@@ -63,13 +66,6 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
         yield from _look_at_parts(settings)
     if looks_at_tables and (runs or settings.operators_url):
         yield from _look_at_database()
-
-
-def _look_at_live(settings: Settings) -> Iterator[Symptom]:
-    refused = (f"refused: {line}" for line in live_mode.list_refusals(settings))
-    for line in (*refused, *live_mode.list_risks(settings)):
-        text, _, todo = line.partition("; ")
-        yield live_mode.wrong("live", text, todo)
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:

@@ -17,7 +17,12 @@ def main(words: Sequence[str] | None = None) -> int:
         if words in (["run"], ["run", "--end-with-parent"]):
             _run(end_with_parent=len(words) > 1)
         else:
-            _run_verb(words)
+            from pixconnect.platform import outgoing_text  # noqa: PLC0415 - see above
+
+            outgoing_text.hide_rows_in_tracebacks()
+            from pixconnect.running import verb_table  # noqa: PLC0415 - see above
+
+            verb_table.run_verb(words)
     except BaseException as error:
         from pixconnect.doors.cli import failures  # noqa: PLC0415 - see above
 
@@ -39,12 +44,3 @@ def _run(*, end_with_parent: bool) -> None:
     for line in environment.misspelt_variables():
         terminal.complain(line)
     run.run_by(forks, end_with_parent=end_with_parent)
-
-
-def _run_verb(words: Sequence[str]) -> None:
-    from pixconnect.platform import outgoing_text  # noqa: PLC0415 - see above
-
-    outgoing_text.hide_rows_in_tracebacks()
-    from pixconnect.running import verb_table  # noqa: PLC0415 - see above
-
-    verb_table.run_verb(words)

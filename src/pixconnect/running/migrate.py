@@ -168,16 +168,11 @@ def look_at_upgrade() -> Iterator[Symptom]:
         with complaining_of_home(settings):
             yield from asyncio.run(_look_at_upgrade(settings))
     except Exception as error:
-        explained = _explain_failure(error)
-        if not explained:
+        # An operator can repair it; an internal defect keeps its traceback.
+        line = failures.explain(error)
+        if line is None:
             raise
-        yield from explained
-
-
-def _explain_failure(error: Exception) -> list[Symptom]:
-    """Explain failures that an operator can repair; an internal defect keeps its traceback."""
-    line = failures.explain(error)
-    return [] if line is None else [live_mode.split(_UPGRADE, line)]
+        yield live_mode.split(_UPGRADE, line)
 
 
 async def _look_at_upgrade(settings: Settings) -> list[Symptom]:

@@ -104,7 +104,13 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
     # Without a rail none was ever sent, even if facts were lost.
     policy = context.policy
     first_ids = context.server.first_ids if policy.has_rail else FirstIds()
-    holds = await _find_holds(context, due, until)
+    # Why some may not leave now, by name; orders checked on acceptance a moment ago are skipped.
+    old = [
+        order.name
+        for order in due
+        if order.handed_at is None and (order.approval == "given" or until - order.ordered_at > JUDGED_FOR)
+    ]
+    holds = await find_holds(context.pool, (await read_ordered(context.pool, old)).values()) if old else {}
     steps = defaultdict[Step, list[OpenOrder]](list)
     for order in due:
         is_held = order.name in holds
@@ -122,16 +128,6 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
     if doubtful := steps["count as handed"]:
         handed += await _count_as_handed(context, fence, doubtful, until)
     await _ask_about(context, fence, handed, until)
-
-
-async def _find_holds(context: Context, due: Sequence[OpenOrder], now: datetime) -> dict[str, str]:
-    """Find why some of these may not leave now, by name; orders checked on acceptance a moment ago are skipped."""
-    old = [
-        order.name
-        for order in due
-        if order.handed_at is None and (order.approval == "given" or now - order.ordered_at > JUDGED_FOR)
-    ]
-    return await find_holds(context.pool, (await read_ordered(context.pool, old)).values()) if old else {}
 
 
 async def _ask_about(

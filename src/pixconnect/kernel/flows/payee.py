@@ -99,16 +99,12 @@ async def read_code_amount(context: Context, caller: Caller, text: str) -> int:
 async def _find_by_key(context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup) -> Payee | None:
     # Before any look-up: a holder without tokens learns nothing, not even about our own holders.
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
-        return await _look_key_up(context, caller, key, end_to_end_id, lookup)
-
-
-async def _look_key_up(context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup) -> Payee | None:
-    if (holder_id := await context.directory.find_owner(key.key)) is not None:
-        lookup.found = "somebody"
-        own = await context.directory.read_account(holder_id)
-        return Payee(party=with_key(own.party, key), holder_id=holder_id)
-    payer = await context.directory.read_account(caller.holder_id)
-    return await source_of(payer).find_payee(context, payer, key, end_to_end_id, lookup)
+        if (holder_id := await context.directory.find_owner(key.key)) is not None:
+            lookup.found = "somebody"
+            own = await context.directory.read_account(holder_id)
+            return Payee(party=with_key(own.party, key), holder_id=holder_id)
+        payer = await context.directory.read_account(caller.holder_id)
+        return await source_of(payer).find_payee(context, payer, key, end_to_end_id, lookup)
 
 
 async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:

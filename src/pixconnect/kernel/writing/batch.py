@@ -165,8 +165,12 @@ class PendingRequest(Generic[Request, Answer]):
 
     def resolve_unknown(self) -> None:
         """Answer ``OutcomeUnknown``, which explains how to repeat the request."""
-        if not self.is_over:
-            self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
+        if self.is_over:
+            return
+        message = "the database was lost during the commit and what happened is unknown"
+        if (external_id := self.operation.external_id_of(self.request)) is not None:
+            message += f': repeat the request with external_id "{external_id}", which cannot take effect twice'
+        self.answer.set_exception(errors.OutcomeUnknown(message))
 
 
 def refuse_stalled(waiters: Sequence[PendingRequest[Request, Answer]]) -> None:
@@ -180,13 +184,6 @@ def queue_full() -> errors.ServiceUnavailable:
 
 def account_stalled() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
-
-
-def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
-    lost = "the database was lost during the commit and what happened is unknown"
-    if external_id is None:
-        return errors.OutcomeUnknown(lost)
-    return errors.OutcomeUnknown(f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice')
 
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0

@@ -135,7 +135,9 @@ class EmbeddedPostgres:
         self._log_start = self._log_size()
         postgres_placement.make_private(self._socket_folder, self._user)
         await self._end_leftovers()
-        programs = self._runnable_programs()
+        programs = self.programs
+        if self._user is not None:
+            programs = postgres_placement.make_runnable(programs, self._user, self._folder)
         if self._data_version() is None:
             await self._create_data(programs)
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
@@ -221,11 +223,6 @@ class EmbeddedPostgres:
             f"the tables in {self.data_folder} are of PostgreSQL {found}: run the newer pixconnect that made them, "
             "or set PIXCONNECT_HOME to another folder"
         )
-
-    def _runnable_programs(self) -> Path:
-        if self._user is None:
-            return self.programs
-        return postgres_placement.make_runnable(self.programs, self._user, self._folder)
 
     async def _create_data(self, programs: Path) -> None:
         # Made beside its final path and moved there when complete: a start that is killed leaves no half data folder.

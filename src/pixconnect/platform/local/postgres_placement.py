@@ -73,11 +73,6 @@ def find_unprivileged_user() -> SystemUser:
     )
 
 
-def can_enter(folder: Path, user: SystemUser) -> bool:
-    # The shell tries, because modes alone do not decide: there are access lists and mounts too.
-    return _runs_as(user, "/bin/sh", "-c", 'cd -- "$1"', "sh", folder)
-
-
 def make_runnable(programs: Path, user: SystemUser, folder: Path) -> Path:
     """The programs if the user can run them, otherwise a copy in ``folder``, which the user can enter."""
     if _runs_as(user, programs / "bin" / "postgres", "--version"):
@@ -161,7 +156,8 @@ def find_placement(home: Path, user: SystemUser | None, report: Callable[[str], 
     except msgspec.DecodeError:
         raise PostgresUnavailableError(f"{record} is damaged: restore it from a backup") from None
     folder = "postgres"
-    if user is not None and not can_enter(home, user):
+    # The shell tries to enter it, because modes alone do not decide: there are access lists and mounts too.
+    if user is not None and not _runs_as(user, "/bin/sh", "-c", 'cd -- "$1"', "sh", home):
         elsewhere = Path("/var/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(home)}"  # noqa: S108 - checked below
         _claim(elsewhere, str(home), report)
         report(f"the user {user.name}, which runs PostgreSQL, cannot enter {home}: its files go to {elsewhere}")

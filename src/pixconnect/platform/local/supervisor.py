@@ -64,7 +64,10 @@ class Supervisor:
             for task in done:
                 task.result()
         finally:
-            await self._stop_watching(stopping)
+            stopping.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _keep(self, part: SupervisedPart, depends_on: Sequence[SupervisedPart]) -> None:
         up = self._up[part.name]
@@ -95,12 +98,6 @@ class Supervisor:
                 else:
                     up.set()
                     self._report(f"{part.name} is back")
-
-    async def _stop_watching(self, stopping: asyncio.Task[bool]) -> None:
-        stopping.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _count_failure(part: SupervisedPart, failed_at: deque[float], reason: str) -> None:

@@ -74,14 +74,6 @@ async def read_body(receive: Receive) -> bytes:
     return body
 
 
-async def send_answer(send: Send, answer: SandboxAnswer) -> None:
-    headers = [(b"content-length", str(len(answer.body)).encode())]
-    if answer.body:
-        headers.append((b"content-type", answer.content_type))
-    await send({"type": RESPONSE_START, "status": answer.status, "headers": headers})
-    await send({"type": RESPONSE_BODY, "body": answer.body})
-
-
 def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
     """Decode a request, execute it, and encode the answer."""
 
@@ -222,7 +214,12 @@ class SandboxApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        await send_answer(send, await self._answer(scope, receive))
+        answer = await self._answer(scope, receive)
+        headers = [(b"content-length", str(len(answer.body)).encode())]
+        if answer.body:
+            headers.append((b"content-type", answer.content_type))
+        await send({"type": RESPONSE_START, "status": answer.status, "headers": headers})
+        await send({"type": RESPONSE_BODY, "body": answer.body})
 
     def release(self) -> None:
         self._world.network.release()

@@ -398,7 +398,7 @@ async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:
         assert await rail.submit([order()]) == [rails.NotTaken()]
         with pytest.raises(rails.RailUnavailable):
             await rail.check()
-        with pytest.raises(commands.SandboxUnavailable):
+        with pytest.raises(commands.SandboxKeyRefused):
             await control.call(commands.LIST_KEYS, None)
     async with httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{sandbox.url}/rail/check")).status_code == 401

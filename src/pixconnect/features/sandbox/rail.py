@@ -25,6 +25,7 @@ from pixconnect.features.sandbox.rules import (
     Failure,
     LookupAnswers,
     LookupQuestion,
+    SandboxKeyRefused,
     SandboxRefusal,
     SandboxSilent,
     SandboxUnavailable,
@@ -73,6 +74,10 @@ _failure = msgspec.json.Decoder(Failure)
 
 class _NothingSentError(Exception):
     """The sandbox was not reached, or reports that it has done nothing."""
+
+
+class _KeyRefusedError(_NothingSentError):
+    """The sandbox has another key."""
 
 
 class _UnknownOutcomeError(Exception):
@@ -124,7 +129,8 @@ class SandboxConnection:
         if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
             raise _UnknownOutcomeError(answer.error or "the answer has no content-length, or is too long")
         if answer.status_code in (401, 503):
-            raise _NothingSentError(f"the sandbox answered {answer.status_code}")
+            failure = _KeyRefusedError if answer.status_code == 401 else _NothingSentError
+            raise failure(f"the sandbox answered {answer.status_code}")
         if answer.status_code >= 500:
             raise _UnknownOutcomeError(f"the sandbox answered {answer.status_code}")
         return answer.status_code, answer.body
@@ -271,7 +277,8 @@ class HttpSandboxControl:
         try:
             status, body = await self._connection.ask("POST", f"/control/{what.name}", _encode(asked), total_s=what.timeout_s)
         except _NothingSentError as error:
-            raise SandboxUnavailable(str(error)) from error
+            failure = SandboxKeyRefused if isinstance(error, _KeyRefusedError) else SandboxUnavailable
+            raise failure(str(error)) from error
         except _UnknownOutcomeError as error:
             raise SandboxSilent(str(error)) from error
         if status in (400, 422):

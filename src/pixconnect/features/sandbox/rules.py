@@ -47,6 +47,14 @@ Answered = TypeVar("Answered")
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
     """The sandbox cannot be reached, or a rule simulates that. Nothing was done, unless it is ``SandboxSilent``."""
 
+    summary = "the sandbox cannot be reached"
+
+
+class SandboxKeyRefused(SandboxUnavailable):
+    """The sandbox was started with another secret key. Nothing was done."""
+
+    summary = "the sandbox refuses our key: start it with the service's secret keys, the previous one too"
+
 
 class SandboxSilent(SandboxUnavailable):
     """The sandbox did not answer: it may have acted, or may act later."""

@@ -28,6 +28,7 @@ from pixconnect.features.sandbox.rules import (
     OutsideTransfer,
     PaymentTerms,
     SandboxControl,
+    SandboxKeyRefused,
     SandboxSilent,
     SandboxUnavailable,
 )
@@ -339,10 +340,10 @@ class Away:
 
 @pytest.mark.parametrize(
     ("failure", "error"),
-    [(SandboxUnavailable("refused"), errors.ServiceUnavailable), (SandboxSilent("no answer"), errors.OutcomeUnknown)],
+    [(SandboxKeyRefused("refused"), errors.ServiceUnavailable), (SandboxSilent("no answer"), errors.OutcomeUnknown)],
 )
 async def test_what_may_have_been_done_is_never_told_as_not_done(
-    service: Service, caller: Caller, failure: Exception, error: type[errors.PixConnectError]
+    service: Service, caller: Caller, failure: SandboxUnavailable, error: type[errors.PixConnectError]
 ) -> None:
     context = with_control(service, Away(failure)).context
     request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
@@ -357,7 +358,7 @@ async def test_what_may_have_been_done_is_never_told_as_not_done(
         with pytest.raises(error) as raised:
             await asked
         assert ("nothing was done" in raised.value.message) == (error is errors.ServiceUnavailable)
-    with pytest.raises(errors.ServiceUnavailable):
+    with pytest.raises(errors.ServiceUnavailable, match=failure.summary):
         await sandbox_usecases.call(context, LIST_KEYS, None)
 
 

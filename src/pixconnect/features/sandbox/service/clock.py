@@ -117,8 +117,8 @@ async def _moving_alone(context: Context) -> AsyncGenerator[None]:
     async with _holding_lock(context):
         try:
             yield
-        except SandboxUnavailable:
-            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
+        except SandboxUnavailable as error:
+            raise errors.ServiceUnavailable(error.summary) from None
     # Other processes date their answers from memory: this is time for the notification to reach them.
     await asyncio.sleep(_HEARD_AFTER_S)
 

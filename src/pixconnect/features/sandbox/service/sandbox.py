@@ -191,12 +191,12 @@ async def call(context: Context, what: ControlCall[Asked, Answered], asked: Aske
     except SandboxUnavailable as error:
         # A read changes nothing, so its outcome cannot be unknown.
         if what.only_reads:
-            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
+            raise errors.ServiceUnavailable(error.summary) from None
         if isinstance(error, SandboxSilent):
             raise errors.OutcomeUnknown(
                 "the sandbox did not answer: it may have done what you asked for; look, then ask again"
             ) from None
-        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
+        raise errors.ServiceUnavailable(f"{error.summary}; nothing was done") from None
 
 
 def find_control(context: Context) -> SandboxControl:

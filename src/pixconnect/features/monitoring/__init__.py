@@ -10,5 +10,5 @@ FEATURE: Final = Feature(
             *("operator", "report", "features.monitoring.cli:app"),
             "List and resolve reports of the rail that wait for an operator.",
         ),
-    ),
+    )
 )

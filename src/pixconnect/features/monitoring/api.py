@@ -66,15 +66,7 @@ class SystemInfo(Struct, frozen=True, kw_only=True):
 
 
 _NOTHING_TOLD = SystemInfo(
-    go_version="",
-    mem_alloc_mb=0,
-    mem_sys_mb=0,
-    mem_total_mb=0,
-    num_cpu=0,
-    num_gc=0,
-    num_goroutine=0,
-    uptime="",
-    version="",
+    go_version="", mem_alloc_mb=0, mem_sys_mb=0, mem_total_mb=0, num_cpu=0, num_gc=0, num_goroutine=0, uptime="", version=""
 )
 """The answer if the operator hides the system: the declared fields, empty."""
 

@@ -18,9 +18,7 @@ ReportId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--report-id", "--id"), 
 
 @app.command(name="list")
 def list_(
-    *,
-    with_closed: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
-    json: Json = False,
+    *, with_closed: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False, json: Json = False
 ) -> None:
     """Print the reports that wait for an operator, newest first.
 

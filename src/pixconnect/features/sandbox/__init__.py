@@ -17,5 +17,5 @@ FEATURE: Final = Feature(
             ("clock", "clock_app", "the time."),
             ("faults", "faults_app", "make the network misbehave."),
         )
-    ),
+    )
 )

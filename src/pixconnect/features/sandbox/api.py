@@ -57,13 +57,7 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     # A code, a location, or a key with an amount; not as alternatives, since generators would make a type of each.
     schema_rules: ClassVar = {
-        "not": {
-            "anyOf": [
-                {"required": ["emv", "key"]},
-                {"required": ["emv", "location"]},
-                {"required": ["key", "location"]},
-            ]
-        },
+        "not": {"anyOf": [{"required": ["emv", "key"]}, {"required": ["emv", "location"]}, {"required": ["key", "location"]}]},
         "if": {"not": {"anyOf": [{"required": ["emv"]}, {"required": ["location"]}]}},
         "then": {"required": ["key", "amount"]},
     }

@@ -55,12 +55,7 @@ def pay(
 
 
 def receive(
-    amount: Amount,
-    *,
-    key: str | None = None,
-    payer_name: PayerName = None,
-    payer_tax_id: PayerTaxId = None,
-    json: Json = False,
+    amount: Amount, *, key: str | None = None, payer_name: PayerName = None, payer_tax_id: PayerTaxId = None, json: Json = False
 ) -> None:
     """Send money to a key of yours, from another institution.
 
@@ -107,12 +102,7 @@ def deposit(amount: Amount, *, json: Json = False) -> None:
 
 
 def move(
-    kind: MadeMovementKind,
-    direction: Literal["IN", "OUT"],
-    amount: Amount,
-    *,
-    text: str | None = None,
-    json: Json = False,
+    kind: MadeMovementKind, direction: Literal["IN", "OUT"], amount: Amount, *, text: str | None = None, json: Json = False
 ) -> None:
     """Move money on your account as your institution, or a person in its app.
 
@@ -290,9 +280,5 @@ def clear() -> None:
 
 def _show_rules(rules: list[FaultRule], *, as_json: bool) -> None:
     output.show_list(
-        "rules",
-        [records.shown(rule) for rule in rules],
-        as_json=as_json,
-        columns=_RULE_COLUMNS,
-        money=("match.amount",),
+        "rules", [records.shown(rule) for rule in rules], as_json=as_json, columns=_RULE_COLUMNS, money=("match.amount",)
     )

@@ -12,8 +12,7 @@ FEATURE: Final = Feature(
     key_removals=("features.webhooks.service.endpoint:KEY_REMOVALS",),
     verbs=(
         Verb(
-            *("below operator", "endpoint", "features.webhooks.cli.endpoint_operator:app"),
-            "Manage holders' webhook endpoints.",
+            *("below operator", "endpoint", "features.webhooks.cli.endpoint_operator:app"), "Manage holders' webhook endpoints."
         ),
         Verb(
             *("integrator", "listen", "features.webhooks.cli.listen:listen"),

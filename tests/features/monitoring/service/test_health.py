@@ -230,8 +230,7 @@ async def test_where_there_is_no_rail_health_says_so() -> None:
         return []
 
     with pytest.raises(
-        errors.ServiceUnavailable,
-        match=r"^neither an account .* is configured: payments are impossible in both directions$",
+        errors.ServiceUnavailable, match=r"^neither an account .* is configured: payments are impossible in both directions$"
     ):
         await check_rail(NoRail(), find_waiting, has_rail=False)
 

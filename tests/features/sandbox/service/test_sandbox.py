@@ -122,9 +122,7 @@ async def test_an_endpoint_that_never_answers_holds_no_walk_up(
     monkeypatch.setattr(clock_usecases, "_SLOW_AFTER_S", 0.1)
     monkeypatch.setattr(clock_usecases, "WALK_MAX_S", 60.0)
     await endpoint_usecases.create_endpoint(
-        service.context,
-        caller,
-        EndpointRequest(url="https://a.example/", secret="s" * 16, event_types=["qrcode.pending"]),
+        service.context, caller, EndpointRequest(url="https://a.example/", secret="s" * 16, event_types=["qrcode.pending"])
     )
     await make_charge(service, caller, amount_cents=1)
     start = service.clock.now()

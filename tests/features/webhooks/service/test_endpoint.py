@@ -22,15 +22,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base import errors
 from support import identity, postgres
-from support.webhooks import (
-    SECRET,
-    WebhookService,
-    answering,
-    eventually,
-    open_receiver,
-    open_webhook_service,
-    running_worker,
-)
+from support.webhooks import SECRET, WebhookService, answering, eventually, open_receiver, open_webhook_service, running_worker
 
 URL = "http://127.0.0.1:9/hook"
 
@@ -386,8 +378,7 @@ async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService) -> 
     await service.announce(list(range(1, 31)))
     first, second = await paused_endpoint(service), await paused_endpoint(service)
     outcomes = await asyncio.gather(
-        *(replay(service, endpoint_id, batch_max=1) for endpoint_id in (first, first, first, second)),
-        return_exceptions=True,
+        *(replay(service, endpoint_id, batch_max=1) for endpoint_id in (first, first, first, second)), return_exceptions=True
     )
     assert [outcome for outcome in outcomes if isinstance(outcome, int)].count(30) == 2
     assert await service.statuses() == {"pending": 60}

@@ -80,11 +80,7 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
     header = json.loads(identity.decode(head))
     (jwk,) = (key for key in keys if key["kid"] == header["kid"])
     assert set(header) == {"alg", "kid", "aud", "iat", "jti"}
-    assert (header["alg"], header["aud"], header["jti"]) == (
-        "ES256",
-        str(service.caller.holder_id),
-        headers["webhook-id"],
-    )
+    assert (header["alg"], header["aud"], header["jti"]) == ("ES256", str(service.caller.holder_id), headers["webhook-id"])
     assert 0 <= int(headers["webhook-timestamp"]) - header["iat"] <= 60
     assert payload == ""
     signed = f"{head}.{identity.encode(request.body)}"
@@ -107,11 +103,7 @@ async def test_only_the_event_types_that_were_asked_for_are_posted(database: pos
 
 
 async def test_an_unbegun_attempt_is_forgotten(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver() as receiver,
-        running_worker(service) as worker,
-    ):
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service) as worker:
         begin = worker.delivery._begin_task
 
         def begin_and_lose_slots(attempt: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -131,11 +123,7 @@ async def test_an_unbegun_attempt_is_forgotten(database: postgres.Addresses, mon
 
 
 async def test_an_unbegun_delivery_is_left(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver() as receiver,
-        running_worker(service) as worker,
-    ):
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service) as worker:
 
         async def lose_slots() -> None:
             monkeypatch.undo()
@@ -179,11 +167,7 @@ async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Ad
 
 
 async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: postgres.Addresses) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(ASKING_FOR_TIME) as receiver,
-        running_worker(service),
-    ):
+    async with open_webhook_service(database) as service, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(service):
         await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
         (first,) = await service.announce([1])
         await receiver.wait_for(1)
@@ -257,11 +241,7 @@ async def test_followers_come_at_once_and_in_order(database: postgres.Addresses)
 
 
 async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: postgres.Addresses) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(answering(410)) as receiver,
-        running_worker(service),
-    ):
+    async with open_webhook_service(database) as service, open_receiver(answering(410)) as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1])
         await receiver.wait_for(1)
@@ -280,11 +260,7 @@ async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: post
 
 @pytest.mark.parametrize("way", ["change", "resume", "replay"])
 async def test_after_an_outage_all_pending_go_out_at_once_and_in_order(database: postgres.Addresses, way: str) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(ASKING_FOR_TIME) as receiver,
-        running_worker(service),
-    ):
+    async with open_webhook_service(database) as service, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
         made = await service.announce([1, 2])
         await eventually(lambda: _is_so(lambda: _count_tried(service), 2))
@@ -507,11 +483,7 @@ async def test_what_was_under_way_when_the_slots_were_lost_is_sent_again(databas
 
 
 async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Addresses) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(answering(500)) as receiver,
-        running_worker(service),
-    ):
+    async with open_webhook_service(database) as service, open_receiver(answering(500)) as receiver, running_worker(service):
         await service.add_endpoint(receiver.url)
         await service.announce([1])
         assert await delivery.wait_until_sent(service.context, service.context.clock.now(), 60)
@@ -570,9 +542,7 @@ class DefectiveReceivers:
         raise RuntimeError("a defect of ours")
 
 
-async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_on(
-    database: postgres.Addresses,
-) -> None:
+async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_on(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1])

@@ -261,8 +261,7 @@ _OF_RAIL: Final = (
     counted("rail", _count_reports, "report waits", "reports wait", "for an operator"),
     counted("rail", unresolved.count_silent, "order has", "orders have", f"been silent for over {_SILENT}"),
     counted(
-        *("rail", unresolved.count_accepted, "payment was", "payments were"),
-        f"accepted over {_SILENT} ago and not settled",
+        *("rail", unresolved.count_accepted, "payment was", "payments were"), f"accepted over {_SILENT} ago and not settled"
     ),
 )
 NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})

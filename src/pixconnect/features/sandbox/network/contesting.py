@@ -15,13 +15,7 @@ from msgspec import structs
 
 from pixconnect.features.sandbox.network import behaviour, infraction, registry
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
-from pixconnect.features.sandbox.rules import (
-    Arrival,
-    OutsideDecision,
-    OutsideInfraction,
-    OutsideVerdict,
-    SandboxRefusal,
-)
+from pixconnect.features.sandbox.rules import Arrival, OutsideDecision, OutsideInfraction, OutsideVerdict, SandboxRefusal
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
 from pixconnect.kernel.rules.rail import CreditCancelled, CreditReport
 
@@ -75,8 +69,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
             left_cents = await infraction.find_left(outside.pool, asked.end_to_end_id, None)
             others = await infraction.list_unfinished(outside.pool)
             free_cents = min(
-                infraction.find_free_funds(asked, others),
-                infraction.find_free_of(asked.end_to_end_id, paid, others, now),
+                infraction.find_free_funds(asked, others), infraction.find_free_of(asked.end_to_end_id, paid, others, now)
             )
             contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
             acknowledgement = await _store_and_report(outside, told, contest, None)

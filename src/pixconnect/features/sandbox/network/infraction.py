@@ -285,13 +285,7 @@ def _release(report: InfractionReport, at: datetime) -> InfractionReport:
 
 
 def decide(
-    contest: Contest,
-    asked: OutsideDecision,
-    left_cents: int,
-    free_cents: int,
-    return_id: str,
-    next_id: str,
-    now: datetime,
+    contest: Contest, asked: OutsideDecision, left_cents: int, free_cents: int, return_id: str, next_id: str, now: datetime
 ) -> Contest:
     """Decide by hand: take or release the held money, or hold more of the claim."""
     report = contest.report

@@ -26,14 +26,7 @@ from pixconnect.features.sandbox.network import answers, behaviour, infraction, 
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock
-from pixconnect.features.sandbox.network.tables import (
-    Acknowledged,
-    AfterStep,
-    DueOrder,
-    KnownOrder,
-    NewArrival,
-    NewOrder,
-)
+from pixconnect.features.sandbox.network.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules.rail import Acknowledgement, NeverTaken, Order, QueryAnswer, RefundOrder, Taken, Unknown
@@ -78,12 +71,7 @@ class Network:
     """
 
     def __init__(
-        self,
-        pool: asyncpg.Pool,
-        clock: Clock,
-        faults: Faults,
-        save_faults: Callable[[], Awaitable[None]],
-        latency_ms: int,
+        self, pool: asyncpg.Pool, clock: Clock, faults: Faults, save_faults: Callable[[], Awaitable[None]], latency_ms: int
     ) -> None:
         self._pool = pool
         self._clock = clock

@@ -191,18 +191,7 @@ DOMAIN: Final = "sandbox.pix.example"
 SETTLE_KEY: Final = f"settle@{DOMAIN}"
 
 _NAMES: Final = ("Ana", "Bruno", "Carla", "Diego", "Elisa", "Fabio", "Gabriela", "Hugo", "Irene", "Joaquim")
-_SURNAMES: Final = [
-    "Almeida",
-    "Barros",
-    "Cardoso",
-    "Duarte",
-    "Esteves",
-    "Freitas",
-    "Gomes",
-    "Lima",
-    "Moraes",
-    "Pereira",
-]
+_SURNAMES: Final = ["Almeida", "Barros", "Cardoso", "Duarte", "Esteves", "Freitas", "Gomes", "Lima", "Moraes", "Pereira"]
 _FIRST_REJECT_ACCOUNT: Final = 2001
 _FIRST_ADDED_ACCOUNT: Final = 500_000
 _CHANCE: Final = Chance(0)  # fixed entries are the same for every seed

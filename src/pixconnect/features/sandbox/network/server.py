@@ -101,10 +101,7 @@ async def _serve_while_connected(
 ) -> None:
     port: int = listener.getsockname()[1]
     lost = asyncio.Event()
-    async with (
-        _being_the_only_one(settings, lost.set),
-        open_application(settings, clock, f"{HOST}:{port}") as application,
-    ):
+    async with _being_the_only_one(settings, lost.set), open_application(settings, clock, f"{HOST}:{port}") as application:
         connections_max = descriptors.share_out(descriptors.raise_limit(), _CONNECTIONS_MAX)
         server = Server(application, connections_max=connections_max, grace_s=_GRACE_S)
         # Requests that wait for a report or an acknowledgement are answered first: they would outlast the grace period.
@@ -115,11 +112,7 @@ async def _serve_while_connected(
 async def open_application(settings: SandboxSettings, clock: Clock, address: str) -> AsyncGenerator[SandboxApplication]:
     """Open the application and its database; ``address`` is the ``host:port`` at which it will be reached."""
     pool = await pool_module.open_pool(
-        settings.database_url,
-        role=SANDBOX_ROLE,
-        schema=SCHEMA,
-        connections_max=_CONNECTIONS_MAX,
-        name="pixconnect sandbox",
+        settings.database_url, role=SANDBOX_ROLE, schema=SCHEMA, connections_max=_CONNECTIONS_MAX, name="pixconnect sandbox"
     )
     chance = Chance(settings.seed)
     faults = Faults(chance)

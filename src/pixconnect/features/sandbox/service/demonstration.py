@@ -59,11 +59,7 @@ _STANDARD_SCOPES: Final = frozenset[str]({
     "payloadlocation.read", "payloadlocation.write",
 })  # fmt: skip
 _INFRACTION_SCOPES: Final = frozenset[str]({"infraction.read", "infraction.write"})
-GENERATIONS: Final = (
-    _FIRST_SCOPES,
-    _FIRST_SCOPES | _STANDARD_SCOPES,
-    _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES,
-)
+GENERATIONS: Final = (_FIRST_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES)
 """The scopes of the demonstration's client in each version, oldest first.
 
 Written out, since today's scopes do not determine them. When a scope is added, the new set is added here.

@@ -30,10 +30,7 @@ _ASKED_AGAIN_AFTER_S: Final = 0.1
 
 @app.command
 def add(
-    url: str,
-    *,
-    event: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (),
-    json: Json = False,
+    url: str, *, event: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (), json: Json = False
 ) -> None:
     """Register an endpoint for events; prints the secret that signs them, which is shown only once.
 

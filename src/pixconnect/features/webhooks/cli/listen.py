@@ -150,13 +150,7 @@ def listen(
 
 class _Listener:
     def __init__(
-        self,
-        credentials: Credentials,
-        state: ListenerState,
-        forward_to: str | None,
-        wanted: str | None,
-        *,
-        as_json: bool,
+        self, credentials: Credentials, state: ListenerState, forward_to: str | None, wanted: str | None, *, as_json: bool
     ) -> None:
         self._credentials = credentials
         self._state = state

@@ -109,11 +109,7 @@ class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
 
 
 async def create_endpoint(
-    context: Context,
-    caller: Caller,
-    request: EndpointRequest,
-    act: Act | None = None,
-    terms: CallbackTerms | None = None,
+    context: Context, caller: Caller, request: EndpointRequest, act: Act | None = None, terms: CallbackTerms | None = None
 ) -> Endpoint:
     """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 

@@ -183,12 +183,7 @@ async def _await_pending(context: Core, endpoint_id: int) -> None:
 
 
 async def _check_room(
-    context: Core,
-    connection: Connection,
-    endpoint: Endpoint,
-    holder_ids: Sequence[int],
-    oldest: datetime,
-    newest: datetime,
+    context: Core, connection: Connection, endpoint: Endpoint, holder_ids: Sequence[int], oldest: datetime, newest: datetime
 ) -> None:
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)

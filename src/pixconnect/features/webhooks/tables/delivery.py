@@ -12,14 +12,7 @@ from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.features.webhooks.rules import endpoint
-from pixconnect.features.webhooks.rules.delivery import (
-    Attempt,
-    BacklogWalk,
-    Conclusion,
-    DueCursor,
-    DueDelivery,
-    DueRead,
-)
+from pixconnect.features.webhooks.rules.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.features.webhooks.rules.endpoint import KeyWebhookEvent
 from pixconnect.kernel.rules.event import Event
 from pixconnect.kernel.tables import clock as clock_store
@@ -315,10 +308,7 @@ _RECORD: Final = of_columns(
 
 
 async def record(
-    connection: Connection,
-    epochs: Mapping[int, int],
-    conclusions: Sequence[Conclusion],
-    sound_ids: Sequence[int] = (),
+    connection: Connection, epochs: Mapping[int, int], conclusions: Sequence[Conclusion], sound_ids: Sequence[int] = ()
 ) -> bool:
     """Write attempts and their effect on their deliveries.
 

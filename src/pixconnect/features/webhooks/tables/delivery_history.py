@@ -149,12 +149,7 @@ BacklogCursor = tuple[int, int, int]
 
 
 async def resume(
-    connection: Connection | Pool,
-    endpoint_id: int,
-    resumed_at: datetime,
-    now: datetime,
-    after: BacklogCursor,
-    count_max: int,
+    connection: Connection | Pool, endpoint_id: int, resumed_at: datetime, now: datetime, after: BacklogCursor, count_max: int
 ) -> BacklogCursor | None:
     """Start a new schedule, now, for some of an endpoint's pending deliveries; return where to continue, if at all."""
     row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)

@@ -148,13 +148,7 @@ class DeliveryReader:
         clock = self._context.clock
         offset, asked_at = clock.offset, clock.real_now()
         read, found = await delivery_store.read_due(
-            self._context.pool,
-            cursor,
-            until,
-            list(held),
-            _PAGE,
-            self._queue.full_endpoints(),
-            self._queue.known_lately(),
+            self._context.pool, cursor, until, list(held), _PAGE, self._queue.full_endpoints(), self._queue.known_lately()
         )
         take_reading(clock, asked_at, read)
         if clock.offset != offset:

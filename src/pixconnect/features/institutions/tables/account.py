@@ -85,10 +85,9 @@ _FORGET_OTHERS: Final[LiteralString] = """
 """
 
 
-async def next_id(connection: Connection) -> int:
-    """Return a number that no account has, nor had; the caller holds the lock of the installation."""
-    # Used ids stay referenced for ever, and a row here is never deleted.
-    return await connection.fetchval("select coalesce(max(id), 0) + 1 from institution_account")
+# Used ids stay referenced for ever, and a row here is never deleted.
+next_id: Final = Value[int]("select coalesce(max(id), 0) + 1 from institution_account")
+"""Return a number that no account has, nor had; the caller holds the lock of the installation."""
 
 
 _INSERT: Final[LiteralString] = f"""
@@ -197,7 +196,7 @@ async def name_alone(connection: Connection) -> None:
 
 
 # The lock also keeps two accounts from both being the first.
-_TAKE_ENVIRONMENT: Final[LiteralString] = """
+take_environment: Final = Value[Environment, Environment]("""
     with locked as materialized (select environment from installation for update),
     taken as (
         update installation set environment = $1 where environment is null
@@ -205,12 +204,8 @@ _TAKE_ENVIRONMENT: Final[LiteralString] = """
         returning environment
     )
     select environment from taken union all select environment from locked where environment is not null
-"""
-
-
-async def take_environment(connection: Connection, environment: Environment) -> Environment:
-    """Return the environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
-    return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
+""")
+"""Return the environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
 
 
 # A return may be requested for 90 days, so one of the last 90 days is of a Pix of the last 180.
@@ -338,11 +333,7 @@ find_callback: Final = FindOne[CallbackSecret, int](CALLBACK, "where institution
 
 
 # Locked while secrets are sealed again: a secret made meanwhile would be overwritten with the earlier one.
-
-
-async def lock_callbacks(connection: Connection) -> list[CallbackSecret]:
-    return await CALLBACK.find_all(connection, "order by institution_id for no key update")
-
+lock_callbacks: Final = FindAll[CallbackSecret](CALLBACK, "order by institution_id for no key update")
 
 list_kept_webhooks: Final = FindAll[KeptWebhook, int](KEPT, "where institution_id = $1")
 forget_kept: Final = Command[int]("delete from institution_webhook_before where institution_id = $1")

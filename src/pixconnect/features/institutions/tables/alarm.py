@@ -33,10 +33,8 @@ ALARM: Final = Table(
 )
 
 
-async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, observation: str, noticed_at: datetime) -> bool:
-    """Pause an active account and record why, in one transaction; ``False`` if it is not active any more."""
-    return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, observation, noticed_at)
-
+raise_alarm: Final = Value[bool, int, AlarmKind, str, datetime]("select raise_alarm($1, $2, $3, $4)")
+"""Pause an active account and record why, in one transaction; ``False`` if it is not active any more."""
 
 list_alarms: Final = FindAll[AccountAlarm](ALARM, "where ended_at is null order by id")
 """List alarms whose account no operator has resumed."""

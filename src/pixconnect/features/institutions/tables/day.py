@@ -209,16 +209,12 @@ async def find_open(connection: Connection | Pool, institution_id: int, since: d
     return OpenDays(**row)
 
 
-_FIND_UNSETTLED: Final[LiteralString] = """
+find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
     select min(day) from institution_item
     where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($4)
         and (day >= $2 or waits is null or waits = 'day_not_over' and day < $3)
-"""
-
-
-async def find_unsettled(pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]) -> date | None:
-    """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
-    return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
+""")
+"""Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
 
 async def lock_work(connection: Connection, institution_id: int) -> bool:

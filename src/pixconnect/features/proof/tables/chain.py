@@ -16,7 +16,8 @@ import msgspec
 from pixconnect.features.proof.rules import ChainedEntry, ChainHead
 from pixconnect.features.proof.tables.look import read_finding
 from pixconnect.kernel.rules.proof import Finding, Rule
-from pixconnect.platform.pool import Connection, Pool
+from pixconnect.kernel.tables.lookup import Value
+from pixconnect.platform.pool import Connection
 
 _encode = msgspec.json.Encoder().encode
 _REWRITTEN: Final = "history was rewritten with the rights of the tables' owner, or a part of the database was restored alone"
@@ -270,20 +271,13 @@ AUDIT_CHAIN: Final = (
 CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
 
 
-async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
-    """Chain the oldest entries and return their number; 0 also while another process does it."""
-    return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
-
+chain_entries: Final = Value[int, int, timedelta]("select chain_entries($1, $2) where refuse_old_session()")
+"""Chain the oldest entries and return their number; 0 also while another process does it."""
 
 # Read after the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
-_COUNT_UNCHAINED: Final[LiteralString] = """
+count_unchained: Final = Value[int]("""
     select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
-"""
-
-
-async def count_unchained(connection: Connection) -> int:
-    return await connection.fetchval(_COUNT_UNCHAINED)
-
+""")
 
 # One index look-up per holder: reading all links would take as long as proving them.
 _LIST_HEADS: Final[LiteralString] = """
@@ -347,12 +341,9 @@ async def find_chained(connection: Connection, entry_id: int, holder_id: int) ->
     return None if row is None else ChainedEntry(**row)
 
 
-async def chain_audit(pool: Pool, count_max: int) -> int:
-    """Chain rows, oldest first; return how many, 0 also while another session chains."""
-    return await pool.fetchval("select chain_audit($1) where refuse_old_session()", count_max)
+chain_audit: Final = Value[int, int]("select chain_audit($1) where refuse_old_session()")
+"""Chain rows, oldest first; return how many, 0 also while another session chains."""
 
-
-async def count_unchained_audit(connection: Connection) -> int:
-    return await connection.fetchval(
-        "select count(*) from audit where id > coalesce((select chained_id from audit_chain_state), 0)"
-    )
+count_unchained_audit: Final = Value[int]("""
+    select count(*) from audit where id > coalesce((select chained_id from audit_chain_state), 0)
+""")

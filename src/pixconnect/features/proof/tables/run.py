@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange, read_finding
 from pixconnect.kernel.rules.proof import Extent, Finding, Judgement
+from pixconnect.kernel.tables.lookup import Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -116,15 +117,11 @@ async def find_read_until(connection: Connection, part: HolderRange) -> datetime
     return await connection.fetchval(_EARLIEST_READ, part.first_id, part.last_id)
 
 
-_LAST_CHECKED: Final[LiteralString] = """
+find_last_checked: Final = Value[datetime | None, str]("""
     select max(read_until) from proof_run
     where state = 'ended' and looked @> jsonb_build_array(jsonb_build_object('rule', $1::text, 'verdict', 'checked'))
-"""
-
-
-async def find_last_checked(connection: Connection, rule: str) -> datetime | None:
-    """Return until when a rule was checked; ``None`` if it never was."""
-    return await connection.fetchval(_LAST_CHECKED, rule)
+""")
+"""Return until when a rule was checked; ``None`` if it never was."""
 
 
 _ADD_SEEN: Final[LiteralString] = """

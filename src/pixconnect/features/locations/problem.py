@@ -148,7 +148,6 @@ _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz du
 
 
 def make_form(types: Types) -> RefusalForm:
-    """Make the form of an operation's refusals."""
     return RefusalForm(write=partial(_refuse, types), record=Problema, media_type=MEDIA_TYPE)
 
 

@@ -47,7 +47,6 @@ class Tracer(Protocol):
             name: One of few: never with an id, an address or a caller's text in it.
             parent: A ``traceparent``; a malformed one counts as none.
             began_at: In real time, if it was before now.
-            facts: Its attributes at the beginning.
         """
         ...
 

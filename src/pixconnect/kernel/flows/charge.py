@@ -169,13 +169,9 @@ async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
 def finish_payment(
     work: UnitOfWork, received: Transfer, name: tuple[int | str, int], divergences: tuple[Divergence, ...]
 ) -> None:
-    """Mark a settled transfer's charge as paid, and emit both events with any divergence of the payment.
+    """Mark a settled transfer's locked charge as paid, and emit both events with any divergence of the payment.
 
-    Args:
-        work: Its balances and charges are locked.
-        received: The payee's side. Without a ``charge_id`` it pays no charge, even if it names one.
-        name: The txid that the payment names.
-        divergences: As decided before the payment.
+    Without a ``charge_id`` the transfer pays no charge, even if it names one.
     """
     named = work.charges.get(name)
     if received.charge_id is not None:

@@ -69,15 +69,7 @@ async def move_due(
 
 
 async def process_due_orders(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
-    """Do the next step of every due order over an account at an institution; return how many were due.
-
-    Args:
-        context: The account's.
-        fence: The account's, in place of its orders' slots.
-        institution_id: The account.
-        until: The present service time.
-        count_max: The maximum.
-    """
+    """Do the next step of every due order over an account at an institution, under its own fence; return their count."""
     due = await order_store.find_due_of_account(context.pool, institution_id, until, count_max)
     await _move(context, fence, due, until)
     return len(due)
@@ -177,7 +169,6 @@ async def _ask(
 
     Args:
         askable: Each order, and the rail's name for it.
-        may_send: Whether any is resent.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await fence.fence(connection, _slots([order for order, _ in askable]))

@@ -57,7 +57,6 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
 
     Args:
         context: Of the account that received it, or of the installation's own rail.
-        report: The rail's report of it.
         house_id: The account's house, if it cannot be recorded for the holder that it names.
     """
     source, answered = find_source(context), None

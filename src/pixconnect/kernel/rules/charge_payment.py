@@ -51,12 +51,7 @@ class ChargeDecision(Struct, frozen=True, kw_only=True):
 
 
 def decide_charge(named: Charge | None, payment: ChargePayment) -> ChargeDecision:
-    """Decide which charge a payment pays. Call it while the charge is locked.
-
-    Args:
-        named: The charge of the payment's txid or reference, as it was before the payment.
-        payment: The payment.
-    """
+    """Decide which charge a payment pays; the one that it names must be locked."""
     if payment.account_id is None:
         return ChargeDecision(charge=named, reject_code=None if named is None else _find_reject_code(named, payment))
     if named is not None and named.institution_id != payment.account_id:
@@ -76,8 +71,6 @@ def find_divergences(
 
     Args:
         charge: The one that the payment names, by its txid or by the reference of its static code.
-        txid: The payment's own.
-        amount_cents: The paid amount.
         settled_at: By the institution's clock.
     """
     if charge is None:

@@ -262,7 +262,6 @@ def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | 
 
     Args:
         holdings: All of the key, in their order.
-        at: When the payment settled.
     """
     for held in holdings:
         if held.given_at <= at and (held.removed_at is None or at <= held.removed_at):

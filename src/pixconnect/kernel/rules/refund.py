@@ -261,11 +261,7 @@ def open_institution_return(
     """Open the refund of a return made at the institution; it has settled there, and not yet here.
 
     Args:
-        report: The report of it.
-        original: The payment, in its present state.
-        refund_id: A new one.
         return_id: Ours, used if the network's name is not reported.
-        now: When it is recorded.
     """
     request = RefundRequest(end_to_end_id=original.end_to_end_id, amount_cents=report.amount_cents)
     new = _plan_refund(original, request, name_institution_return(report), refund_id, report.return_id or return_id)

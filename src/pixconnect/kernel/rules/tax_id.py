@@ -30,11 +30,7 @@ _CACHED_MAX: Final = 4096
 
 
 def check_tax_id(text: str, field: str, form: str = "unmasked") -> None:
-    """Refuse anything but a CPF of 11 digits or a CNPJ of 14 characters, unmasked.
-
-    Args:
-        form: The permitted form.
-    """
+    """Refuse anything but a CPF of 11 digits or a CNPJ of 14 characters, unmasked."""
     if not (is_cpf(text) or is_cnpj(text)):
         raise errors.InvalidTaxId(
             f"{field}: must be a CPF of 11 digits or a CNPJ of 14 characters, {form}, with right check digits"

@@ -59,10 +59,8 @@ async def insert_loss(
 
     Args:
         connection: In a transaction.
-        reason: For the operator.
         found: The server's present state.
         behind: The recorded state of this or another server, if the present one is older.
-        orders_count: The number of open orders.
     """
     same = behind if behind is not None and behind.place == found.place else None
     return await connection.fetchval(

@@ -76,7 +76,6 @@ class FactRows(Generic[Row]):
             self.moved[key] = first, after
 
     def list_parts(self) -> list[tuple[Part[Row], list[Row]]]:
-        """List the parts that have rows."""
         fact, find_insert, find_update = self.fact, self.fact.find_insert, self.fact.find_update
         by_part: dict[Part[Row], list[Row]] = {part: [] for part in (*fact.inserts, *fact.updates)}
         for row in self.new.values() if fact.sort_key is None else sorted(self.new.values(), key=fact.sort_key):
@@ -102,7 +101,6 @@ class Changes:
         self._by_fact = _RowsByFact()
 
     def put(self, fact: Fact[Row], row: Row) -> None:
-        """Write a new row."""
         self._by_fact[fact].put(row)
         if fact.follow is not None:
             self._put_all(fact.follow(None, row))

@@ -179,8 +179,6 @@ async def list_doubtful_accounts(pool: Pool, holder_id: int, lost_since: datetim
     """List the accounts that may have paid a request of this holder's client under a name that its own account does not use.
 
     Args:
-        pool: The database.
-        holder_id: The holder.
         lost_since: Losses of the database that were detected since then count.
     """
     rows = await pool.fetch(_LIST_DOUBTFUL_ACCOUNTS, holder_id, lost_since)

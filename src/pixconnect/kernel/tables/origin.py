@@ -256,7 +256,6 @@ async def list_of_request(
 
     Args:
         since: When the request was made, in real time, if its id contains that; otherwise only the newest rows are read.
-        holder_id: Restricts to a holder; ``None`` means all.
         looked_at_max: The maximum of rows read, each with one client's requests in a batch.
     """
     rows = await pool.fetch(_OF_REQUEST, request_id, since, holder_id, looked_at_max, count_max)

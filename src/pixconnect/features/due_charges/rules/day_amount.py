@@ -85,9 +85,7 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
     ``list_refused_terms`` would refuse still leave a cent to pay.
 
     Args:
-        terms: The charge's terms.
-        original_cents: Its amount before they apply, from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``.
-        day: The day on which it is paid.
+        original_cents: The amount before they apply, from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``.
     """
     rebate_exact = 0 if terms.rebate is None else _take_rebate(terms.rebate, original_cents)
     rebate_cents = min(_round(rebate_exact, _ONE), original_cents)

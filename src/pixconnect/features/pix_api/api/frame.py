@@ -56,7 +56,6 @@ class Query:
         self._until = until
 
     def renaming(self, names: Mapping[str, str]) -> "Query":
-        """Rename some parameters."""
         return Query(self._raw, names, self._until)
 
     def ending(self, until: datetime) -> "Query":
@@ -82,7 +81,6 @@ class Query:
         return int(size) if re.fullmatch("[0-9]{1,4}", size) else 0
 
     def with_values(self, values: Mapping[str, str]) -> "Query":
-        """Replace some parameters."""
         names = {name.encode() for name in values}
         kept = [part for part in self._raw.split(b"&") if unquote_to_bytes(part.partition(b"=")[0]) not in names]
         raw = b"&".join([*kept, *(f"{name}={value}".encode() for name, value in values.items())])
@@ -308,7 +306,6 @@ class StandardPageRequest(Struct, frozen=True):
 def describe(
     interval: Interval, page: StandardPageRequest, total_count: int, record: type[ListedT], **filters: object
 ) -> ListedT:
-    """Describe a list: the interval, the page, and the filters of its record."""
     inicio, fim = (each and format_milliseconds(each) for each in (interval.inicio, interval.fim))
     return record(inicio=inicio, fim=fim, paginacao=page.paginate(total_count), **filters)
 
@@ -336,7 +333,6 @@ def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | Non
 
 
 def make_span(interval: Interval, page: StandardPageRequest) -> Span:
-    """Make the span for the store."""
     inicio, fim = interval.inicio, interval.fim
     # Facts shown with an earlier millisecond are excluded; of the last one, the whole millisecond is included.
     if inicio is not None and inicio.microsecond % 1000 and inicio.year < MAXYEAR:

@@ -187,7 +187,6 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
 
     Args:
         connection: Each rule is one statement, and so sees one moment.
-        rule: One of ``rules.RULES``.
         part: The holders; ``None`` for a rule of the installation.
         since: Check only facts from this instant on; ``None`` for everything.
 

@@ -268,7 +268,6 @@ def split_credit(credit: rail.CreditReport, how: Behaviour) -> list[rail.CreditR
 
 
 def arrival_id_of(report: ArrivalReport) -> str:
-    """Return the name of an arrival."""
     match report:
         case rail.CreditReport():
             return report.end_to_end_id

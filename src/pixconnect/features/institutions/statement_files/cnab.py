@@ -87,10 +87,9 @@ class _Lot(Struct):
     header: _Record
     number: int
     opening: files.StatedBalance | None
+    lines: list[tuple[_Record, int]]
+    """With their cents."""
     closing: files.StatedBalance | None = None
-    lines_count: int = 0
-    debits_cents: int = 0
-    credits_cents: int = 0
 
 
 class _Statement(Struct):
@@ -163,10 +162,16 @@ class _Reader:
         self._number = number
         self._of = self._statements.setdefault(record.account, _Statement([], files.ItemList(), []))
         opening = self._read_balance(record, "the balance before the lot")
-        before = self._of.lots[-1].closing if self._of.lots else None
-        if opening is not None and before is not None and opening.cents != before.cents:
-            raise record.fail(f"the lot begins with {opening.cents} cents, and the one before it ended with {before.cents}")
-        self._lot = _Lot(header=record, number=number, opening=opening)
+        if self._of.lots:
+            last = self._of.lots[-1]
+            # Only a balance shows that the lot does not repeat lines of a partial one.
+            if opening is None or last.closing is None:
+                rule = f"between lots {last.number} and {number} of one account a balance is partial or has no day"
+                raise record.fail(f"{rule}: export them apart")
+            if opening.cents != last.closing.cents:
+                rule = f"the lot begins with {opening.cents} cents"
+                raise record.fail(f"{rule}, and the one before it ended with {last.closing.cents}")
+        self._lot = _Lot(header=record, number=number, opening=opening, lines=[])
 
     def _read_balance(self, record: _Record, name: str) -> files.StatedBalance | None:
         """Read a balance; ``None`` if it has no day, or is intraday."""
@@ -191,11 +196,8 @@ class _Reader:
             raise record.fail(f"segment {record.cut(14, 14)!r} (column 14) is no line of a statement")
         if record.cut(53, 71).strip("0") and record.cut(53, 71) != lot.header.cut(53, 71):
             raise record.fail(f"the line is of account {record.account.number}, and its lot of {lot.header.account.number}")
-        lot.lines_count += 1
         cents = record.read_cents("the amount")
-        if cents < 0:
-            lot.debits_cents -= cents
-        lot.credits_cents += max(cents, 0)
+        lot.lines.append((record, cents))
         self._of.items.add(_make_item(record, cents), record.line)
 
     def _end_lot(self, record: _Record) -> None:
@@ -203,26 +205,24 @@ class _Reader:
         if lot is None or record.read_number(4, 7, "the lot") != lot.number:
             raise record.fail("the trailer is of another lot (columns 4 to 7)")
         count = record.read_number(171, 176, "the count of records")
-        if count not in (0, lot.lines_count, lot.lines_count + 2):
-            raise record.fail(
-                f"the trailer counts {count} records, and the lot has {lot.lines_count + 2}: lines are missing or doubled"
-            )
+        found = len(lot.lines)
+        if count not in (0, found, found + 2):
+            rule = f"the trailer counts {count} records, and the lot has {found + 2}"
+            raise record.fail(f"{rule}: lines are missing or doubled")
         told = record.read_number(177, 194, "the debits"), record.read_number(195, 212, "the credits")
-        summed = lot.debits_cents, lot.credits_cents
+        summed = -sum(min(cents, 0) for _, cents in lot.lines), sum(max(cents, 0) for _, cents in lot.lines)
         if told not in ((0, 0), summed):
             rule = f"debits of {told[0]} and credits of {told[1]} cents, and the lot's lines have {summed[0]} and {summed[1]}"
             raise record.fail(f"the trailer adds up {rule}")
-        if (count, *told) == (0, 0, 0) and lot.lines_count:
-            self._of.notes.append(
-                f"line {record.line}: the trailer counts and adds up nothing: only the balances check the lot"
-            )
+        if (count, *told) == (0, 0, 0) and lot.lines:
+            rule = "the trailer counts and adds up nothing: only the balances check the lot"
+            self._of.notes.append(f"line {record.line}: {rule}")
         lot.closing = self._read_balance(record, "the balance after the lot")
         if lot.opening is not None and lot.closing is not None:
             over = lot.closing.cents - lot.opening.cents - summed[1] + summed[0]
             if over:
-                self._of.notes.append(
-                    f"line {record.line}: the balance after the lot is {over} cents above the sum of its lines"
-                )
+                rule = f"the balance after the lot is {over} cents above the sum of its lines"
+                self._of.notes.append(f"line {record.line}: {rule}")
         self._of.lots.append(lot)
         self._lot = None
 
@@ -256,8 +256,7 @@ def _decode(content: bytes) -> str:
 def _find_instant(header: _Record) -> datetime | None:
     """Find when the file was made, by columns that no line depends on."""
     try:
-        day = header.read_day(144, "the day of the file")
-        at = time.fromisoformat(header.cut(152, 157))
+        day, at = header.read_day(144, "the day of the file"), time.fromisoformat(header.cut(152, 157))
     except ValueError:
         return None
     return None if day is None else files.check_instant(datetime.combine(day, at))
@@ -272,8 +271,7 @@ def _make_item(record: _Record, cents: int) -> InstitutionItem | None:
     history, document = record.cut(177, 201), record.cut(202, 240)
     parts = [history, document if document.strip("0") else "", _read_origin(record)]
     # Lines of another balance than the spendable one have its nature.
-    parts += [nature for nature in (record.cut(109, 111),) if nature != "DPV"]
-    texts = [files.clean_text(part) for part in parts if part]
+    parts.append(record.cut(109, 111).removeprefix("DPV"))
     item = InstitutionItem(
         item_id="",
         day=day,
@@ -281,7 +279,7 @@ def _make_item(record: _Record, cents: int) -> InstitutionItem | None:
         direction="IN" if cents > 0 else "OUT",
         amount_cents=abs(cents),
         kind=_find_kind(record.cut(170, 172), history),
-        text=files.clean_text(" | ".join(texts)),
+        text=files.clean_text(" | ".join(files.clean_text(part) for part in parts if part)),
     )
     return files.add_found_names(item, (history,), (document,))
 

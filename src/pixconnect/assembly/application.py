@@ -19,14 +19,14 @@ from msgspec import structs
 from pixconnect.assembly.operations import choose_refusal_form, list_routes
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.decoding import READ_SLOWLY_MAX
-from pixconnect.doors.api.envelope import Headers, Listing
+from pixconnect.doors.api.envelope import Listing
 from pixconnect.doors.api.operation import NOBODY, AnyOperation, Later, Request, RequestLines, Services, read_at_standby
 from pixconnect.doors.api.prepared import PreparedOperation, prepare, read_headers, receive_body
 from pixconnect.doors.api.rates import OCTETS_EACH, PublicRates
 from pixconnect.doors.api.routing import Router, authenticate, read_address, read_sender
 from pixconnect.doors.api.sending import refusal_headers, send_response, write_answer
 from pixconnect.kernel.flows.holder import read_as_former
-from pixconnect.kernel.rules.access import Caller, authorize, check_certificate
+from pixconnect.kernel.rules.access import authorize, check_certificate
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.address_rules import Network
 from pixconnect.platform.database_failure import (
@@ -124,7 +124,8 @@ class Application:
         if self._rates is not None and status != _RATE_LIMITED:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
         if progress.operation is not None and progress.operation.scope == "transfer.write" and status != _RATE_LIMITED:
-            own_headers = [*own_headers, *self._read_lookups_left(progress.caller)]
+            left = self._services.context.lookups.recall_left(self._services.context, progress.caller.holder_id)
+            own_headers = [*own_headers, *(() if left is None else envelope.rate_headers(left))]
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         delay_s = self._find_delay_s(progress, status) if status >= _REFUSED_FROM else 0.0
@@ -142,11 +143,6 @@ class Application:
             return
         if progress.operation is not None and progress.operation.scope is None:
             self._public_rates.spend_octets(progress.operation.pace, progress.address, len(content))
-
-    def _read_lookups_left(self, caller: Caller) -> Headers:
-        context = self._services.context
-        left = context.lookups.recall_left(context, caller.holder_id)
-        return [] if left is None else envelope.rate_headers(left)
 
     async def _pass(self, progress: _Progress, receive: Receive) -> object:
         """Answer a request: all refusals and waits, in their order.

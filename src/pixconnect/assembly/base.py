@@ -66,12 +66,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_base(settings: Settings, name: str, *, plans_once: bool = False) -> AsyncGenerator[Base]:
-    """Open all shared resources of a process; at the end, queued writes come first.
-
-    Args:
-        settings: Of this process.
-        name: The process's name in PostgreSQL.
-        plans_once: As in ``open_pool``.
+    """Open all shared resources of a process; at the end, queued writes come first. Other arguments as in ``open_pool``.
 
     Raises:
         InstallationError: The database is of the other mode, or in live mode not durable.
@@ -82,7 +77,12 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
     # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
     secret_box = open_own_secret_box(settings, entropy)
-    server = _open_watch(settings, policy)
+    server = ServerWatch(
+        ServerFile(settings.home_path),
+        has_rail=policy.has_rail,
+        must_last=settings.mode == "live",
+        cluster=settings.database_cluster,
+    )
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
@@ -123,15 +123,6 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
 def make_writes(connections: pool.Pool, clock: Clock, notifier: Notifier) -> WriteQueues:
     return WriteQueues(
         pool=connections, clock=clock, wake_workers=notifier.notify, wake_sequencer=EventNotifier(connections).notify
-    )
-
-
-def _open_watch(settings: Settings, policy: Policy) -> ServerWatch:
-    return ServerWatch(
-        ServerFile(settings.home_path),
-        has_rail=policy.has_rail,
-        must_last=settings.mode == "live",
-        cluster=settings.database_cluster,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 import asyncpg
@@ -45,10 +46,6 @@ class WakeWorkers(Protocol):
         """
 
 
-def _no_local_worker(_news: str) -> bool:
-    return False
-
-
 class Notifier:
     def __init__(self, pool: Pool, quiet_busy_s: float = QUIET_BUSY_S) -> None:
         self._pool = pool
@@ -57,7 +54,7 @@ class Notifier:
         self._orders_count = 0
         self._is_all_new = False
         self._has_other_news = asyncio.Event()
-        self.wake_local: Callable[[str], bool] = _no_local_worker
+        self.wake_local: Callable[[str], bool] = lambda _news: False
         """Wakes the worker in this process, and returns whether it is the only one."""
 
     def notify(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
@@ -84,7 +81,9 @@ class Notifier:
                     return
             await asyncio.sleep(QUIET_S)
             if is_busy:
-                await self._wait_for_other_news(self._quiet_busy_s - QUIET_S)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._quiet_busy_s - QUIET_S):
+                        await self._has_other_news.wait()
 
     def _take_news(self) -> str:
         """Everything new since the last time, as the payload says it."""
@@ -96,13 +95,6 @@ class Notifier:
         if has_orders and has_others:
             return ORDERS_AND_DELIVERIES
         return ONLY_DELIVERIES if has_others else ONLY_ORDERS
-
-    async def _wait_for_other_news(self, timeout_s: float) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._has_other_news.wait()
-        except TimeoutError:
-            return
 
 
 class EventNotifier:

@@ -52,7 +52,8 @@ def _supervise(fork_server: ForkServer, faces: Sequence[str], *, end_with_parent
     read_listeners(settings)
     live_mode.refuse_unsafe_live(settings)
     live_mode.complain_of_open(settings)
-    live_mode.complain_of_risks(settings)
+    for risk in live_mode.list_risks(settings):
+        terminal.complain(risk)
     _complain_of_root(settings)
     started_at = time.monotonic()
     home = Home(settings.home_path, __version__)

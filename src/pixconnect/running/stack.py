@@ -298,18 +298,13 @@ def _embedded(settings: Settings, home: Home, api_count: int, report: Callable[[
     return EmbeddedPostgres(
         home.path,
         version=settings.postgres_version,
-        connections_max=count_connections(settings, api_count),
+        # Of all parts together: beside the API, the worker, the console, the sandbox and the preparation.
+        connections_max=(api_count + 4) * settings.database_connections_max + _OTHER_CONNECTIONS,
         # The preparation does.
         makes_roles=False,
         find_template=find_template,
         report=report,
     )
-
-
-def count_connections(settings: Settings, api_count: int) -> int:
-    """Return the maximum of connections of all parts together to the embedded server."""
-    # Beside the API: the worker, the console, the sandbox and the preparation.
-    return (api_count + 4) * settings.database_connections_max + _OTHER_CONNECTIONS
 
 
 def _resolve(

@@ -43,12 +43,6 @@ def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
     return {login: entropy.token(24) for login in ("owner", "app", "ops", "console", "verify")}
 
 
-def fill_in(template: str, passwords: Mapping[str, str]) -> str:
-    """Fill the passwords into the template, as far as they are known."""
-    # An unknown one stays the example's, which `list_unfilled` reports.
-    return _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), template)
-
-
 def read_file(path: Path) -> dict[str, str]:
     """Read the variables of a file; empty if there is no file.
 
@@ -210,7 +204,9 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
             yield f"kept      {folder / name}"
             continue
         text = (templates / name).read_text(encoding="utf-8")
-        _write_whole(folder / name, fill_in(text, passwords), 0o600)
+        # An unknown password stays the example's, which `list_unfilled` reports.
+        filled = _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), text)
+        _write_whole(folder / name, filled, 0o600)
         yield f"written   {folder / name}"
     is_made = not (folder / KEY_FILE).exists()
     read_or_make_secret_key("", folder, entropy)

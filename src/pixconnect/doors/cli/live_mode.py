@@ -71,11 +71,6 @@ def refuse_unsafe_database(settings: Settings) -> None:
         raise SettingsError(refusal)
 
 
-def complain_of_risks(settings: Settings) -> None:
-    for risk in list_risks(settings):
-        terminal.complain(risk)
-
-
 def list_refusals(settings: Settings) -> Iterator[str]:
     """List why live mode is refused: each names the setting and, after a semicolon, the remedy."""
     if settings.mode != "live":

@@ -328,22 +328,20 @@ async def _show(shown: ShownLot) -> LoteCobVConsultado:
     items: list[ItemDoLote] = []
     for each in shown.items:
         await _yield_loop(items)
-        items.append(_show_item(each))
+        is_made = each.status == "CREATED" and each.made_at is not None
+        items.append(
+            ItemDoLote(
+                criacao=format_milliseconds(each.made_at) if is_made and each.made_at else None,
+                txid=each.txid,
+                status=_SHOWN[each.status],
+                problema=describe_rows(each.refusal) if each.refusal is not None else None,
+            )
+        )
     return LoteCobVConsultado(
         numero=shown.lot.number,
         descricao=shown.lot.description,
         criacao=format_milliseconds(shown.lot.created_at),
         cobsv=items,
-    )
-
-
-def _show_item(item: lot_rules.ShownItem) -> ItemDoLote:
-    is_made = item.status == "CREATED" and item.made_at is not None
-    return ItemDoLote(
-        criacao=format_milliseconds(item.made_at) if is_made and item.made_at else None,
-        txid=item.txid,
-        status=_SHOWN[item.status],
-        problema=describe_rows(item.refusal) if item.refusal is not None else None,
     )
 
 

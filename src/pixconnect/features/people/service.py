@@ -101,15 +101,17 @@ async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLi
                 yield _line(context, row, ages)
             # Right after their rows, so that no more than a slice of either is in memory.
             for event in await person_store.list_events_of(connection, rows):
-                yield _event_line(event)
+                told = msgspec.json.decode(event)
+                # It is dropped with its partition: no request ends it earlier.
+                yield PersonLine(
+                    kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told
+                )
 
 
 async def erase_person(context: Operator, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
     """Empty a person's texts that no rule keeps; report the rest and earlier receivers. A repetition does the rest.
 
     Args:
-        context: The operator's.
-        text: The person's CPF or CNPJ.
         note: Called before each transaction, so that every erased row is recorded first.
         batch_max: Rows that are emptied in one transaction.
 
@@ -288,12 +290,6 @@ def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLi
         kept_until=max((until for _, until in kept if until is not None), default=None),
         texts=row.texts,
     )
-
-
-def _event_line(body: str) -> PersonLine:
-    told = msgspec.json.decode(body)
-    # It is dropped with its partition: no request ends it earlier.
-    return PersonLine(kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told)
 
 
 def _named(row: PersonRow) -> PersonRow:

@@ -26,7 +26,7 @@ from pixconnect.kernel.tables.event import EVENTS
 from pixconnect.kernel.tables.fact import Changes
 from pixconnect.kernel.tables.ledger import LockedBalances
 from pixconnect.kernel.tables.order import ORDERS
-from pixconnect.kernel.writing.batch import Batch, OfHolder, Request
+from pixconnect.kernel.writing.batch import Batch, Request
 from pixconnect.platform import logging
 from pixconnect.platform.base import errors
 
@@ -175,7 +175,6 @@ class UnitOfWork(Changes):
             await claim.begin()
 
     def claim(self, kind: type[AnyClaim]) -> AnyClaim:
-        """Return this batch's claim of a kind."""
         return next(claim for claim in self._claims if isinstance(claim, kind))
 
     def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
@@ -249,13 +248,9 @@ async def begin_work(batch: Batch[Any]) -> UnitOfWork:
     return UnitOfWork(batch, now, LockedBalances(clock=read, first_id=first_id))
 
 
-def _own_holder(request: OfHolder) -> tuple[int, ...]:
-    return (request.holder_id,)
-
-
 async def begin_money_work(
     batch: Batch[Request],
-    holders_of: Callable[[Request], Iterable[int]] = _own_holder,
+    holders_of: Callable[[Request], Iterable[int]] = lambda request: (request.holder_id,),
     statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
     """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit later requests for those.

@@ -56,7 +56,8 @@ def open_session() -> Generator[Session]:
 def open_sandbox() -> Generator[Session]:
     """Open a session for verbs of a sandbox: any other service is refused before anything is done."""
     credentials = find_credentials()
-    refuse_live(credentials)
+    if credentials.mode == "live":
+        raise CommandError(f"this verb is for a sandbox, and {credentials.source} leads to a live service: nothing was sent")
     with explaining(credentials), connect(credentials) as client:
         if credentials.mode is None and not is_sandbox(client):
             raise CommandError(f"this verb is for a sandbox, and {credentials.api_url} is none: nothing was done")
@@ -74,11 +75,6 @@ def connect(credentials: Credentials) -> Client:
         )
     except ValueError as error:
         raise CommandError(f"{error} (of {credentials.source})") from None
-
-
-def refuse_live(credentials: Credentials) -> None:
-    if credentials.mode == "live":
-        raise CommandError(f"this verb is for a sandbox, and {credentials.source} leads to a live service: nothing was sent")
 
 
 def is_sandbox(client: Client) -> bool:

@@ -186,8 +186,8 @@ def test_an_address_that_is_not_ready_is_told_by_its_cause(
 
     monkeypatch.setattr(local_checks, "urlopen", fail)
     [found] = local_checks._look_at_parts(Settings(base_url="https://pix.example"))
-    assert found.todo is not None
-    assert found.todo.startswith(advice)
+    assert found.text.startswith(f"https://pix.example gives no health ({cause})")
+    assert (found.todo or "").startswith(advice)
 
 
 def test_an_installation_by_parts_is_advised_to_make_a_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
         except _NO_HEALTH as error:
             failed[address] = error
     if (failure := failed.pop(public, None)) is not None:
-        text, todo = f"{public} gives no health ({failure})", _advise_address(public, failure)
+        why = str(failure).removeprefix("<urlopen error ").removesuffix(">")
+        text, todo = f"{public} gives no health ({why})", _advise_address(public, failure)
         if checks is None:
             asked = "".join(f", nor does {other}" for other in failed)
             yield live_mode.wrong("service", text + asked, f"{todo}; set PORT to a part's on this machine")

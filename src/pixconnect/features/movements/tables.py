@@ -65,15 +65,22 @@ async def find_standing(connection: Connection | Pool, wanted: Sequence[tuple[in
 # One look at each index: names of the network are found by those of transfers and refunds alone.
 _FIND_NAMED: Final[LiteralString] = """
     select end_to_end_id as name from transfer where end_to_end_id = any($1)
+        and not (end_to_end_id = any($2) and direction = 'IN' and coalesce(institution_id <> $3, false))
     union all select network_id from transfer where network_id = any($1)
     union all select return_id from refund where return_id = any($1)
     union all select network_id from refund where network_id = any($1)
 """
 
 
-async def find_names(connection: Connection, item_ids: Sequence[str]) -> set[str]:
-    """Those of the items that are transfers or refunds, by their names on the network."""
-    return {row["name"] for row in await connection.fetch(_FIND_NAMED, item_ids)}
+async def find_names(
+    connection: Connection, item_ids: Sequence[str], debited: Sequence[str] = (), institution_id: int | None = None
+) -> set[str]:
+    """Those of the items that are transfers or refunds, by their names on the network.
+
+    Args:
+        debited: Of them those of an account's outgoing lines: they do not mean a Pix that came in at another account.
+    """
+    return {row["name"] for row in await connection.fetch(_FIND_NAMED, item_ids, debited, institution_id)}
 
 
 BLOCK: Final = Table(

@@ -20,6 +20,7 @@ from pixconnect.features.institutions.service.sweep import (
     sweep_due,
 )
 from pixconnect.features.institutions.tables import day as sweep_store
+from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.credit import CREDIT_SOURCE
@@ -152,6 +153,10 @@ async def test_what_two_accounts_list_is_credited_on_the_first_alone(shop: Shop)
     (kept,) = await kept_usecases.list_kept(as_operator(shop.live.context), with_closed=False)
     assert (kept.reason, kept.name) == ("another_account", pix.end_to_end_id)
     assert await read_funds(shop.live, shop.house) == (1000, 0)
+    # A line there that sent it is that account's own.
+    async with shop.live.context.pool.acquire() as connection:
+        for account_id, names in ((account.id, set[str]()), (shop.account.id, {pix.end_to_end_id})):
+            assert await movement_store.find_names(connection, [pix.end_to_end_id], [pix.end_to_end_id], account_id) == names
     await check_books(shop.live)
 
 

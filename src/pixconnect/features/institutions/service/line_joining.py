@@ -152,9 +152,10 @@ async def _judge_left(
     lines = LeftLines(listed, is_cut=len(listed) >= line_store.ALONE_MAX)
     near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
+    debited = [name for item in left if item.direction == "OUT" for name in item.names]
     known = structs.replace(
         known,
-        our_names=frozenset(await movement_store.find_names(connection, names)),
+        our_names=frozenset(await movement_store.find_names(connection, names, debited, account.id)),
         read_until=None if near is None else near.began_at - OVERLAP,
     )
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))

@@ -63,9 +63,9 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
     (received,) = pixconnect.json("find", "25,50")["found"]
-    assert received["amount_returned"] == 550
-    direction = received["kind"], received["direction"]
-    assert (*direction, received["counterparty"]) == ("transfer", "IN", outside_party().name)
+    (back,) = pixconnect.json("find", "--amount", "550")["found"]
+    assert (received["amount_returned"], back["reason"]) == (550, "MD06")
+    assert (received["kind"], received["direction"], received["counterparty"]) == ("transfer", "IN", outside_party().name)
     # Parties without a tax id have a CPF of zeros, which belongs to no person.
     assert "--tax-id: must be" in pixconnect.refusal("find", "--tax-id", "00000000000")
     assert "--day: must be" in pixconnect.refusal("find", "--day", "20-13-2026")

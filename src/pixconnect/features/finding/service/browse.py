@@ -143,8 +143,8 @@ class Marks(Struct, frozen=True, kw_only=True):
     """The cents given back, by kind and id."""
     contested: Mapping[tuple[str, str], int]
     """The open infraction."""
-    waiting: Collection[tuple[str, str]]
-    """Transfers that wait for an operator's approval."""
+    waiting: Mapping[tuple[str, str], Literal["operator", "institution"]]
+    """Those that wait for an operator's approval, or are held by the institution as suspect."""
 
 
 async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, int, int]]) -> Marks:
@@ -154,7 +154,7 @@ async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, i
     return Marks(
         returned=await browse_store.read_returned(context.pool, wanted),
         contested=contested,
-        waiting=await browse_store.find_awaiting(context.pool, [one[1:] for one in wanted if one[0] == "transfer"]),
+        waiting=await browse_store.find_awaiting(context.pool, wanted),
     )
 
 

@@ -100,7 +100,7 @@ async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[F
     def mark(one: Found) -> Found:
         name = (one.kind, one.id)
         marked = dict(returned_cents=marks.returned.get(name), open_infraction=marks.contested.get(name))
-        return structs.replace(one, **marked, waits_for="operator" if name in marks.waiting else None)
+        return structs.replace(one, **marked, waits_for=marks.waiting.get(name))
 
     return [mark(one) for one in found]
 
@@ -362,7 +362,7 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     outcome = f"{one.outcome_code}: {one.outcome_reason}" if one.outcome_code else None
     found = structs.replace(found, settled_at=one.network_settled_at or one.settled_at, outcome=outcome)
     if isinstance(one, Refund):
-        return structs.replace(found, kind="refund", direction=one.flow, of_id=one.transfer_id)
+        return structs.replace(found, kind="refund", direction=one.flow, of_id=one.transfer_id, reason=one.reason)
     its = dict[str, Any](party=one.counterparty.name, party_tax_id=one.counterparty.tax_id, of_id=one.charge_id)
     return structs.replace(found, kind="transfer", direction=one.direction, **its)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final, Literal, LiteralString
 
 import asyncpg
 from msgspec import Struct
@@ -81,15 +81,24 @@ async def read_returned(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> d
 
 
 _AWAITING: Final[LiteralString] = """
-    select transfer.id::text from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
-    join transfer on transfer.id = wanted.id and transfer.holder_id = wanted.holder_id
+    with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id))
+    select kind, wanted.id::text, 'operator' as what from wanted
+    join transfer on kind = 'transfer' and transfer.id = wanted.id and transfer.holder_id = wanted.holder_id
     join open_order on open_order.name = end_to_end_id and approval || '' = 'awaited'
+    union all
+    select wanted.kind, wanted.id::text, 'institution' from wanted
+    left join charge on wanted.kind = 'charge' and charge.id = wanted.id and charge.holder_id = wanted.holder_id
+    join block on block.transfer_id = case wanted.kind when 'charge' then held_by else wanted.id end
+        and block.holder_id = wanted.holder_id and state = 'open' and block.kind = 'precautionary'
 """
 
 
-async def find_awaiting(pool: Pool, wanted: Sequence[tuple[int, int]]) -> set[tuple[str, str]]:
-    """Those of these transfers, by id and holder, that wait for an operator's approval; by kind and id."""
-    return {("transfer", row["id"]) for row in await pool.fetch(_AWAITING, *split_pairs(wanted))} if wanted else set()
+async def find_awaiting(
+    pool: Pool, wanted: Sequence[tuple[str, int, int]]
+) -> dict[tuple[str, str], Literal["operator", "institution"]]:
+    """Find which of these, by kind, id and holder, wait for an operator or at an institution; by kind and id."""
+    rows = await pool.fetch(_AWAITING, *zip(*wanted, strict=True)) if wanted else []
+    return {(row["kind"], row["id"]): row["what"] for row in rows}
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

@@ -98,6 +98,8 @@ class _Statement(Struct):
     lots: list[_Lot]
     items: files.ItemList
     notes: list[str]
+    firsts: dict[tuple[str, ...], int] = {}
+    """The number of the first lot with a balance and lines."""
 
     def conclude(self, header: _Record) -> files.StatementFile:
         items = self.items.items
@@ -205,9 +207,8 @@ class _Reader:
         if lot is None or record.read_number(4, 7, "the lot") != lot.number:
             raise record.fail("the trailer is of another lot (columns 4 to 7)")
         count = record.read_number(171, 176, "the count of records")
-        found = len(lot.lines)
-        if count not in (0, found, found + 2):
-            rule = f"the trailer counts {count} records, and the lot has {found + 2}"
+        if count not in (0, len(lot.lines), len(lot.lines) + 2):
+            rule = f"the trailer counts {count} records, and the lot has {len(lot.lines) + 2}"
             raise record.fail(f"{rule}: lines are missing or doubled")
         told = record.read_number(177, 194, "the debits"), record.read_number(195, 212, "the credits")
         summed = -sum(min(cents, 0) for _, cents in lot.lines), sum(max(cents, 0) for _, cents in lot.lines)
@@ -217,6 +218,10 @@ class _Reader:
         if (count, *told) == (0, 0, 0) and lot.lines:
             rule = "the trailer counts and adds up nothing: only the balances check the lot"
             self._of.notes.append(f"line {record.line}: {rule}")
+        # The first columns of a line have the number of its lot and its own.
+        contents = lot.header.cut(143, 169), *sorted(line.text[13:] for line, _ in lot.lines)
+        if (first := self._of.firsts.setdefault(contents, lot.number)) != lot.number and any(summed):
+            raise lot.header.fail(f"lot {lot.number} repeats the balance and all lines of lot {first}")
         lot.closing = self._read_balance(record, "the balance after the lot")
         if lot.opening is not None and lot.closing is not None:
             over = lot.closing.cents - lot.opening.cents - summed[1] + summed[0]
@@ -234,8 +239,7 @@ def read_cnab(content: bytes) -> files.StatementFile:
         InvalidStatement: It is none, or its trailers count or add up other lines than it has.
     """
     files.check_content(content)
-    lines = files.split_lines(_decode(content))
-    records = [_Record(number, line.rstrip().ljust(_COLUMNS)) for number, line in lines]
+    records = [_Record(number, line.rstrip().ljust(_COLUMNS)) for number, line in files.split_lines(_decode(content))]
     for record in records:
         if len(record.text) > _COLUMNS:
             raise record.fail(f"the line has {len(record.text)} columns, and must have {_COLUMNS}")

@@ -368,11 +368,9 @@ def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:
     """Find the days that a file covers: its own statement of them, else those of its items."""
     days = [item.day for item in items]
-    first_on, last_on = told
-    if not days and (first_on is None or last_on is None):
+    if not days and None in told:
         raise InvalidStatement("the file has neither lines of money nor a span of days")
-    first_on = min(days) if first_on is None else first_on
-    last_on = max(days) if last_on is None else last_on
+    first_on, last_on = told[0] or min(days), told[1] or max(days)
     if last_on < first_on:
         raise InvalidStatement(f"the file ends on {last_on}, before it begins on {first_on}")
     return first_on, last_on

@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.statement_files.cnab import read_cnab
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
+from pixconnect.platform.base.clock import SAO_PAULO
 from support.cnab import FIRST, LAST, CnabLine, CnabLot, make_cnab, make_cnab_records
 from support.records import E2E
 
@@ -59,8 +60,12 @@ def test_the_example_of_the_guide_is_read_and_is_what_the_layout_writes() -> Non
 def test_the_balance_before_may_be_of_the_first_day_itself() -> None:
     found = read_cnab(make_cnab(CnabLot(lines=[CnabLine(day=FIRST)])))
     assert (found.first_on, found.opening) == (FIRST, StatedBalance(cents=10_000, on=FIRST - timedelta(days=1)))
-    found = read_cnab(make_cnab(CnabLot(opening_on=LAST)))
-    assert (found.first_on, found.last_on, found.opening) == (LAST, LAST, StatedBalance(cents=10_000, on=FIRST))
+    # Without lines, two balances of one day tell its end alone: it may have had lines.
+    made_on, next_day = b"0311202608", LAST + timedelta(days=1)
+    for on, told in [(made_on, StatedBalance(cents=10_000, on=LAST)), (b"0211202608", None)]:
+        found = read_cnab(make_cnab(CnabLot(opening_on=LAST)).replace(made_on, on))
+        assert (found.first_on, found.last_on, found.opening, found.closing) == (next_day, next_day, told, None)
+        assert found.made_at == datetime.combine(next_day, time(0), SAO_PAULO)
 
 
 @pytest.mark.parametrize(

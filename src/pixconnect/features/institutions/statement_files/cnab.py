@@ -18,6 +18,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem, 
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 _COLUMNS: Final = 240
 _CATEGORIES: Final = dict[str, ItemKind](
@@ -102,14 +103,21 @@ class _Statement(Struct):
     """The number of the first lot with a balance and lines."""
 
     def conclude(self, header: _Record) -> files.StatementFile:
-        items = self.items.items
+        items, made_at, notes = self.items.items, _find_instant(header), self.notes
         opening, closing = self.lots[0].opening, self.lots[-1].closing
-        opening_first_on = None
+        first_told, last_told = None, closing and closing.on
         if opening is not None:
-            # Some date it on the day before the first, some on the first day. Without a line of that day both are the same.
+            after = opening.on + timedelta(days=1)
+            # Some date it on the day before the first, some on the first day.
             begins_there = (closing is not None and closing.on == opening.on) or any(item.day == opening.on for item in items)
-            opening_first_on = opening.on if begins_there else opening.on + timedelta(days=1)
-        first_on, last_on = files.find_days((opening_first_on, closing and closing.on), items)
+            first_told = opening.on if begins_there else after
+            if opening == closing and not items:
+                # Its day may have lines: the file proves its end alone, which is the beginning of the next day.
+                notes = [*notes, f"the file has no line, and both balances are of {opening.on}: it tells only that day's end"]
+                opening = None if made_at is not None and to_day(made_at) < after else opening
+                made_at = datetime.combine(after, time(0), SAO_PAULO)
+                first_told, last_told, closing = after, after, None
+        first_on, last_on = files.find_days((first_told, last_told), items)
         return files.StatementFile(
             format="cnab240",
             account=self.lots[0].header.account,
@@ -118,8 +126,8 @@ class _Statement(Struct):
             opening=opening and files.StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=items,
-            made_at=_find_instant(header),
-            notes=(*self.notes, *files.note_outside((first_on, last_on), items)),
+            made_at=made_at,
+            notes=(*notes, *files.note_outside((first_on, last_on), items)),
         )
 
 

@@ -9,7 +9,6 @@ from standardwebhooks import Webhook
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.kernel.rules.event import EVENT_FACTS, INSTITUTION_EVENT_NAMES
 from pixconnect.running.main import main
-from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
 
@@ -83,12 +82,12 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(
         program.statuses = [500]
         assert main(["endpoint", "test", endpoint_id]) == ExitStatus.ENDED_BADLY
         assert "did not accept it" in capsys.readouterr().err
-    demo = sandbox.sandbox
-    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
-        client.endpoints.change(added["id"], status="inactive")
+    assert run("endpoint", "pause", endpoint_id)["status"] == "inactive"
     assert run("events", "resend", event_id)["sent"][0]["answer"] == "waits: it is inactive"
     assert main(["endpoint", "test", endpoint_id]) == ExitStatus.REFUSED
-    assert f"make it active by PATCH /v1/webhook/endpoints/{endpoint_id}" in capsys.readouterr().err
+    assert f"pixconnect endpoint resume {endpoint_id} makes it active" in capsys.readouterr().err
+    assert run("endpoint", "replay", endpoint_id, "--since", "2020-01-01")["replayed"] >= 1
+    assert run("endpoint", "resume", endpoint_id)["status"] == "active"
     assert [one["id"] for one in run("endpoint", "list")["endpoints"]] == [added["id"]]
     assert run("endpoint", "remove", endpoint_id)["id"] == added["id"]
     assert main(["events", "resend", event_id]) == ExitStatus.REFUSED

@@ -76,6 +76,39 @@ def rotate(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 
 @app.command
+def pause(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Stop posting to an endpoint; after the pause, `endpoint replay` sends the events of it."""
+    _set_status(endpoint_id, "inactive", as_json=json)
+
+
+@app.command
+def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Make a paused or disabled endpoint active; its pending deliveries go out at once."""
+    _set_status(endpoint_id, "active", as_json=json)
+
+
+def _set_status(endpoint_id: int, status: str, *, as_json: bool) -> None:
+    with open_session() as session:
+        output.show(records.shown(session.client.endpoints.change(endpoint_id, status=status)), as_json=as_json)
+
+
+@app.command
+def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, json: Json = False) -> None:
+    """Send the events of an interval to an endpoint again; prints how many. Receivers recognise them by id.
+
+    Args:
+        since: The first day (in Sao Paulo) or instant included: 2026-11-20 or 2026-11-20T12:00:00-03:00.
+        until: The last day or instant included; now if you leave it out.
+    """
+    first_at = records.parse_instant("--since", since)
+    last_at = None if until is None else records.parse_instant("--until", until, is_end=True)
+    with open_session() as session:
+        last_at = last_at or session.read_now()
+        replayed = session.client.endpoints.replay(endpoint_id, initial_date=first_at, final_date=last_at)
+    output.show(dict(replayed=replayed.replayed), as_json=json)
+
+
+@app.command
 def remove(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """Remove an endpoint, so that it receives nothing more."""
     with open_session() as session:
@@ -95,7 +128,7 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         client = session.client
         endpoint = client.endpoints.get(endpoint_id)
         if endpoint.status != "active":
-            remedy = f"make it active by PATCH /v1/webhook/endpoints/{endpoint_id}, or in the console"
+            remedy = f"pixconnect endpoint resume {endpoint_id} makes it active"
             raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it; {remedy}")
         before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
         # Any of its events: the first of the specification need the least.

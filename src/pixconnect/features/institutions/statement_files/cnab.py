@@ -24,6 +24,8 @@ _COLUMNS: Final = 240
 _CATEGORIES: Final = dict[str, ItemKind](
     {"103": "reversal", "204": "reversal", "105": "fee", "120": "wire", "209": "wire", "202": "boleto"}
 )
+_NOT_SPENDABLE: Final = frozenset(("SSR", "SCR", "CDS"))
+"""Natures of blocked or tied money."""
 _FIRST_LINE: Final = re.compile(rb"[0-9]{3}00000[^\r\n]{135,}(?:[\r\n]|\Z)")
 
 
@@ -206,9 +208,7 @@ class _Reader:
             raise record.fail(f"segment {record.cut(14, 14)!r} (column 14) is no line of a statement")
         if record.cut(53, 71).strip("0") and record.cut(53, 71) != lot.header.cut(53, 71):
             raise record.fail(f"the line is of account {record.account.number}, and its lot of {lot.header.account.number}")
-        cents = record.read_cents("the amount")
-        lot.lines.append((record, cents))
-        self._of.items.add(_make_item(record, cents), record.line)
+        lot.lines.append((record, record.read_cents("the amount")))
 
     def _end_lot(self, record: _Record) -> None:
         lot = self._lot
@@ -231,11 +231,18 @@ class _Reader:
         if (first := self._of.firsts.setdefault(contents, lot.number)) != lot.number and any(summed):
             raise lot.header.fail(f"lot {lot.number} repeats the balance and all lines of lot {first}")
         lot.closing = self._read_balance(record, "the balance after the lot")
+        over = 0
         if lot.opening is not None and lot.closing is not None:
             over = lot.closing.cents - lot.opening.cents - summed[1] + summed[0]
-            if over:
-                rule = f"the balance after the lot is {over} cents above the sum of its lines"
-                self._of.notes.append(f"line {record.line}: {rule}")
+        # Only where the balances agree without all of them.
+        aside = {line.line: cents for line, cents in lot.lines if line.cut(109, 111).upper() in _NOT_SPENDABLE}
+        aside = aside if over and over == -sum(aside.values()) else {}
+        if over:
+            rule = f"the balance after the lot is {over} cents above the sum of its lines"
+            why = ": those of natures SSR, SCR and CDS (columns 109 to 111) are not spendable, and are set aside"
+            self._of.notes.append(f"line {record.line}: {rule}{why if aside else ''}")
+        for line, cents in lot.lines:
+            self._of.items.add(None if line.line in aside else _make_item(line, cents), line.line)
         self._of.lots.append(lot)
         self._lot = None
 

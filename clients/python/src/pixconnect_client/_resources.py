@@ -272,7 +272,7 @@ class Transfers(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Transfer]]:
-        """List the items of one status; CONFIRMED without ``status``."""
+        """List the items of one status; CONFIRMED without ``status``. ``search`` has those of every status."""
         return get_page(
             "/v1/connect/transfer/list",
             Transfer,

@@ -117,8 +117,8 @@ async def find_read_until(connection: Connection, part: HolderRange) -> datetime
     return await connection.fetchval(_EARLIEST_READ, part.first_id, part.last_id)
 
 
-find_last_checked: Final = Value[datetime | None, str]("""
-    select max(read_until) from proof_run
+find_last_checked: Final = Value[datetime | None, str](f"""
+    select max(read_until) from {_SCHEMA}.proof_run
     where state = 'ended' and looked @> jsonb_build_array(jsonb_build_object('rule', $1::text, 'verdict', 'checked'))
 """)
 """Return until when a rule was checked; ``None`` if it never was."""

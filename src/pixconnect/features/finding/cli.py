@@ -46,6 +46,8 @@ def find(  # noqa: PLR0913  each narrows the search
 ) -> None:
     """Print the resources with an id, of all holders: at most a hundred of each kind.
 
+    A few are printed with the payments that were held or refused for a charge, and with refunds.
+
     It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id or its beginning, a
     txid (ours, or the institution's own), the text of a charge's code or the reference of a static one, an end-to-end id or a
     return id (or half of it), an institution's name of an infraction, a client_id, a Pix key, an account number, or the

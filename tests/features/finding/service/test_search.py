@@ -352,8 +352,8 @@ async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(s
     back = RefundRequest(end_to_end_id=paid_by.end_to_end_id, amount_cents=550)
     refund = await refund_usecases.start_refund(service.context, caller, back)
     await end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
-    [(shown, _)] = (await search.find_with_origins(as_operator(service.context), charge.txid))[0]
-    assert (shown.kind, shown.returned_cents) == ("charge", 550)
+    [(shown, _), (returned, _)] = (await search.find_with_origins(as_operator(service.context), charge.txid))[0]
+    assert (shown.kind, shown.returned_cents, returned.kind, returned.status) == ("charge", 550, "refund", "RETURNED")
     [(paid, _)] = (await search.find_with_origins(as_operator(service.context), "25,50 today"))[0]
     assert paid.settled_at is not None
     (again, _), *_ = (await search.find_with_origins(as_operator(service.context), paid.name or ""))[0]

@@ -25,6 +25,7 @@ from pixconnect.features.finding.service.timeline import find_origins
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
+from pixconnect.features.finding.tables.timeline import find_transfers_to
 from pixconnect.kernel.flows.context import Core, Operator
 from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
 from pixconnect.kernel.rules.br_code import parse_br_code
@@ -36,6 +37,7 @@ from pixconnect.kernel.rules.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.kernel.tables.table import split_pairs
@@ -58,6 +60,8 @@ LOOKED_FOR_MAX: Final = PAGE_SIZE_MAX
 _SHOWN_MAX: Final = 20
 """Maximum per kind, if people type other facts than an id."""
 _HOLDERS_LOOKED_AT_MAX: Final = 10_000
+_RELATED_MAX: Final = 10
+"""More things are a list, of which each is looked up by its own id."""
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _REQUESTS_LOOKED_AT_MAX: Final = 5_000
 _REQUEST_SHOWN_MAX: Final = 10
@@ -84,12 +88,29 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
     result = await find_known(context, viewer, text)
     if not result.found:
         raise errors.NotFound(_explain_nothing(text, result.asked))
-    origins = await find_origins(context.pool, result.found)
-    found = [
+    is_named = result.asked.keys().isdisjoint(("amount", "when"))
+    found = await _add_related(context.pool, result.found) if is_named else result.found
+    origins = await find_origins(context.pool, found)
+    marked = [
         (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
-        for one in await _mark(context, viewer, result.found)
+        for one in await _mark(context, viewer, found)
     ]
-    return found, result.searched_to
+    return marked, result.searched_to
+
+
+async def _add_related(pool: Pool, found: list[Found]) -> list[Found]:
+    """The same, and payments that were held or refused for these charges, and the refunds of all these payments."""
+    if len(found) > _RELATED_MAX:
+        return found
+    pairs = {kind: [(int(one.id), one.holder_id or 0) for one in found if one.kind == kind] for kind in ("charge", "transfer")}
+    charges = await search_store.find_charges(pool, pairs["charge"])
+    tried = [each for charge in charges.values() for each in await find_transfers_to(pool, charge)]
+    paid = [*pairs["transfer"], *((each.id, each.holder_id) for each in tried)]
+    refunds = await refund_store.find_of_transfers(pool, paid)
+    # A charge is shown with the payment that paid it.
+    known = {(one.kind, one.id) for each in found for one in (each, each.payment) if one is not None}
+    more = map(_as_found, [*tried, *(refund for of_payment in refunds.values() for refund in of_payment)])
+    return found + [one for one in more if (one.kind, one.id) not in known]
 
 
 async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[Found]:

@@ -289,5 +289,5 @@ def explain_delivery(
     if behind_id is not None:
         return structs.replace(waits, what="earlier_event", since=since, behind_id=behind_id)
     if due_at > now:
-        return structs.replace(waits, what="retry", since=since, next_at=due_at)
+        return structs.replace(waits, what="retry", since=delivery.created_at, next_at=due_at)
     return waits

@@ -21,6 +21,7 @@ from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
 from pixconnect.platform.base import errors
+from pixconnect.platform.base.clock import to_day
 from support.books import check_books
 from support.credits import charge_now, event_names, kept_reasons, take, transfer_of
 from support.operators import as_operator
@@ -99,6 +100,8 @@ async def test_released_it_pays_its_charge_however_late_that_is(service: Service
     await take(service, structs.replace(report, reported_at=service.clock.now()))
     assert (await charge_now(service, caller, charge)).status == "APPROVED"
     assert (await event_names(service))[-2:] == ["transfer.in.confirmed", "qrcode.approved"]
+    found, _ = await find_with_origins(as_operator(service.context), f"10,00 {to_day(charge.created_at):%d/%m/%Y}")
+    assert {one.kind for one, _ in found} == {"charge", "transfer"}, "its payer knows the day on which he paid"
     assert await funds(service, caller) == (PAID_CENTS, 0, 0, 0)
     assert await blocks(service) == [("ended", 0)]
     assert [line[0].split(" from")[0] for line in await lines(service, caller)] == [

@@ -312,7 +312,10 @@ async def _look_at_lists(context: Core, viewer: Viewer, wanted: Wanted, each_max
         if kind == "charge" and (wanted.initial_at or wanted.final_at):
             # A person asks when money came: a charge that was paid at another time is left out.
             begin, end = wanted.initial_at or _FIRST, wanted.final_at or _LAST
-            of_kind = [one for one in await _add_payments(context, viewer, of_kind) if begin <= one.at <= end]
+            of_kind = await _add_payments(context, viewer, of_kind)
+            of_kind = [
+                one for one in of_kind if begin <= one.at <= end or (one.payment and begin <= one.payment.first_at <= end)
+            ]
         elif kind == "refund":
             refunded = await browse.find_refunded(context, viewer, page.items)
             parties = {str(refund_id): transfer.counterparty for refund_id, transfer in refunded.items()}

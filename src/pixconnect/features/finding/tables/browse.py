@@ -124,7 +124,8 @@ _AMOUNT: Final[LiteralString] = "amount_cents between coalesce($8::bigint, 0) an
 
 # The day of a Pix, for all searches by people: when it settled by the network's clock, or else by ours.
 PAID_AT: Final[LiteralString] = "coalesce(network_settled_at, settled_at, created_at)"
-_OF_DAY: Final[LiteralString] = "{} between $14 and $15"
+# Its payer knows the day on which the institution took it, though it may have held it as suspect for days.
+_OF_DAY: Final[LiteralString] = f"({PAID_AT} between $14 and $15 or created_at < {PAID_AT} and created_at between $14 and $15)"
 
 
 def _statement(looked: LiteralString, filters: LiteralString, order: LiteralString, last: LiteralString) -> LiteralString:
@@ -190,7 +191,7 @@ _NAMED: Final[LiteralString] = """(
 CHARGES: Final = _lookback(
     "charge",
     CHARGE.select,
-    f"""{_OF_DAY.format("created_at")} and {_AMOUNT}
+    f"""created_at between $14 and $15 and {_AMOUNT}
     and {_NAMED.format("txid", _BARE.format("payer_tax_id"))} and ($10::text is null or $10 = 'IN') and (
         $11::text[] is null or {_OF_PARTY.format("payer_name")} or $12::text in (payer_tax_id, key)
     )""",
@@ -198,7 +199,7 @@ CHARGES: Final = _lookback(
 TRANSFERS: Final = _lookback(
     "transfer",
     TRANSFER.select,
-    f"""{_OF_DAY.format(PAID_AT)} and {_AMOUNT}
+    f"""{_OF_DAY} and {_AMOUNT}
     and {_NAMED.format("end_to_end_id, network_id", _TAX_ID)} and ($10::text is null or direction = $10)
     and {_PARTY}""",
 )
@@ -210,7 +211,7 @@ REFUNDS: Final = _lookback(
     "refund",
     REFUND.select,
     # A value and no "exists", which PostgreSQL may answer by a hash of the whole table.
-    f"""status = any($2::text[]) and {_OF_DAY.format(PAID_AT)} and {_AMOUNT} and {
+    f"""status = any($2::text[]) and {_OF_DAY} and {_AMOUNT} and {
         _NAMED.format("return_id, network_id, original_end_to_end_id", f"({_RETURNED_TO.format(_TAX_ID)})")
     } and ($10::text is null or flow = $10) and ($11::text[] is null or ({_RETURNED_TO.format(_PARTY)}))""",
     is_by_status=False,

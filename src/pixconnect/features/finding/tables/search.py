@@ -64,6 +64,11 @@ class Found(Struct, frozen=True, kw_only=True):
         """Return when it was paid, or else made."""
         return self.settled_at or self.created_at
 
+    @property
+    def first_at(self) -> datetime:
+        """Return when its payer was debited, if the institution held it as suspect."""
+        return min(self.at, self.created_at)
+
 
 # $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
 _EACH: Final[LiteralString] = """

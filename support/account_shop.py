@@ -13,12 +13,7 @@ from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.orders import StoredRailMemory
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
-from pixconnect.features.institutions.rules.institution import (
-    InstitutionItem,
-    InstitutionTraits,
-    OpenAccount,
-    ReceivedPix,
-)
+from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits, OpenAccount, ReceivedPix
 from pixconnect.features.institutions.rules.sweep import Sweep
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
@@ -171,8 +166,7 @@ async def note_read(pool: Pool, institution_id: int) -> None:
     """Note that what came in was read, of this year to its end: then a line that names no Pix can be none."""
     until = datetime(2026, 12, 31, tzinfo=UTC)
     await sweep_store.write(
-        pool,
-        Sweep(institution_id=institution_id, pace="near", began_at=until, ended_at=until, items_count=0),
+        pool, Sweep(institution_id=institution_id, pace="near", began_at=until, ended_at=until, items_count=0)
     )
 
 

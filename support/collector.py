@@ -7,10 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
 from support.listener import Answer, LoopbackServer
 from support.waiting import wait_until

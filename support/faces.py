@@ -163,11 +163,7 @@ async def listening(bank: Bank) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_bank(
-    database: postgres.Addresses,
-    services: Services,
-    clock: Clock | None = None,
-    control: object = None,
-    account: str = ACCOUNT,
+    database: postgres.Addresses, services: Services, clock: Clock | None = None, control: object = None, account: str = ACCOUNT
 ) -> AsyncIterator[Bank]:
     """Start a bank; ``control``, if given, has its failure rules."""
     async with (

@@ -26,11 +26,7 @@ from pixconnect.features.institutions.rules.joining import BookLine, RecordedIte
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, LeftLines, OpenAmounts, judge_left
 from pixconnect.features.institutions.service.statement_account import read_statement_file
-from pixconnect.features.institutions.statement_files.statement_file import (
-    ItemSource,
-    StatementFile,
-    find_final_balance,
-)
+from pixconnect.features.institutions.statement_files.statement_file import ItemSource, StatementFile, find_final_balance
 from pixconnect.platform.base.clock import to_day
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.true_months import Books, Effect, Question, Step

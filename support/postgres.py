@@ -64,8 +64,7 @@ class Server:
             # With the usual iterations the password would be most of a connection's cost.
             login = urlsplit(url)
             await _execute(
-                self._postgres.owner_url,
-                f"set scram_iterations = 1; alter role {login.username} password '{login.password}'",
+                self._postgres.owner_url, f"set scram_iterations = 1; alter role {login.username} password '{login.password}'"
             )
         await make_template(self._postgres.owner_url)
 

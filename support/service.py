@@ -452,9 +452,7 @@ def decided(
     at = max(report.reported_at + timedelta(days=days, seconds=1), service.clock.now())
     parts = tuple(
         TakenPart(
-            return_id=f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}",
-            amount_cents=cents,
-            settled_at=at,
+            return_id=f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}", amount_cents=cents, settled_at=at
         )
         for cents in taken_cents
         if cents

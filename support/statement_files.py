@@ -20,13 +20,7 @@ NEWFILEUID:NONE
 
 
 def make_ofx_line(
-    *,
-    item_id: str = "N1",
-    kind: str = "OTHER",
-    at: str = "20261102",
-    amount: str = "10.50",
-    memo: str = "",
-    name: str = "",
+    *, item_id: str = "N1", kind: str = "OTHER", at: str = "20261102", amount: str = "10.50", memo: str = "", name: str = ""
 ) -> str:
     """One line of money, without the end tags that OFX 1 leaves out."""
     texts = f"<NAME>{name}\n" if name else ""

@@ -14,19 +14,7 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from support.bank_simulator import (
-    FIRST_ON,
-    Bank,
-    Form,
-    Month,
-    Movement,
-    Request,
-    Shown,
-    at_hour,
-    export,
-    list_lines,
-    to_day,
-)
+from support.bank_simulator import FIRST_ON, Bank, Form, Month, Movement, Request, Shown, at_hour, export, list_lines, to_day
 
 Effect = tuple[date, int]
 """A day, and signed cents."""

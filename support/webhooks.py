@@ -177,11 +177,7 @@ class WebhookService(Service, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_webhook_service(
-    database: postgres.Addresses,
-    *,
-    clock: Any = None,
-    account_number: str = "1001",
-    **limits: float,
+    database: postgres.Addresses, *, clock: Any = None, account_number: str = "1001", **limits: float
 ) -> AsyncIterator[WebhookService]:
     """A service with one holder and real receivers on loopback."""
     # Patient: a slow machine makes no attempt fail, and none is repeated.

@@ -304,8 +304,7 @@ class WholeInstallation:
         for account in accounts:
             rows = self._read(
                 lambda connection, account=account: connection.fetch(
-                    "select id, body, resource, resource_id from event where holder_id = $1 order by id",
-                    account.holder_id,
+                    "select id, body, resource, resource_id from event where holder_id = $1 order by id", account.holder_id
                 )
             )
             heard = self.listener.heard.get(account.holder_id, [])

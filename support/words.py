@@ -67,8 +67,7 @@ class Words:
             # As the driver raises it.
             raise asyncpg.DataError("invalid input") from MemoryError()
         await batch.connection.executemany(
-            "insert into tally_change select $1, 'charge', $2, now(), 1",
-            [(word.holder_id, word.text) for word in batch],
+            "insert into tally_change select $1, 'charge', $2, now(), 1", [(word.holder_id, word.text) for word in batch]
         )
         return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in batch]
 

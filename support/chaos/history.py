@@ -270,8 +270,7 @@ def _judge_order(bounds: _Bounds) -> list[str]:
 def _judge_reads(bounds: _Bounds, calls: Sequence[Call]) -> list[str]:
     """Place each read at the first entry where it fits, since a later place would only restrict the next reads more."""
     reads = sorted(
-        (call for call in calls if call.kind in {"balance", "statement"} and call.status == 200),
-        key=lambda call: call.began_s,
+        (call for call in calls if call.kind in {"balance", "statement"} and call.status == 200), key=lambda call: call.began_s
     )
     found: list[str] = []
     placed: list[tuple[float, int]] = []

@@ -86,9 +86,7 @@ def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Se
         )
         live = opened.enter_context(open_whole_installation(policy={"handover_timeout_s": 36_000}, **own, **named))
         yield Serving(
-            here,
-            [here.open_account() for _ in range(HOLDERS_COUNT)],
-            open_sides(bank, live, folder, bank.open_account()),
+            here, [here.open_account() for _ in range(HOLDERS_COUNT)], open_sides(bank, live, folder, bank.open_account())
         )
 
 

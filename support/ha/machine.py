@@ -24,13 +24,7 @@ class Machine:
     """Starts, ends and suspends the programs of a machine; ``secrets`` are passwords by their place in ``machine.env``."""
 
     def __init__(
-        self,
-        name: str,
-        home: Path,
-        network: Network,
-        programs: Programs,
-        secrets: Mapping[str, str],
-        cores: str | None = None,
+        self, name: str, home: Path, network: Network, programs: Programs, secrets: Mapping[str, str], cores: str | None = None
     ) -> None:
         self.name, self.address = name, network.address_of(name)
         self.folder = home / name

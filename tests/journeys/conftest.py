@@ -29,11 +29,6 @@ def control() -> Control:
 
 
 @pytest.fixture
-async def bank(
-    database: postgres.Addresses,
-    services: Services,
-    clock: MonthClock,
-    control: Control,
-) -> AsyncIterator[Bank]:
+async def bank(database: postgres.Addresses, services: Services, clock: MonthClock, control: Control) -> AsyncIterator[Bank]:
     async with open_bank(database, services, clock, control) as opened:
         yield opened

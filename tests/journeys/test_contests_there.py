@@ -116,8 +116,7 @@ def test_an_answer_is_given_there_once_whoever_dies_on_its_way(two: Both, there:
     received = [there.receive() for _ in POINTS]
     come_cents = before_cents + len(POINTS) * PAID_CENTS
     wait_until(
-        lambda: caller.insist("GET", "/v1/connect/ledger/balance")["current_funds"] == come_cents,
-        "all are in the books",
+        lambda: caller.insist("GET", "/v1/connect/ledger/balance")["current_funds"] == come_cents, "all are in the books"
     )
     contests = [there.contest(paid) for paid in received]
     wait_until(lambda: list_here().keys() >= set(contests), "all contests are told")

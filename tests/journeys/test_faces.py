@@ -27,10 +27,7 @@ CREDENTIALS = dict(DEMONSTRATION_CLIENT_ID="Client_Id_of_CI", DEMONSTRATION_CLIE
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with running(
-        tmp_path_factory.mktemp("faces") / "home",
-        FACES="efi:0,efi+homologation:0",
-        SANDBOX_CLOCK_AT=CLOCK_AT,
-        **CREDENTIALS,
+        tmp_path_factory.mktemp("faces") / "home", FACES="efi:0,efi+homologation:0", SANDBOX_CLOCK_AT=CLOCK_AT, **CREDENTIALS
     ) as one:
         yield one
 

@@ -559,8 +559,7 @@ class Money(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    "abilities",
-    [pytest.param(Abilities(), id="the sandbox", marks=pytest.mark.each_change), pytest.param(A_BANK, id="a bank")],
+    "abilities", [pytest.param(Abilities(), id="the sandbox", marks=pytest.mark.each_change), pytest.param(A_BANK, id="a bank")]
 )
 def test_money_is_conserved(capsys: pytest.CaptureFixture[str], abilities: Abilities) -> None:
     processes_count = "2" if IS_PROOF else "1"

@@ -204,8 +204,7 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
                 # Efi's API has no statement: nothing continues without the operator's confirmation, however much was
                 # read.
                 wait_until(
-                    lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True),
-                    "everything was read",
+                    lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True), "everything was read"
                 )
                 for name, cents in transfers.cents.items():
                     again.ask(name, cents)

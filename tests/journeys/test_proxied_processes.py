@@ -56,10 +56,7 @@ class House(Struct, frozen=True, kw_only=True):
     def charge(self, token: str) -> int:
         body = {"amount": 1000, "key": self.account.key, "external_id": f"proxied-{next(_serial)}"}
         return self.http.post(
-            "/v1/connect/charge",
-            json=body,
-            headers={"Authorization": f"Bearer {token}"},
-            extensions={"sni_hostname": NAMES[0]},
+            "/v1/connect/charge", json=body, headers={"Authorization": f"Bearer {token}"}, extensions={"sni_hostname": NAMES[0]}
         ).status_code
 
     def start_again(self, place: int) -> None:

@@ -148,11 +148,7 @@ def test_an_institution_is_told_of_the_trace_that_a_transfer_belongs_to(tmp_path
         running(tmp_path / "bank", FACES="efi:0", TRACES_URL=collector.url) as bank,
         reserved_port() as port,
         Installation(
-            tmp_path / "live",
-            PORT=str(port),
-            CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
-            TRACES_URL=collector.url,
-            **LIVE,
+            tmp_path / "live", PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}", TRACES_URL=collector.url, **LIVE
         ).wait_until_ready() as live,
     ):
         two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)

@@ -48,12 +48,7 @@ async def databases(_copies: Any) -> AsyncIterator[list[postgres.Addresses]]:
     ],
 )
 async def test_every_day_closes_at_both(
-    databases: list[postgres.Addresses],
-    services: Services,
-    tmp_path: Path,
-    kinds: tuple[str, str],
-    days_count: int,
-    seed: int,
+    databases: list[postgres.Addresses], services: Services, tmp_path: Path, kinds: tuple[str, str], days_count: int, seed: int
 ) -> None:
     clock, chance = MonthClock(), Random(seed)  # noqa: S311  what fails must fail again
     # Shortly before midnight, on a day without movements.

@@ -310,8 +310,7 @@ async def test_an_acceptance_is_no_money(attacker: "Connection", service: Servic
     await incoming.receive_credit(service.context, report)
     await refuse(attacker, "update transfer set status = 'PROCESSING', settled_at = null, network_settled_at = null")
     await refuse(
-        attacker,
-        "update transfer set status = 'ERROR', outcome_code = 'X', settled_at = null, network_settled_at = null",
+        attacker, "update transfer set status = 'ERROR', outcome_code = 'X', settled_at = null, network_settled_at = null"
     )
 
 

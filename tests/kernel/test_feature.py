@@ -22,15 +22,7 @@ from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
 from pixconnect.features.webhooks.service.delivery import Formats
-from pixconnect.kernel.feature import (
-    Feature,
-    FeatureError,
-    Ranked,
-    find_others,
-    gather,
-    gather_classes,
-    list_features,
-)
+from pixconnect.kernel.feature import Feature, FeatureError, Ranked, find_others, gather, gather_classes, list_features
 from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.flows.context import PortRow

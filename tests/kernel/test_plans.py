@@ -281,8 +281,7 @@ async def refuse_payments(connection: "Connection") -> None:
             "charge_id": None,
         }  # fmt: skip
         changes.put(
-            TRANSFERS,
-            msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused),
+            TRANSFERS, msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused)
         )
     await changes.write_all(connection)
 
@@ -407,12 +406,10 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span), PAGE
     ),
     "charges that no code leads to": listing(
-        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span),
-        PAGE,
+        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span), PAGE
     ),
     "charges that a code leads to": listing(
-        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span),
-        PAGE,
+        lambda pool, span: search_charges(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span), PAGE
     ),
     "what left an account of late": lambda c: alarm_store.sum_out(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
     "the books of an account": lambda c: books_store.read_books(
@@ -591,9 +588,7 @@ async def find_wasteful(connection: "Connection", *, times: int) -> dict[str, in
 
 
 @asynccontextmanager
-async def open_tables(
-    database: Addresses,
-) -> AsyncIterator[tuple["Connection", Callable[..., Awaitable["Connection"]]]]:
+async def open_tables(database: Addresses) -> AsyncIterator[tuple["Connection", Callable[..., Awaitable["Connection"]]]]:
     """The owner's connection, with three holders made, and a way to more of the service's."""
     opened: list[asyncpg.Connection[asyncpg.Record]] = []
 
@@ -752,10 +747,7 @@ async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addres
             for seen_count in (64, 15_000, 29_000):
                 last = ROWS_COUNT - seen_count
                 after = Cursor(
-                    created_at=STARTED_AT + timedelta(seconds=last),
-                    id=last,
-                    position=seen_count,
-                    total_count=ROWS_COUNT,
+                    created_at=STARTED_AT + timedelta(seconds=last), id=last, position=seen_count, total_count=ROWS_COUNT
                 )
                 span = Span(page_size=64, after=after)
                 page = await read(cast("Pool", OneConnection(connection)), span)

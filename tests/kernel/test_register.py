@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.kernel.register import (
-    ARRANGEMENT,
-    is_outside_window,
-    parse_register,
-)
+from pixconnect.kernel.register import ARRANGEMENT, is_outside_window, parse_register
 from pixconnect.platform.base.clock import SAO_PAULO
 
 HEAD = "rule,value,unit,since,clock,binds,stricter,standing,source,says"

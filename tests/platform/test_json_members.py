@@ -9,9 +9,7 @@ TWICE = b'"amount": 1, "amount": 100}'
 
 
 @pytest.mark.parametrize(
-    "before",
-    [b'"x": "\xff"', b'"x": ' + b"[" * 20_000 + b"]" * 20_000, b'"\xc3\x28": 1'],
-    ids=["text", "depth", "name"],
+    "before", [b'"x": "\xff"', b'"x": ' + b"[" * 20_000 + b"]" * 20_000, b'"\xc3\x28": 1'], ids=["text", "depth", "name"]
 )
 def test_what_cannot_be_looked_through_is_refused(before: bytes) -> None:
     refuse_repeated(b"{" + before + b', "amount": 1}', [b'"amount"'])

@@ -249,9 +249,7 @@ async def test_two_that_migrate_at_once_apply_each_step_once(
 
 async def test_only_its_owner_may_execute_an_ungranted_function(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
     await schema_history.migrate(
-        owner,
-        "pixconnect",
-        _further("create function answer() returns int language sql security definer as 'select 42'"),
+        owner, "pixconnect", _further("create function answer() returns int language sql security definer as 'select 42'")
     )
     executable = await owner.fetch(
         """select proname from pg_proc cross join aclexplode(coalesce(proacl, acldefault('f', proowner))) as granted

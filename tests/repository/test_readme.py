@@ -25,8 +25,7 @@ BESIDE = "<!-- in another terminal -->\n"
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.name, marks=[pytest.mark.each_change] * (page.name == "README.md")) for page in PAGES],
+    "page", [pytest.param(page, id=page.name, marks=[pytest.mark.each_change] * (page.name == "README.md")) for page in PAGES]
 )
 def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), reserved_port() as receiver_port:

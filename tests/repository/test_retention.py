@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixconnect.kernel.baseline import read_service_steps
-from pixconnect.kernel.register import (
-    NOT_PERSONAL,
-    RETENTIONS,
-    TEXT_COLUMNS,
-    parse_retentions,
-)
+from pixconnect.kernel.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, parse_retentions
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.tables.transfer import encode_party
 from pixconnect.platform.config import Settings

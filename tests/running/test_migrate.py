@@ -30,9 +30,7 @@ async def test_an_empty_database_gets_all_tables_and_a_second_time_nothing(
     assert await migrate.bring_up_to_date(settings) == []
 
 
-async def test_tables_of_a_copied_cluster_begin_now_and_those_in_use_keep_their_times(
-    database: postgres.Addresses,
-) -> None:
+async def test_tables_of_a_copied_cluster_begin_now_and_those_in_use_keep_their_times(database: postgres.Addresses) -> None:
     await _start_again(database)
     settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
     connection = await asyncpg.connect(database.owner_url)

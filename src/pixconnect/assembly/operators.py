@@ -10,12 +10,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import structlog
 
-from pixconnect.assembly.base import (
-    make_policy,
-    make_writes,
-    open_base,
-    open_own_secret_box,
-)
+from pixconnect.assembly.base import make_policy, make_writes, open_base, open_own_secret_box
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.secret_key import refuse_other_key

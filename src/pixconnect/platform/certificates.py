@@ -101,12 +101,7 @@ def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:
 
 
 def _issue(
-    key: ECKey,
-    name: str,
-    authority_key: ECKey,
-    authority: bytes,
-    now: datetime,
-    extensions: Iterable[x509.ExtensionType],
+    key: ECKey, name: str, authority_key: ECKey, authority: bytes, now: datetime, extensions: Iterable[x509.ExtensionType]
 ) -> Certificate:
     issuer = x509.load_der_x509_certificate(authority)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])

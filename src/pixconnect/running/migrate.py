@@ -196,9 +196,7 @@ async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -
         missing = await schema_history.list_missing(connection, schema, read())
         for step in missing:
             yield live_mode.note(
-                _UPGRADE,
-                f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}",
-                _advise(step),
+                _UPGRADE, f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}", _advise(step)
             )
         if not missing:
             yield live_mode.ok(_UPGRADE, f"the tables of {schema} are this version's")

@@ -270,8 +270,7 @@ async def test_a_walk_over_all_pages_reads_and_packs_each_once(
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["/docs", "/docs/", "/docs/guides/webhooks", "/docs/guides/webhooks.md", "/docs/assets/page.css", "/openapi.json"],
+    "target", ["/docs", "/docs/", "/docs/guides/webhooks", "/docs/guides/webhooks.md", "/docs/assets/page.css", "/openapi.json"]
 )
 async def test_a_document_that_the_caller_has_is_not_sent_again(open_application: Opening, target: str) -> None:
     api = Api(open_application())

@@ -138,9 +138,7 @@ def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
 
 async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service: Service, caller: Caller) -> None:
     await endpoint_usecases.create_endpoint(
-        service.context,
-        caller,
-        EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=("qrcode.pending",)),
+        service.context, caller, EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=("qrcode.pending",))
     )
     await make_charge(service, caller, amount_cents=100)
     await service.fetch(

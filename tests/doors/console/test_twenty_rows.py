@@ -400,14 +400,7 @@ async def pages(door: Any) -> AsyncIterator[dict[tuple[str, bool], Page]]:
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
 @pytest.mark.parametrize("row", ROWS)
 async def test_the_row_holds(
-    played: Any,
-    door: Any,
-    shop: Shop,
-    pages: dict[tuple[str, bool], Page],
-    row: str,
-    language: str,
-    *,
-    has_script: bool,
+    played: Any, door: Any, shop: Shop, pages: dict[tuple[str, bool], Page], row: str, language: str, *, has_script: bool
 ) -> None:
     page = pages[language, has_script]
     await ROWS[row](Cell(page=page, played=played, door=door, shop=shop, language=language, has_script=has_script))

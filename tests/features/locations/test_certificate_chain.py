@@ -11,12 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pixconnect.features.locations.certificate_chain import (
-    CERTIFICATE_OCTETS_MAX,
-    CHAIN_LENGTH_MAX,
-    ChainRefused,
-    verify_chain,
-)
+from pixconnect.features.locations.certificate_chain import CERTIFICATE_OCTETS_MAX, CHAIN_LENGTH_MAX, ChainRefused, verify_chain
 from support.institution import NOW, certify, slow_key
 
 HOST = "pix.example"

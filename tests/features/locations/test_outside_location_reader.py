@@ -17,12 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pixconnect.features.locations import outside_location_reader
 from pixconnect.features.locations.certificate_chain import trust_bundle, trust_sandbox
-from pixconnect.features.locations.outside_location_reader import (
-    FETCHES_OF_HOLDER_MAX,
-    LIMITS,
-    LocationReader,
-    parse_payload,
-)
+from pixconnect.features.locations.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader, parse_payload
 from pixconnect.features.sandbox.rules import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
 from pixconnect.kernel.rules import br_code
 from pixconnect.kernel.rules.location import Locations, LocationUnreachable
@@ -165,10 +160,7 @@ async def test_the_sandboxs_own_merchants_verify(database: Addresses) -> None:
         location = br_code.parse_br_code(text).location
         assert location is not None
         reader = LocationReader(
-            OutgoingHttp(LIMITS, NameLookups(DnsLookup())),
-            SystemClock(),
-            trust_sandbox(sandbox.control),
-            allows_loopback=True,
+            OutgoingHttp(LIMITS, NameLookups(DnsLookup())), SystemClock(), trust_sandbox(sandbox.control), allows_loopback=True
         )
         charge = await reader.read(location)
         assert (charge.amount_cents, charge.key, charge.status) == (1234, "a@b.example", "ATIVA")

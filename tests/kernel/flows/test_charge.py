@@ -110,8 +110,7 @@ async def test_two_hundred_at_once_with_every_third_refused(service: Service, ca
         a_request(external_id="taken", amount_cents=2) if n % 3 == 0 else a_request(external_id=f"n{n}") for n in range(200)
     ]
     outcomes = await asyncio.gather(
-        *(charge_usecases.create_charge(service.context, caller, request) for request in requests),
-        return_exceptions=True,
+        *(charge_usecases.create_charge(service.context, caller, request) for request in requests), return_exceptions=True
     )
     assert [isinstance(outcome, errors.ExternalIdConflict) for outcome in outcomes] == [n % 3 == 0 for n in range(200)]
     assert await count(service, "charge") == 1 + sum(n % 3 != 0 for n in range(200))

@@ -166,8 +166,7 @@ async def test_both_ends_at_once_leave_one(service: Service, caller: Caller, dat
     await take_reports(service.context, [begin(report) for report in settled])
     async with open_service(database, clock=service.clock) as other:
         await asyncio.gather(
-            take_reports(service.context, settled),
-            take_reports(other.context, [cancelled(report) for report in settled]),
+            take_reports(service.context, settled), take_reports(other.context, [cancelled(report) for report in settled])
         )
     credited = await service.context.pool.fetchval("select count(*) from transfer where status = 'CONFIRMED'")
     assert await read_funds(service, caller) == (FUNDS_CENTS + 1000 * credited, 0)

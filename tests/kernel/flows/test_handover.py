@@ -203,8 +203,7 @@ async def test_a_failed_resend_changes_no_mark(service: Service, order: Order, a
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"),
-    [(rails.Rejected(code="AC07", reason="closed"), "ERROR"), (rails.Settled(settled_at=STARTED_AT), "")],
+    ("outcome", "status"), [(rails.Rejected(code="AC07", reason="closed"), "ERROR"), (rails.Settled(settled_at=STARTED_AT), "")]
 )
 async def test_a_query_answer_is_final(service: Service, order: Order, outcome: rails.QueryAnswer, status: str) -> None:
     service.rail.answer(rails.Unknown())

@@ -14,12 +14,7 @@ from pixconnect.kernel.rules import br_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.location import LocationUnreachable, OutsideCharge
 from pixconnect.kernel.rules.rail import DirectoryEntry, Rejected, Settled
-from pixconnect.kernel.rules.transfer import (
-    AccountTransferRequest,
-    KeyTransferRequest,
-    QrCodeTransferRequest,
-    TransferRequest,
-)
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, QrCodeTransferRequest, TransferRequest
 from pixconnect.platform.base import errors
 from support.records import FIRM, ISPB, outside_party, own_key
 from support.service import STARTED_AT, FakeRail, Service, open_holder, send_out

@@ -341,8 +341,7 @@ async def test_two_processes_told_the_same_agree(service: Service, caller: Calle
     told = network_id()
     async with open_service(database, clock=service.clock, abilities=NAMES_ITSELF) as other:
         await asyncio.gather(
-            take_reports(service.context, [settled(orders[0], told)]),
-            take_reports(other.context, [settled(orders[1], told)]),
+            take_reports(service.context, [settled(orders[0], told)]), take_reports(other.context, [settled(orders[1], told)])
         )
     ended = [await order.now(service) for order in orders]
     assert sorted(one.network_id is None for one in ended) == [False, True]

@@ -21,16 +21,7 @@ from pixconnect.platform.base import errors
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import (
-    STARTED_AT,
-    Service,
-    credit_report,
-    make_charge,
-    open_holder,
-    open_service,
-    read_funds,
-    send_out,
-)
+from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC07", reason="closed")

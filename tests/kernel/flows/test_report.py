@@ -352,8 +352,7 @@ async def test_a_rejection_counts_whatever_its_words_are(service: Service, calle
     ending = rails.RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no " + "x" * 5000)
     assert await take_reports(service.context, [ending]) == 1
     assert await end_orders(
-        service.context,
-        [((other := await send(service, caller)).end_to_end_id, rails.Rejected(code="\0", reason="a\0b"))],
+        service.context, [((other := await send(service, caller)).end_to_end_id, rails.Rejected(code="\0", reason="a\0b"))]
     ) == [None]
     assert (await transfer_usecases.read_transfer_by_id(service.context, caller, other.id)).transfer.status == "ERROR"
     assert await waiting(service) == []

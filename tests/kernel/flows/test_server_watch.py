@@ -585,9 +585,7 @@ async def test_what_an_older_program_has_not_noted_is_no_loss(database: Addresse
         assert await loss_store.find_losses(connection) == []
 
 
-async def test_the_database_of_another_installation_is_not_used_and_nothing_is_written_there(
-    database: Addresses,
-) -> None:
+async def test_the_database_of_another_installation_is_not_used_and_nothing_is_written_there(database: Addresses) -> None:
     """As if a name leads to the wrong server, which its own processes know."""
     notes = Notes()
     watch = ServerWatch(notes)

@@ -26,15 +26,7 @@ from support.books import check_books
 from support.operators import as_operator, execute
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB
-from support.service import (
-    STARTED_AT,
-    Service,
-    credit_report,
-    open_holder,
-    open_service,
-    read_funds,
-    send_out,
-)
+from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC03", reason="no such account")

@@ -86,8 +86,7 @@ ACCOUNTS: list[Account] = ["available", "reserved", "deficit", "settlement", "fu
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(ACCOUNTS), st.integers(1, 100), st.integers(-5, 5)),
-        max_size=60,
+        st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(ACCOUNTS), st.integers(1, 100), st.integers(-5, 5)), max_size=60
     )
 )
 def test_whatever_moves_the_sums_are_those_of_the_postings(moves: list[tuple[Account, Account, int, int]]) -> None:

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.kernel.rules.limit import (
-    Limits,
-    Spending,
-    Spent,
-    begin_of_night,
-    check_limits,
-    cut_limits,
-    end_of_night,
-)
+from pixconnect.kernel.rules.limit import Limits, Spending, Spent, begin_of_night, check_limits, cut_limits, end_of_night
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import begin_of_day, end_of_day
 

@@ -162,10 +162,7 @@ async def test_a_walk_through_endpoints_sees_all_that_were_there_once(service: W
 
     await add([1] * 5)
     await check_walk(
-        lambda span: endpoint_usecases.list_endpoints(service.context, service.caller, span),
-        add,
-        [2, 1],
-        [[1], [], [1, 1]],
+        lambda span: endpoint_usecases.list_endpoints(service.context, service.caller, span), add, [2, 1], [[1], [], [1, 1]]
     )
 
 

@@ -156,12 +156,7 @@ def test_a_declaration_that_does_not_fit_its_record_is_refused_at_once(columns: 
 
 
 EVENTS = [make_event(number, number, 7, "qrcode.pending", NOW) for number in (1, 2, 3)]
-PART = of_columns(
-    EVENT,
-    name="rows",
-    sql=f"select {EVENT.names} from ({{rows}}) as new ({{names}})",
-    once=["name, created_at"],
-)
+PART = of_columns(EVENT, name="rows", sql=f"select {EVENT.names} from ({{rows}}) as new ({{names}})", once=["name, created_at"])
 
 
 async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> None:

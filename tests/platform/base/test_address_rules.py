@@ -173,8 +173,7 @@ def test_the_sandbox_allows_nothing_else(url: str) -> None:
 
 @pytest.mark.parametrize("is_sandbox", [True, False])
 @pytest.mark.parametrize(
-    "answers",
-    [[], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["::1"], ["fe80::1%eth0"]],
+    "answers", [[], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["::1"], ["fe80::1%eth0"]]
 )
 def test_a_name_is_refused_if_any_of_its_addresses_is(answers: list[str], is_sandbox: bool) -> None:
     target = address_rules.parse_target("https://shop.example/", allows_loopback=is_sandbox)

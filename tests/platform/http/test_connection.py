@@ -600,9 +600,7 @@ async def answer_what_breaks(scope: dict[str, Any], receive: Any, send: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "octets",
-    [b"1000\r\n" + b"\r\n" * 0x800 + b"\r\n", b"1\r\na\r\n" * 400, b"xyz\r\n"],
-    ids=["blank lines", "octets", "none"],
+    "octets", [b"1000\r\n" + b"\r\n" * 0x800 + b"\r\n", b"1\r\na\r\n" * 400, b"xyz\r\n"], ids=["blank lines", "octets", "none"]
 )
 async def test_an_application_answers_a_body_that_breaks_in_its_own_form(octets: bytes) -> None:
     async with connected(answer_what_breaks) as client:
@@ -635,9 +633,7 @@ class Held:
 
 
 @pytest.mark.parametrize(
-    "garbage",
-    [b"garbage\r\n\r\n", b"\0", b"GET / HTTP/1.1\r\n\r\n", b"A" * 20_000],
-    ids=["word", "zero", "no host", "long"],
+    "garbage", [b"garbage\r\n\r\n", b"\0", b"GET / HTTP/1.1\r\n\r\n", b"A" * 20_000], ids=["word", "zero", "no host", "long"]
 )
 @pytest.mark.parametrize("waits_s", [0.0, 0.03])
 async def test_what_is_owed_an_answer_gets_it_and_no_refusal(garbage: bytes, waits_s: float) -> None:

@@ -203,9 +203,7 @@ async def test_whatever_coding_comes_with_an_offer_to_upgrade_is_answered_once()
                     fields = b"Transfer-Encoding: %b\r\n" % coding if coding else b""
                     head = b"%b /%b/0 HTTP/1.1\r\nHost: h\r\n%b%b\r\n" % (method, manner, offer, fields)
                     await _tell_once(
-                        head + b"2\r\nab\r\n0\r\n\r\n",
-                        seed,
-                        has_known_coding=coding.strip(b" \t").lower() == b"chunked",
+                        head + b"2\r\nab\r\n0\r\n\r\n", seed, has_known_coding=coding.strip(b" \t").lower() == b"chunked"
                     )
                     seed += 1
 

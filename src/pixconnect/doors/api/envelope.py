@@ -32,8 +32,7 @@ PAGE_SIZE_MAX: Final = 1000
 Amount = Annotated[
     int,
     msgspec.Meta(
-        description="Cents, without a fraction.",
-        extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS},
+        description="Cents, without a fraction.", extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS}
     ),
 ]
 """Any integer is decoded: use cases check the range, after a possible replay, and with their own error code."""

@@ -70,9 +70,7 @@ def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]
 
 
 def run_writing(
-    use_case: Callable[Concatenate[Operator, Writer, Given], Awaitable[Result]],
-    *args: Given.args,
-    **kwargs: Given.kwargs,
+    use_case: Callable[Concatenate[Operator, Writer, Given], Awaitable[Result]], *args: Given.args, **kwargs: Given.kwargs
 ) -> Result:
     """As ``run``, for a use case that also writes money, through queues as the service does."""
 

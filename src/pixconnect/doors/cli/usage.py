@@ -10,13 +10,7 @@ from typing import Final, Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError
 from cyclopts.argument import Argument
-from cyclopts.exceptions import (
-    CoercionError,
-    MissingArgumentError,
-    UnknownCommandError,
-    UnusedCliTokensError,
-    ValidationError,
-)
+from cyclopts.exceptions import CoercionError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError, ValidationError
 
 # For an item of a list, such as a rule, the field without its index.
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+)((?:\.[a-z_]+)*)(?:\[\d+\])?: ")

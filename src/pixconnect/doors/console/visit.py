@@ -47,9 +47,7 @@ class Assets:
             name = f"{path.stem}.{hashlib.blake2b(content, digest_size=6).hexdigest()}{path.suffix}"
             self._addresses[path.name] = f"/assets/{name}"
             self._answers[name] = Response(
-                content,
-                media_type=_MEDIA_TYPES[path.suffix],
-                headers={"cache-control": "public, max-age=31536000, immutable"},
+                content, media_type=_MEDIA_TYPES[path.suffix], headers={"cache-control": "public, max-age=31536000, immutable"}
             )
 
     def address(self, name: str) -> str:

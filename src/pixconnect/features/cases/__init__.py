@@ -15,8 +15,7 @@ FEATURE: Final = Feature(
             "Show and end differences between the books and the institution or rail.",
         ),
         Verb(
-            *("operator", "proposal", "features.cases.cli:proposal_app"),
-            "Read and confirm what waits for a second operator.",
+            *("operator", "proposal", "features.cases.cli:proposal_app"), "Read and confirm what waits for a second operator."
         ),
     ),
     rules=("features.cases.checks:ADJUSTMENTS",),

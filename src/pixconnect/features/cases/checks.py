@@ -8,8 +8,7 @@ from typing import Final
 from pixconnect.kernel.rules.proof import Rule, RulePart
 
 _rule: Final = partial(
-    Rule,
-    todo="compare with the audit, which names both operators: `pixconnect audit list`; nothing is mended by hand alone",
+    Rule, todo="compare with the audit, which names both operators: `pixconnect audit list`; nothing is mended by hand alone"
 )
 
 ADJUSTMENTS: Final = (

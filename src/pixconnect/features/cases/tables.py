@@ -240,8 +240,7 @@ async def close_step(connection: Connection, order_name: str) -> bool:
 find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](CASE_ENDING, "where case_id = any($1) order by order_name")
 
 list_never: Final = FindAll[rules.CaseEnding, int, Sequence[int]](
-    CASE_ENDING,
-    "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name",
+    CASE_ENDING, "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name"
 )
 """Orders of an account, with one of these amounts, that two operators closed as never sent."""
 

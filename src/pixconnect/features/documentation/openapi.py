@@ -34,13 +34,7 @@ from pixconnect.features.documentation.records import (
     typed,
 )
 from pixconnect.features.documentation.standard import describe_door
-from pixconnect.features.documentation.webhooks import (
-    EVENTS,
-    HEADER_PARAMETERS,
-    PAYLOADS,
-    add_event_schemas,
-    describe_webhooks,
-)
+from pixconnect.features.documentation.webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.features.identity import api as oauth
 from pixconnect.features.locations.api import JOSE_TYPE
 from pixconnect.features.pix_api.api.operations import SPOKEN
@@ -167,8 +161,7 @@ _BEARER_AUTH: Final = typed(
     description="A token of the identity service, good for five minutes unless set otherwise.",
 )
 _LINK_HEADER: Final = described(
-    'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.',
-    schema=typed("string"),
+    'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.', schema=typed("string")
 )
 _FILENAME_HEADER: Final = described(
     "`attachment` and the name under which a browser saves the file; JSON has none.", schema=typed("string")

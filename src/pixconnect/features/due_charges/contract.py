@@ -21,11 +21,7 @@ from pixconnect.platform.base import errors
 _DAYS_MAX: Final = 2**31 - 1
 _Day = Annotated[
     str,
-    Meta(
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        description="A date in Sao Paulo.",
-        extra_json_schema=dict(format="date"),
-    ),
+    Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", description="A date in Sao Paulo.", extra_json_schema=dict(format="date")),
 ]
 _Value = Annotated[int, Meta(ge=0, le=AMOUNT_MAX_CENTS, description="Cents of a sum, hundredths of a per cent.")]
 

@@ -8,15 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.language import LANGUAGES
-from pixconnect.doors.console.visit import (
-    LANGUAGE_COOKIE,
-    SAVED_COOKIE,
-    SAVED_MAX,
-    THEME_COOKIE,
-    THEMES,
-    Visit,
-    is_own_address,
-)
+from pixconnect.doors.console.visit import LANGUAGE_COOKIE, SAVED_COOKIE, SAVED_MAX, THEME_COOKIE, THEMES, Visit, is_own_address
 from pixconnect.features.identity.service import console_session
 from pixconnect.features.identity.service.console_session import NewSession, OperatorSignIn, SignIn
 from pixconnect.features.identity.service.token_issuer import TokenRequest
@@ -47,9 +39,7 @@ async def sign_in(visit: Visit) -> Response:
         else:
             session = await visit.parts.of_features[SignIn].client(
                 TokenRequest(
-                    client_id=_text(form, "client_id"),
-                    client_secret=_text(form, "client_secret"),
-                    address=visit.address,
+                    client_id=_text(form, "client_id"), client_secret=_text(form, "client_secret"), address=visit.address
                 )
             )
     except errors.RateLimited as refusal:

@@ -16,9 +16,7 @@ from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 _rule: Final = partial(
-    Rule,
-    is_of_whole_runs=True,
-    todo="read a statement file of the days again; if nothing changes, compare with a backup",
+    Rule, is_of_whole_runs=True, todo="read a statement file of the days again; if nothing changes, compare with a backup"
 )
 
 STATEMENT_LINES: Final = (

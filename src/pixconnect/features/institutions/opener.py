@@ -121,10 +121,7 @@ def _read_certificates(credential: Credential, account: InstitutionAccount) -> S
 
 
 def make_opener(
-    clock: Clock,
-    entropy: Entropy,
-    note: Callable[[TakenExchange], None] | None = None,
-    calls: CallCounts | None = None,
+    clock: Clock, entropy: Entropy, note: Callable[[TakenExchange], None] | None = None, calls: CallCounts | None = None
 ) -> OpenInstitution:
     """Return what opens accounts in this process; it raises ``BadRequest`` for a wrong description or a missing secret.
 

@@ -32,13 +32,7 @@ from pixconnect.features.institutions.orders import (
 )
 from pixconnect.features.institutions.rules import institution as port
 from pixconnect.features.institutions.rules.account import ABILITIES
-from pixconnect.features.institutions.rules.rail_memory import (
-    MemoryUnavailable,
-    RailMemory,
-    RailStep,
-    SentPix,
-    is_same_payee,
-)
+from pixconnect.features.institutions.rules.rail_memory import MemoryUnavailable, RailMemory, RailStep, SentPix, is_same_payee
 from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules import rail, reject_code

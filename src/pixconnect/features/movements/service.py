@@ -345,9 +345,7 @@ async def _find_moved(context: Context, report: MovementReport) -> int | None:
 
 REPORT_TAKERS: Final = (
     ReportTaker(
-        kind=MovementReport,
-        take=receive_movement,
-        refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_moved),
+        kind=MovementReport, take=receive_movement, refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_moved)
     ),
     ReportTaker(kind=BlockReport, take=receive_blocks),
 )

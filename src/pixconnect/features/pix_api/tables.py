@@ -35,9 +35,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 # A location changes only under the lock of the charge that it has or gets.
 LOCATION: Final = Table(
-    "location",
-    Location,
-    "id bigint, holder_id bigint, token text, status text, charge_id bigint, created_at timestamptz",
+    "location", Location, "id bigint, holder_id bigint, token text, status text, charge_id bigint, created_at timestamptz"
 )
 
 _INSERT_LOCATION: Final = insert_of(

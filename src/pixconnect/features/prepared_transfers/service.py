@@ -10,12 +10,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.pix_api.service.cents_records import Order, Orders
 from pixconnect.features.prepared_transfers import tables as prepared_store
-from pixconnect.features.prepared_transfers.rules import (
-    InitiatedTransfer,
-    PreparedTransfer,
-    is_approved_by,
-    read_request,
-)
+from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer, is_approved_by, read_request
 from pixconnect.kernel.flows import payee as payee_usecases
 from pixconnect.kernel.flows.context import Context, of_caller, write_alone
 from pixconnect.kernel.flows.transfer import start_transfer

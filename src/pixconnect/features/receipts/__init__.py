@@ -4,7 +4,4 @@ from typing import Final
 
 from pixconnect.kernel.feature import Feature
 
-FEATURE: Final = Feature(
-    sections=("features.receipts.api:SECTIONS",),
-    pages=("features.receipts.pages:ROUTES",),
-)
+FEATURE: Final = Feature(sections=("features.receipts.api:SECTIONS",), pages=("features.receipts.pages:ROUTES",))

@@ -193,9 +193,7 @@ def _show(found: receipts.Receipt) -> Receipt:
 
 def _write(found: receipts.Receipt) -> Document:
     return Document(
-        content=write_receipt_pdf(receipts.lay_out_receipt(found)),
-        media_type=PDF_TYPE,
-        filename=receipts.name_file(found),
+        content=write_receipt_pdf(receipts.lay_out_receipt(found)), media_type=PDF_TYPE, filename=receipts.name_file(found)
     )
 
 

@@ -5,6 +5,5 @@ from typing import Final
 from pixconnect.kernel.feature import Feature
 
 FEATURE: Final = Feature(
-    api_extensions=("features.traces.api:EXTENSIONS",),
-    worker_extensions=("features.traces.worker:EXTENSIONS",),
+    api_extensions=("features.traces.api:EXTENSIONS",), worker_extensions=("features.traces.worker:EXTENSIONS",)
 )

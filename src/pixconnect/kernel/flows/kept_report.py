@@ -33,12 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep(
-    connection: Connection | Pool,
-    kept: Kept,
-    misfit: Misfit,
-    refusal_code: str | None = None,
-    *,
-    is_listed: bool = False,
+    connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None, *, is_listed: bool = False
 ) -> None:
     """Keep a report for an operator, with any refusal code for the rail. Once committed, it may be acknowledged.
 
@@ -57,11 +52,7 @@ async def keep(
 
 
 async def keep_reported(
-    context: Context,
-    report: Kept,
-    misfit: Misfit,
-    refusal_code: str | None = None,
-    connection: Connection | None = None,
+    context: Context, report: Kept, misfit: Misfit, refusal_code: str | None = None, connection: Connection | None = None
 ) -> None:
     """Keep a report of the context's rail, or of the list of its account."""
     is_listed = find_source(context).is_final
@@ -77,9 +68,7 @@ async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
         await keep(pool, item, misfit, is_listed=True)
     else:
         _log.error(
-            "an item that cannot be read is not kept: too many wait for an operator",
-            name=item.name,
-            account=item.account,
+            "an item that cannot be read is not kept: too many wait for an operator", name=item.name, account=item.account
         )
 
 

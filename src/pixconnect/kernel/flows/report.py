@@ -233,9 +233,7 @@ CREDITED: Final = Refusable(find_recorded=_find_recorded, find_holder=_find_cred
 TAKERS: Final = (
     ReportTaker(kind=rail.CreditReport, take=receive_credit, refusable=CREDITED),
     ReportTaker(
-        kind=rail.ReturnReport,
-        take=receive_return,
-        refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_payer),
+        kind=rail.ReturnReport, take=receive_return, refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_payer)
     ),
 )
 

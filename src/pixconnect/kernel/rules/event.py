@@ -37,9 +37,7 @@ _KERNEL: Final = (
     EventRow("refund.out.processing", "refund", "You started a refund: its amount is reserved."),
     EventRow("refund.out.returned", "refund", "A refund of yours has settled."),
     EventRow(
-        "refund.out.error",
-        "refund",
-        "A refund of yours was rejected, or given up before it left: the money is yours again.",
+        "refund.out.error", "refund", "A refund of yours was rejected, or given up before it left: the money is yours again."
     ),
     EventRow(
         "movement.posted",

@@ -175,9 +175,7 @@ APPEND: Final = insert_of(
 ENTRIES: Final = Fact(rank=100, inserts=(APPEND,), key=None)
 
 REPAYMENT: Final = Table(
-    "repayment",
-    Repayment,
-    "id bigint, holder_id bigint, source_entry_id bigint, amount_cents bigint, created_at timestamptz",
+    "repayment", Repayment, "id bigint, holder_id bigint, source_entry_id bigint, amount_cents bigint, created_at timestamptz"
 )
 APPEND_REPAYMENTS: Final = insert_of(REPAYMENT, REPAYMENT, name="repayment_row")
 REPAYMENTS: Final = Fact(rank=110, inserts=(APPEND_REPAYMENTS,), key=None)

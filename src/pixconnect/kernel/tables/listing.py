@@ -157,8 +157,7 @@ def source_of_statuses(kind: Kind, columns: LiteralString, wanted: ListedRows = 
         page_after=merge_statuses(kind, columns, f"{AFTER} and {wanted.where}"),
         count=_count_wanted(kind, _BETWEEN, wanted, "$4"),
         total=total_statement(
-            sum_statement("tally", f"{summed} and status = any($6::text[])", sign),
-            _count_wanted(kind, _EDGE, wanted, "$6"),
+            sum_statement("tally", f"{summed} and status = any($6::text[])", sign), _count_wanted(kind, _EDGE, wanted, "$6")
         ),
     )
 

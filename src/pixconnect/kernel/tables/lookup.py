@@ -119,9 +119,7 @@ def one_by(
     return find
 
 
-def many_by_id(
-    table: Table[Record],
-) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
+def many_by_id(table: Table[Record]) -> Callable[[Connection | Pool, int, Collection[int]], Awaitable[dict[int, Record]]]:
     find_pairs = by_pairs(table, "id")
 
     async def find(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:

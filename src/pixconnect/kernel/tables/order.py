@@ -195,9 +195,7 @@ async def unmark(connection: Connection, names: Sequence[str], marked_at: dateti
 async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None = None) -> None:
     """Postpone orders that may not be handed over: until an instant, or until they may be given up."""
     await pool.execute(
-        "update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null",
-        sorted(names),
-        due_at,
+        "update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null", sorted(names), due_at
     )
 
 

@@ -134,11 +134,7 @@ class PendingRequest(Generic[Request, Answer]):
     __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
 
     def __init__(
-        self,
-        operation: WriteOperation[Request, Answer],
-        request: Request,
-        answer: PendingReply[Answer],
-        asked_at_s: float,
+        self, operation: WriteOperation[Request, Answer], request: Request, answer: PendingReply[Answer], asked_at_s: float
     ) -> None:
         self.operation = operation
         self.request = request

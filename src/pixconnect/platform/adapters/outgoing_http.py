@@ -161,11 +161,7 @@ class OutgoingHttp:
     """Exchanges with hosts that callers chose; by default it trusts the system's authorities."""
 
     def __init__(
-        self,
-        limits: ExchangeLimits,
-        lookups: NameLookups,
-        tls: ssl.SSLContext | None = None,
-        forbidden: Sequence[Network] = (),
+        self, limits: ExchangeLimits, lookups: NameLookups, tls: ssl.SSLContext | None = None, forbidden: Sequence[Network] = ()
     ) -> None:
         self._limits = limits
         self._lookups = lookups

@@ -105,10 +105,7 @@ class Overload(Admission):
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        find_oldest_order: Callable[[], Awaitable[datetime | None]],
-        under_way_max: int = UNDER_WAY_MAX,
+        self, clock: Clock, find_oldest_order: Callable[[], Awaitable[datetime | None]], under_way_max: int = UNDER_WAY_MAX
     ) -> None:
         super().__init__(under_way_max)
         self._most = under_way_max

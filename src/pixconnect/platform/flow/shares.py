@@ -115,10 +115,7 @@ class FairQueue(Generic[Item]):
         return True
 
     def take(
-        self,
-        count_max: int,
-        fits: Callable[[Item], bool] | None = None,
-        may_have: Callable[[Hashable], bool] | None = None,
+        self, count_max: int, fits: Callable[[Item], bool] | None = None, may_have: Callable[[Hashable], bool] | None = None
     ) -> list[Item]:
         """Take items out, one of each party in turn; those that do not fit, or are not permitted, keep their position."""
         others: dict[Hashable, deque[Item]] = {}
@@ -209,13 +206,7 @@ class FairSemaphore:
     """
 
     def __init__(
-        self,
-        count: int,
-        *,
-        waiting_max: int,
-        what: str,
-        share_max: int | None = None,
-        parties: RecentParties | None = None,
+        self, count: int, *, waiting_max: int, what: str, share_max: int | None = None, parties: RecentParties | None = None
     ) -> None:
         self._free_count = count
         self._share = share_max or max(1, count // 2)

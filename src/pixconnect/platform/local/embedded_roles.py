@@ -5,13 +5,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from pixconnect.platform.local.postgres_placement import (
-    CONSOLE_LOGIN_ROLE,
-    DATABASE,
-    FEW_ITERATIONS,
-    LOGIN_ROLE,
-    Placement,
-)
+from pixconnect.platform.local.postgres_placement import CONSOLE_LOGIN_ROLE, DATABASE, FEW_ITERATIONS, LOGIN_ROLE, Placement
 from pixconnect.platform.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 
 GROUP_ROLES: Final = (SERVICE_ROLE, SANDBOX_ROLE)

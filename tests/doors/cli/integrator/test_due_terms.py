@@ -6,14 +6,7 @@ import pytest
 
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.charge import read_terms
-from pixconnect_client import (
-    ChargeDatedDiscount,
-    ChargeDiscount,
-    ChargeFine,
-    ChargeInterest,
-    ChargeRebate,
-    InterestKind,
-)
+from pixconnect_client import ChargeDatedDiscount, ChargeDiscount, ChargeFine, ChargeInterest, ChargeRebate, InterestKind
 
 DUE_ON = "2026-11-30"
 

@@ -9,12 +9,7 @@ from argon2 import PasswordHasher
 from pyotp.totp import TOTP
 
 from pixconnect.features.identity.service import access, console_session, password
-from pixconnect.features.identity.service.console_session import (
-    IssuedOperator,
-    NewSession,
-    OperatorSignIn,
-    SignIn,
-)
+from pixconnect.features.identity.service.console_session import IssuedOperator, NewSession, OperatorSignIn, SignIn
 from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.kernel.flows import audit, holder
 from pixconnect.kernel.flows.context import Context, Operator

@@ -20,16 +20,7 @@ from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import (
-    FakeClock,
-    Service,
-    accepted,
-    credit_report,
-    make_charge,
-    open_holder,
-    open_service,
-    read_funds,
-)
+from support.service import FakeClock, Service, accepted, credit_report, make_charge, open_holder, open_service, read_funds
 
 KEY = own_key()
 A_MINUTE_AGO = (

@@ -82,10 +82,7 @@ def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_token_tells_who_is_calling(process: Process, issued: IssuedClient) -> None:
     caller = await process.verifier.verify(await make_header(process, issued))
     assert caller == Caller(
-        client_id=issued.client.client_id,
-        holder_id=issued.client.holder_id,
-        scopes=frozenset(SCOPES),
-        token_id=caller.token_id,
+        client_id=issued.client.client_id, holder_id=issued.client.holder_id, scopes=frozenset(SCOPES), token_id=caller.token_id
     )
     assert UUID(caller.token_id)
 

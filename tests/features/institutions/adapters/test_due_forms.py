@@ -9,12 +9,7 @@ from msgspec import structs
 from features.institutions.adapters.test_lying_counterpart import Liar, answer, liar, open_there  # noqa: F401  a fixture
 from features.institutions.adapters.test_standard import KEY, TXID, list_all, shown
 from pixconnect.features.due_charges.rules import terms as due
-from pixconnect.features.institutions.adapters.standard_records import (
-    decode_terms,
-    find_parts,
-    write_calendar,
-    write_value,
-)
+from pixconnect.features.institutions.adapters.standard_records import decode_terms, find_parts, write_calendar, write_value
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.rules.institution import (
     CertainRefusal,

@@ -14,12 +14,7 @@ from msgspec import structs
 from pixconnect.features.institutions.adapters.efi import decode_sent, read_returns
 from pixconnect.features.institutions.opener import open_institution
 from pixconnect.features.institutions.profiles.profile import NAMES, read_profile
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionUnavailable, NotSent, UnknownOutcome
 from pixconnect.features.institutions.rules.rail_memory import SentPix, SentReturn
 from pixconnect.features.institutions.rules.recording import TakenExchange
 from pixconnect.features.institutions.rules.sweep import MalformedItem

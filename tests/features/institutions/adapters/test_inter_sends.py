@@ -12,12 +12,7 @@ from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.adapters.inter import decode_pix_of_code, find_marked, mark, write_key, write_send
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.profile import read_profile
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    SendAnswer,
-)
+from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionUnavailable, NotSent, SendAnswer
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.access import SCOPES

@@ -12,14 +12,7 @@ from uuid import UUID
 import pytest
 from msgspec import Struct, structs
 
-from features.institutions.adapters.hostile_twin import (
-    KNOWN_KEY,
-    ORDERS_COUNT,
-    UNKNOWN_KEY,
-    HostileTwin,
-    Ours,
-    RailWorker,
-)
+from features.institutions.adapters.hostile_twin import KNOWN_KEY, ORDERS_COUNT, UNKNOWN_KEY, HostileTwin, Ours, RailWorker
 from pixconnect.features.institutions.adapters.efi import EfiInstitution
 from pixconnect.features.institutions.adapters.inter import InterInstitution
 from pixconnect.features.institutions.adapters.message import Content

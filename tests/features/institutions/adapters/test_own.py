@@ -57,9 +57,7 @@ async def test_the_balance_is_in_cents(bank: Bank, name: str, tmp_path: Path) ->
         ("inter", {"inter.return_line": "PIX"}),
         # It waits for the bank's rate limit.
         pytest.param(
-            "sicoob",
-            {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"},
-            marks=pytest.mark.long,
+            "sicoob", {"sicoob.account_answer": "resultado", "sicoob.transaction_id": "end_to_end_id"}, marks=pytest.mark.long
         ),
         pytest.param("sicoob", {"sicoob.transaction_id": "own"}, marks=pytest.mark.long),
     ],

@@ -150,8 +150,7 @@ def test_an_amount_is_read_as_a_number_and_as_a_text(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
-    [("AC03 - Conta inexistente", "AC03"), ("A conta (AC07) foi encerrada", "AC07"), ("Recusado", None)],
+    ("told", "code"), [("AC03 - Conta inexistente", "AC03"), ("A conta (AC07) foi encerrada", "AC07"), ("Recusado", None)]
 )
 def test_a_rejection_has_the_schemes_reason_where_one_is_told(told: str, code: str | None) -> None:
     sent = decode_sent_pix(NAME, CODE, _answer(estado="REJEITADO", detalheRejeicao=told))

@@ -19,16 +19,7 @@ from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules.pending_call import MintAnswer, NamedPix
 from pixconnect.features.institutions.rules.rail_memory import MemoryUnavailable, OutgoingPix, RailStep, SentPix
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
-from pixconnect.kernel.rules.rail import (
-    NeverTaken,
-    NotTaken,
-    Order,
-    QueryAnswer,
-    Rejected,
-    Settled,
-    SubmitAnswer,
-    Unknown,
-)
+from pixconnect.kernel.rules.rail import NeverTaken, NotTaken, Order, QueryAnswer, Rejected, Settled, SubmitAnswer, Unknown
 from support import sandbox as support
 from support.records import OUTSIDE_ISPB
 from support.service import FakeClock

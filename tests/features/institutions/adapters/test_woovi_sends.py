@@ -9,12 +9,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.adapters.message import Content
 from pixconnect.features.institutions.adapters.wire import Malformed
-from pixconnect.features.institutions.adapters.woovi_sender import (
-    WooviSender,
-    decode_cents_sent,
-    has_more,
-    write_cents_send,
-)
+from pixconnect.features.institutions.adapters.woovi_sender import WooviSender, decode_cents_sent, has_more, write_cents_send
 from pixconnect.features.institutions.rules import institution as institutions
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix
 from pixconnect.kernel.flows.ledger import read_balance

@@ -11,14 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Struct, structs
 
-from features.institutions.adapters.hostile_twin import (
-    KNOWN_KEY,
-    ORDERS_COUNT,
-    UNKNOWN_KEY,
-    HostileTwin,
-    Ours,
-    RailWorker,
-)
+from features.institutions.adapters.hostile_twin import KNOWN_KEY, ORDERS_COUNT, UNKNOWN_KEY, HostileTwin, Ours, RailWorker
 from pixconnect.features.institutions.adapters.message import Content
 from pixconnect.features.institutions.adapters.woovi_sender import RESENT_FOR, WooviSender
 from pixconnect.features.institutions.rules.institution import InstitutionTraits, InstitutionUnavailable

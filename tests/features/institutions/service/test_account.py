@@ -10,11 +10,7 @@ from msgspec import structs
 
 from pixconnect.features.identity.service import secret_key
 from pixconnect.features.institutions.opener import make_opener, read_text_file
-from pixconnect.features.institutions.rules.account import (
-    AccountCertificate,
-    Credential,
-    InstitutionAccount,
-)
+from pixconnect.features.institutions.rules.account import AccountCertificate, Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.account_file import read_account_file
 from pixconnect.features.institutions.rules.institution import InstitutionUnavailable
 from pixconnect.features.institutions.service import account as account_usecases

@@ -9,13 +9,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.br_code import format_dynamic_br_code, format_static_br_code
 from pixconnect.kernel.rules.location import OutsideCharge
-from pixconnect.kernel.rules.transfer import (
-    KeyTransferRequest,
-    QrCodeTransferRequest,
-    SendingTerms,
-    Transfer,
-    TransferRequest,
-)
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, QrCodeTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.platform.base import errors
 from support.account_shop import Shop
 from support.books import check_books

@@ -12,12 +12,7 @@ from msgspec import structs
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.case import ShownCase
-from pixconnect.features.institutions.rules.institution import (
-    InstitutionItem,
-    InstitutionTraits,
-    ListedRefund,
-    ReceivedPix,
-)
+from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits, ListedRefund, ReceivedPix
 from pixconnect.features.institutions.rules.rail_memory import SentReturn, name_at_institution
 from pixconnect.features.institutions.service import inquiry
 from pixconnect.features.institutions.service.refund import record_returns

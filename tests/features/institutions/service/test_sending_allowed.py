@@ -15,13 +15,7 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import process_due_orders
-from pixconnect.kernel.rules.transfer import (
-    AccountTransferRequest,
-    KeyTransferRequest,
-    SendingTerms,
-    Transfer,
-    TransferRequest,
-)
+from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.platform.base import errors
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -207,8 +201,7 @@ async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> 
 
 
 @pytest.mark.parametrize(
-    "replaced_by",
-    [WantedAllowance(payees="all"), WantedAllowance(transfer_cents=100), WantedAllowance(transfer_cents=0), None],
+    "replaced_by", [WantedAllowance(payees="all"), WantedAllowance(transfer_cents=100), WantedAllowance(transfer_cents=0), None]
 )
 async def test_confirming_a_replaced_proposal_is_told_so(shop: Shop, replaced_by: WantedAllowance | None) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")

@@ -12,13 +12,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem, 
 from pixconnect.features.institutions.rules.sweep import MalformedItem, is_due
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
-from pixconnect.features.institutions.service.sweep import (
-    expire_account_charges,
-    post_opening,
-    record_page,
-    sweep,
-    sweep_due,
-)
+from pixconnect.features.institutions.service.sweep import expire_account_charges, post_opening, record_page, sweep, sweep_due
 from pixconnect.features.institutions.tables import day as sweep_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows import charge as charge_usecases

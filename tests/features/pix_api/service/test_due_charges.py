@@ -11,16 +11,7 @@ from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service.charge import DueChargeRequest, create_due_charge
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.charge_contents import (
-    ContentsChange,
-    Discount,
-    DueChange,
-    DueTerms,
-    Fine,
-    Interest,
-    Payer,
-    Rebate,
-)
+from pixconnect.kernel.rules.charge_contents import ContentsChange, Discount, DueChange, DueTerms, Fine, Interest, Payer, Rebate
 from pixconnect.platform.base import errors
 from support.account_shop import Shop
 from support.books import check_books

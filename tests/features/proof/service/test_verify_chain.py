@@ -8,14 +8,7 @@ import asyncpg
 from msgspec import structs
 
 from pixconnect.features.proof.rules import ChainHead, digest_entry, digest_person, first_head, next_head
-from pixconnect.features.proof.service.verify import (
-    ProofRequest,
-    Verification,
-    chain_entries,
-    list_heads,
-    show_entry,
-    verify,
-)
+from pixconnect.features.proof.service.verify import ProofRequest, Verification, chain_entries, list_heads, show_entry, verify
 from pixconnect.features.proof.tables.chain import CHAIN, KEPT_HEADS
 from pixconnect.features.webhooks.service.feed import give_positions
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -173,8 +166,7 @@ async def _write_history(service: Service, holders: Sequence[Caller]) -> None:
         accounts = [str(place) for place, _ in enumerate(holders, 1) for _ in range(payments)]
         reports = [credit_report(service, account_number=account) for account in accounts]
         await take_reports(
-            service.context,
-            [structs.replace(each, report_id=f"{payments} {place}") for place, each in enumerate(reports)],
+            service.context, [structs.replace(each, report_id=f"{payments} {place}") for place, each in enumerate(reports)]
         )
         await chain_all(service.context)
 

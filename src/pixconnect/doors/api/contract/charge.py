@@ -7,16 +7,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.doors.api import paging
 from pixconnect.doors.api.contract.transfer import TransferParty, show_party
-from pixconnect.doors.api.envelope import (
-    AMOUNT_ON_THE_WIRE,
-    Amount,
-    BoundedAmount,
-    ExternalId,
-    Id,
-    Instant,
-    Listing,
-    ListQuery,
-)
+from pixconnect.doors.api.envelope import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, Listing, ListQuery
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.rules import charge as charges

@@ -5,16 +5,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api import paging
-from pixconnect.doors.api.envelope import (
-    AMOUNT_ON_THE_WIRE,
-    Amount,
-    BoundedAmount,
-    ExternalId,
-    Id,
-    Instant,
-    Listing,
-    ListQuery,
-)
+from pixconnect.doors.api.envelope import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, Listing, ListQuery
 from pixconnect.doors.api.operation import Nothing, Request, Services
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules import holder

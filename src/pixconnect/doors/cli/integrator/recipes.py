@@ -98,9 +98,7 @@ def refund_in_refused(chosen: Chosen) -> Mark:
 
 def refund_out_rejected(chosen: Chosen) -> Mark:
     rule = FaultRule(
-        effect=f"reject:{chosen.code}",
-        match=FaultMatch(operation=FaultOperation("refund"), amount=chosen.amount),
-        times=1,
+        effect=f"reject:{chosen.code}", match=FaultMatch(operation=FaultOperation("refund"), amount=chosen.amount), times=1
     )
     with _with_rule(chosen.client, rule):
         refund = _refund(chosen)

@@ -38,12 +38,7 @@ PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF ins
 
 
 def show_receipt(
-    receipt_id: int,
-    read: Callable[[int], Receipt],
-    read_file: Callable[[int], bytes],
-    pdf: str | None,
-    *,
-    as_json: bool,
+    receipt_id: int, read: Callable[[int], Receipt], read_file: Callable[[int], bytes], pdf: str | None, *, as_json: bool
 ) -> None:
     if pdf is None:
         records.show(read(receipt_id), as_json=as_json)

@@ -36,11 +36,7 @@ def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[D
 
 
 def _of_day(
-    account: InstitutionAccount,
-    day: date,
-    apart: tuple[int, int],
-    items: Sequence[RecordedItem],
-    lines: Sequence[BookLine],
+    account: InstitutionAccount, day: date, apart: tuple[int, int], items: Sequence[RecordedItem], lines: Sequence[BookLine]
 ) -> Difference:
     apart_cents, disagreements_count = apart
     # If all of it is one holder's, it is that holder's case; without a name it is the house's.

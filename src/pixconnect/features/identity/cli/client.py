@@ -47,11 +47,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
 
 @app.command(name="set")
 def change(
-    *,
-    client_id: ClientId,
-    scope: operating.Many[ScopeName] = (),
-    add_scope: operating.Many[ScopeName] = (),
-    json: Json = False,
+    *, client_id: ClientId, scope: operating.Many[ScopeName] = (), add_scope: operating.Many[ScopeName] = (), json: Json = False
 ) -> None:
     """Give a client other scopes. If it loses one, its tokens issued until now are refused.
 

@@ -103,8 +103,7 @@ async def set_scopes(context: Operator, client_id: str, scopes: Sequence[str], *
         is_narrower = not set(before.scopes) <= set(wanted)
         tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
         client = _found(
-            await access_store.change(connection, access_store.SET_SCOPES, client_id, list(wanted), tokens_from),
-            client_id,
+            await access_store.change(connection, access_store.SET_SCOPES, client_id, list(wanted), tokens_from), client_id
         )
         await audit.record(context, connection, "client set", f"client {client_id}", before=before, after=client)
     return client

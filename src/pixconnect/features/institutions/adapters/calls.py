@@ -29,12 +29,7 @@ from pixconnect.features.institutions.adapters.connection import AnswerLost, NoC
 from pixconnect.features.institutions.adapters.token import CallParts, NoToken, Tokens
 from pixconnect.features.institutions.adapters.wire import Malformed
 from pixconnect.features.institutions.profiles.account_traits import Route
-from pixconnect.features.institutions.rules.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    UnknownOutcome,
-)
+from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionUnavailable, NotSent, UnknownOutcome
 from pixconnect.platform.http.client import ReceivedAnswer
 
 READ_PATIENCE_S: Final = 60.0

@@ -151,13 +151,7 @@ class InstitutionConnection:
         self._idle.close()
 
     async def exchange(
-        self,
-        host: InstitutionHost,
-        request: bytes,
-        body_max: int,
-        *,
-        is_new: bool = False,
-        exchange_s: float | None = None,
+        self, host: InstitutionHost, request: bytes, body_max: int, *, is_new: bool = False, exchange_s: float | None = None
     ) -> ReceivedAnswer:
         """Send a request once and read its whole answer, of at most ``body_max`` octets.
 
@@ -236,13 +230,7 @@ class RecordedConnection(InstitutionConnection):
         self._note = note
 
     async def exchange(
-        self,
-        host: InstitutionHost,
-        request: bytes,
-        body_max: int,
-        *,
-        is_new: bool = False,
-        exchange_s: float | None = None,
+        self, host: InstitutionHost, request: bytes, body_max: int, *, is_new: bool = False, exchange_s: float | None = None
     ) -> ReceivedAnswer:
         head, _, sent = request.partition(b"\r\n\r\n")
         first, *lines = head.decode("ascii").split("\r\n")

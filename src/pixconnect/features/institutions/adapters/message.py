@@ -85,12 +85,7 @@ def as_list(value: object) -> Sequence[object] | None:
 
 
 def write_request(
-    host: InstitutionHost,
-    method: str,
-    path: str,
-    query: Mapping[str, str],
-    headers: Mapping[str, str],
-    body: bytes | None,
+    host: InstitutionHost, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes | None
 ) -> bytes:
     """Write a request's octets. Values are escaped or refused, so that none can start another line.
 

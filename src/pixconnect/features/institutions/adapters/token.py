@@ -32,12 +32,7 @@ from pixconnect.features.institutions.adapters.connection import (
 from pixconnect.features.institutions.adapters.message import BODY_MAX, MalformedAnswer, read_answer, write_request
 from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Pace
 from pixconnect.features.institutions.profiles.profile import TokenTraits
-from pixconnect.features.institutions.rules.account import (
-    AccountCertificate,
-    Credential,
-    InstitutionAccount,
-    token_address,
-)
+from pixconnect.features.institutions.rules.account import AccountCertificate, Credential, InstitutionAccount, token_address
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.entropy import Entropy
 

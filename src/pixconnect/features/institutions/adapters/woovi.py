@@ -15,12 +15,7 @@ from msgspec import structs
 from pixconnect.features.institutions.adapters import wire, woovi_records
 from pixconnect.features.institutions.adapters.calls import Call, obtain
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_members
-from pixconnect.features.institutions.adapters.standard import (
-    ANOTHER_CHARGE,
-    ANOTHER_REFUND,
-    ConnectedInstitution,
-    split,
-)
+from pixconnect.features.institutions.adapters.standard import ANOTHER_CHARGE, ANOTHER_REFUND, ConnectedInstitution, split
 from pixconnect.features.institutions.adapters.token import CallParts
 from pixconnect.features.institutions.adapters.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender, has_more
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
@@ -187,9 +182,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
     async def list_webhooks(self) -> Sequence[port.Webhook]:
         return [
             port.Webhook(
-                key=None,
-                url=wire.take_text(members, "url", URL_LENGTH_MAX),
-                created_at=wire.find_instant(members, "createdAt"),
+                key=None, url=wire.take_text(members, "url", URL_LENGTH_MAX), created_at=wire.find_instant(members, "createdAt")
             )
             for row in await self._read_webhooks()
             if (members := as_members(row) or {}).get("event") == _EVENT and isinstance(members.get("url"), str)

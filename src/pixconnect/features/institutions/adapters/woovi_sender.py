@@ -18,13 +18,7 @@ from pixconnect.features.institutions.adapters.calls import Call, Calls, read_re
 from pixconnect.features.institutions.adapters.message import LIST_MAX, Content, as_list, as_members
 from pixconnect.features.institutions.adapters.wire import find_first, find_listed_payee
 from pixconnect.features.institutions.rules import institution as port
-from pixconnect.features.institutions.rules.rail_memory import (
-    OutgoingPix,
-    SentPix,
-    SentStatus,
-    is_same_payee,
-    name_payee,
-)
+from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, SentPix, SentStatus, is_same_payee, name_payee
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, KeyType, Party
 from pixconnect.kernel.rules.tax_id import is_cpf

@@ -39,11 +39,7 @@ _COLUMNS: Final = (
 
 
 def statement(
-    name: AccountName,
-    file: Path | None = None,
-    *,
-    confirm: Annotated[bool, Parameter(negative=())] = False,
-    json: Json = False,
+    name: AccountName, file: Path | None = None, *, confirm: Annotated[bool, Parameter(negative=())] = False, json: Json = False
 ) -> None:
     """Record a statement file of an account, match its lines to our records, and post unmatched ones.
 

@@ -18,12 +18,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.institution import (
-    Institution,
-    InstitutionUnavailable,
-    OpenAccount,
-    ReceivedPix,
-)
+from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount, ReceivedPix
 from pixconnect.features.institutions.rules.joining import OPENING_PREFIX
 from pixconnect.features.institutions.rules.sweep import MalformedItem, Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service import day as day_usecases

@@ -10,14 +10,7 @@ import msgspec
 
 from pixconnect.features.institutions.rules.day import DayCases, ItemGroup
 from pixconnect.features.institutions.rules.institution import ItemKind, ItemParts
-from pixconnect.features.institutions.rules.joining import (
-    PIX,
-    ItemJoin,
-    LineKey,
-    RecordedItem,
-    ReversedMovement,
-    Waiting,
-)
+from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
 from pixconnect.kernel.tables.lookup import Command, FindAll, Value

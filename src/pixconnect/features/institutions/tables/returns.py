@@ -61,12 +61,7 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
 
 
 async def find_mistaken(
-    connection: Connection | Pool,
-    institution_id: int,
-    amount_cents: int,
-    names: Sequence[str],
-    of: Sequence[str],
-    day: date,
+    connection: Connection | Pool, institution_id: int, amount_cents: int, names: Sequence[str], of: Sequence[str], day: date
 ) -> ReversedMovement | None:
     """Find the movement that was really this transfer or refund, if its line was read before.
 

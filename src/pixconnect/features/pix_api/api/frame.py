@@ -19,16 +19,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Meta, Struct, field
 
 from pixconnect.doors.api import decoding
-from pixconnect.doors.api.operation import (
-    AnyOperation,
-    Method,
-    NeededScope,
-    Operation,
-    Reader,
-    Reply,
-    Request,
-    Services,
-)
+from pixconnect.doors.api.operation import AnyOperation, Method, NeededScope, Operation, Reader, Reply, Request, Services
 from pixconnect.doors.api.routing import NONE
 from pixconnect.features.locations.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
 from pixconnect.features.pix_api.api.violations import Members, Parameters, Violations, list_members

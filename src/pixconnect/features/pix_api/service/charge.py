@@ -125,11 +125,7 @@ async def patch_charge(
 
 
 async def read_charge(
-    context: Context,
-    caller: Caller,
-    txid: str,
-    revision: int | None = None,
-    kind: LocationKind = location_rules.AT_ONCE,
+    context: Context, caller: Caller, txid: str, revision: int | None = None, kind: LocationKind = location_rules.AT_ONCE
 ) -> StandardCharge:
     charge = await find_charge(context, caller, txid, kind)
     contents, latest = charge_rules.read_contents(charge), charge.revision or 0

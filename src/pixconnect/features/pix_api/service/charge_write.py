@@ -248,12 +248,7 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
 
 
 def _revise(
-    work: UnitOfWork,
-    write: ChargeWrite,
-    charge: Charge,
-    contents: ChargeContents,
-    location: Location | None,
-    locked: _Locked,
+    work: UnitOfWork, write: ChargeWrite, charge: Charge, contents: ChargeContents, location: Location | None, locked: _Locked
 ) -> StandardCharge:
     terms = judge_terms(contents, charge_rules.read_contents(charge), work.now)
     violations = [*terms, *write.violations, *_judge_state(charge), *_judge_location(write, charge, locked)]

@@ -308,12 +308,7 @@ _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 async def compare_with_rail(
-    connection: Connection,
-    rail: Rail,
-    since: datetime | None,
-    rules: Collection[str],
-    *,
-    items_at_once: int = ITEMS_AT_ONCE,
+    connection: Connection, rail: Rail, since: datetime | None, rules: Collection[str], *, items_at_once: int = ITEMS_AT_ONCE
 ) -> list[Finding]:
     """Return all violations of rules of ``features/proof/tables/reports.py``, by name; of items since an instant, or all."""
     first = await connection.fetchval("select min(created_at) from holder")

@@ -18,15 +18,7 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, Meter, age_s
 from pixconnect.features.proof.rules import HEADS_TOLD, ChainedEntry, ChainHead
-from pixconnect.features.proof.service.rule_group import (
-    BookReader,
-    Look,
-    Progress,
-    RuleGroup,
-    find,
-    group_rules,
-    read_now,
-)
+from pixconnect.features.proof.service.rule_group import BookReader, Look, Progress, RuleGroup, find, group_rules, read_now
 from pixconnect.features.proof.tables import chain as chain_store
 from pixconnect.features.proof.tables import look as look_store
 from pixconnect.features.proof.tables import run as run_store

@@ -146,8 +146,7 @@ LEDGER: Final = (
 
 
 _of_facts: Final = partial(
-    Rule,
-    todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
+    Rule, todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone"
 )
 
 # The sources of entries, in the terms of `allowed_posting`; for a partly missing amount, both entries.

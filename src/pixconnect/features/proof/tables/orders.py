@@ -76,8 +76,7 @@ ORDERS: Final = (
 
 
 _of_refunds: Final = partial(
-    Rule,
-    todo="compare both with the rail's statement of their days; a refund that the rail does not know did not leave",
+    Rule, todo="compare both with the rail's statement of their days; a refund that the rail does not know did not leave"
 )
 
 # Refused refunds have fewer checks: they may have been refused because they match nothing.

@@ -180,10 +180,7 @@ _BY_NAME: Final[LiteralString] = (
         "(return_id in (select id from theirs) and refund.network_id is null or refund.network_id in (select id from theirs))",
     )
     .replace("{movements}", "item_id in (select id from theirs)")
-    .replace(
-        "{steps}",
-        "reference in (select split_part(id, '/', 1) from theirs where theirs.kind in ('held', 'hold_ended'))",
-    )
+    .replace("{steps}", "reference in (select split_part(id, '/', 1) from theirs where theirs.kind in ('held', 'hold_ended'))")
 )
 _BY_INSTANT: Final[LiteralString] = (
     _OURS.replace("{transfers}", "settled_at >= $2 and settled_at < $3")

@@ -246,13 +246,7 @@ async def test_any_other_text_is_kept(api: Any, use_cases: Any) -> None:
 
 
 async def test_another_content_type_or_none_is_400(api: Any) -> None:
-    for content_type in [
-        None,
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "application/jsonx",
-        "application/xml",
-    ]:
+    for content_type in [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "application/xml"]:
         answer = await api.post(CHARGE, VALID[CHARGE], content_type=content_type)
         assert (answer.status, answer.message) == (400, "Content-Type: must be application/json")
 
@@ -456,10 +450,7 @@ LOGIN = "/v1/iam/users/login"
         (b"client_id=a&client_secret=b&grant_type=password", "grant_type: must be one of client_credentials"),
         (b"client_id=&client_secret=b&grant_type=client_credentials", "client_id: is required"),
         (b"client_id=a&grant_type=client_credentials", "client_secret: is required"),
-        (
-            b"client_id=a&client_id=a&client_secret=b&grant_type=client_credentials",
-            "client_id: stands twice in the body",
-        ),
+        (b"client_id=a&client_id=a&client_secret=b&grant_type=client_credentials", "client_id: stands twice in the body"),
         (b"client_id=%ff&client_secret=b&grant_type=client_credentials", "client_id: must be percent-encoded UTF-8"),
         (b"client_id=%00&client_secret=b&grant_type=client_credentials", "client_id: must not contain NUL"),
     ],

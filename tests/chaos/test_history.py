@@ -112,14 +112,8 @@ LIES: dict[str, tuple[Callable[[], History], str]] = {
         lambda: with_calls(a_call(18, 19, kind="look", name="7", status=404)),
         "acknowledged, and not there",
     ),
-    "a deposit is lost": (
-        lambda: with_calls(a_call(18, 19, kind="deposit", amount_cents=10_001)),
-        "acknowledged and lost",
-    ),
-    "a payment is posted twice": (
-        lambda: a_history(things=[*THINGS, structs.replace(THINGS[1], id=9)]),
-        "done 2 times",
-    ),
+    "a deposit is lost": (lambda: with_calls(a_call(18, 19, kind="deposit", amount_cents=10_001)), "acknowledged and lost"),
+    "a payment is posted twice": (lambda: a_history(things=[*THINGS, structs.replace(THINGS[1], id=9)]), "done 2 times"),
     "a transfer is made twice": (lambda: a_history(things=[*THINGS, a_thing(id=9, name="E3")]), "done twice"),
     "a repeat gets another id": (lambda: with_call(8, id=9), "several ids"),
     "another is made than was told": (lambda: a_history(things=[a_thing(id=9), THINGS[1]]), "and is another"),

@@ -94,10 +94,7 @@ def test_a_request_has_a_token_and_its_answer_no_envelope(client: Client, servic
 def test_the_asynchronous_client_asks_for_the_same(service: StubService) -> None:
     assert run(service, lambda one: one.charges.create(10_607, "loja@pix.example", external_id="order-1")).id == 7
     assert run(service, lambda one: one.request("GET", "/v1/new?a=b")) == CHARGE
-    assert [(method, path) for method, path, _, _ in service.asked] == [
-        ("POST", "/v1/connect/charge"),
-        ("GET", "/v1/new?a=b"),
-    ]
+    assert [(method, path) for method, path, _, _ in service.asked] == [("POST", "/v1/connect/charge"), ("GET", "/v1/new?a=b")]
 
 
 def test_threads_and_tasks_share_a_token(client: Client, service: StubService) -> None:

@@ -148,12 +148,7 @@ def test_the_example_works_and_tests_on_several_workers_see_nothing_of_each_othe
     # The failure, and the events until then.
     assert "no qrcode.approved external_id='order-8' came within 0 s" in said
     timeline = said[said.index("what happened to holder", said.index("came within 0 s")) :]
-    for told in (
-        "qrcode.pending",
-        "external_id=order-7 status=APPROVED",
-        "balance: 6234 cents",
-        "qrcode.approved (204",
-    ):
+    for told in ("qrcode.pending", "external_id=order-7 status=APPROVED", "balance: 6234 cents", "qrcode.approved (204"):
         assert told in timeline, said
 
 

@@ -87,10 +87,7 @@ def test_two_runs_have_services_of_their_own_and_a_later_one_takes_over_the_home
     assert later.run.folder == hold.run.folder
     find_service(later.run, {})
     later.release()
-    assert [line.partition(" ['run'")[2].partition("] ")[2] for line in starts(hold)] == [
-        "[]",
-        "['sandbox.json', 'used']",
-    ]
+    assert [line.partition(" ['run'")[2].partition("] ")[2] for line in starts(hold)] == ["[]", "['sandbox.json', 'used']"]
 
 
 @pytest.mark.parametrize("is_worn", [True, False])

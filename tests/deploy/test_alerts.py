@@ -141,10 +141,7 @@ CASES: dict[str, Case] = {
     ),
     "OrdersQueue": gauge("pixconnect_orders_due", "2000", kind="transfer"),
     "SlotsUnheld": Case(
-        series={
-            'pixconnect_slots_held{instance="a"}': "128x90",
-            'pixconnect_slots_held{instance="b"}': "128x9 0x20 128x60",
-        },
+        series={'pixconnect_slots_held{instance="a"}': "128x90", 'pixconnect_slots_held{instance="b"}': "128x9 0x20 128x60"},
         fires_at="20m",
         stops_at="40m",
     ),
@@ -234,10 +231,7 @@ def test_books_that_were_proved_each_day_and_never_whole_are_told(tmp_path: Path
     series = {f'pixconnect_verify_age_seconds{{extent="{extent}"}}': values for extent, values in ages.items()}
     expected = dict(labels='ALERTS{alertname="BooksUnproved",alertstate="firing",severity="warning"}', value=1)
     firing = 'ALERTS{alertname="BooksUnproved",alertstate="firing"}'
-    asked = [
-        dict(expr=firing, eval_time="120m", exp_samples=[]),
-        dict(expr=firing, eval_time="260m", exp_samples=[expected]),
-    ]
+    asked = [dict(expr=firing, eval_time="120m", exp_samples=[]), dict(expr=firing, eval_time="260m", exp_samples=[expected])]
     _evaluate(tmp_path, "BooksUnproved", series, asked)
 
 

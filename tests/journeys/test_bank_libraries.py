@@ -171,10 +171,7 @@ def test_pypix_api(bank: Bank, listener: Listener) -> None:
         api.consultar_cob("absent0000000000000000000001")
     with pytest.raises(PixAcessoNegadoException):
         api.consultar_solicrec("1")
-    lot = {
-        "descricao": "Carnê",
-        "cobsv": [bank.cobv("10.00") | {"txid": f"pypixlot{number:020d}"} for number in range(3)],
-    }
+    lot = {"descricao": "Carnê", "cobsv": [bank.cobv("10.00") | {"txid": f"pypixlot{number:020d}"} for number in range(3)]}
     assert api.criar_lote_cobv("1", lot) == {}
     wait_until(lambda: {each["status"] for each in api.consultar_lote_cobv("1")["cobsv"]} == {"CRIADA"}, "all are made")
     assert api.alterar_lote_cobv("1", {"cobsv": [{**lot["cobsv"][0], "valor": {"original": "0.00"}}]}) == {}
@@ -241,10 +238,7 @@ def test_efipay(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     assert efi.pix_detail_webhook(params=dict(key))["webhookUrl"] == HOOK
     assert bank.key in [each["chave"] for each in efi.pix_list_webhook(params=dict(span))["webhooks"]]
     efi.pix_delete_webhook(params=dict(key))
-    lot = {
-        "descricao": "Carnê",
-        "cobsv": [bank.cobv("10.00") | {"txid": f"efipaylot{number:020d}"} for number in range(3)],
-    }
+    lot = {"descricao": "Carnê", "cobsv": [bank.cobv("10.00") | {"txid": f"efipaylot{number:020d}"} for number in range(3)]}
     efi.pix_create_due_charge_batch(params={"id": "2"}, body=lot)
     read = partial(efi.pix_detail_due_charge_batch, params={"id": "2"})
     wait_until(lambda: {each["status"] for each in read()["cobsv"]} == {"CRIADA"}, "all are made")

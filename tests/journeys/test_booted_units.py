@@ -68,12 +68,7 @@ def _enable(root: Path, first: int, second: int, console: int) -> None:
     own = root / "etc/systemd/system/pixconnect-console.socket.d"
     own.mkdir(parents=True)
     (own / "port.conf").write_text(f"[Socket]\nListenStream=\nListenStream=127.0.0.1:{console}\n")
-    words = [
-        "pixconnect.target",
-        "pixconnect-migrate.service",
-        "pixconnect-sandbox.service",
-        "pixconnect-console.socket",
-    ]
+    words = ["pixconnect.target", "pixconnect-migrate.service", "pixconnect-sandbox.service", "pixconnect-console.socket"]
     words += [f"pixconnect-serve@{port}.service" for port in (first, second)]
     words += [
         "pixconnect-work@1.service",

@@ -114,9 +114,5 @@ def test_both_sides_say_the_same_and_what_was_paid_is_told_whole(both: tuple[str
     assert other["pix"][0]["componentesValor"] == {"original": {"valor": "28.50"}}
     wait_until(charges.list_receivers, "what differs is told")
     (told,) = charges.list_receivers()
-    assert (told["divergences"], told["amount"], told["asked_amount"]) == (
-        ["OTHER_AMOUNT"],
-        2850,
-        ASKED_CENTS - DISCOUNT_CENTS,
-    )
+    assert (told["divergences"], told["amount"], told["asked_amount"]) == (["OTHER_AMOUNT"], 2850, ASKED_CENTS - DISCOUNT_CENTS)
     assert run(two.live, "report", "list", "--json")["reports"] == []

@@ -195,10 +195,7 @@ def test_the_disk_of_the_database_is_full(broken: Broken) -> None:
     filling = fill_disk(broken.server.data_folder.parent)
     wait_until(lambda: broken.move().status_code == 503, "the database wants room", every_s=0)
     broken.wait_for_health("disk is full")
-    heading, words = (
-        "The disk of the database is full",
-        "the database's disk is full: nothing is written until there is room",
-    )
+    heading, words = ("The disk of the database is full", "the database's disk is full: nothing is written until there is room")
     seen = [*broken.see(heading), broken.logged(words)]
     filling.unlink()
     broken.check(heading, seen)

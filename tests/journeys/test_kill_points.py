@@ -272,11 +272,7 @@ def test_an_answer_to_a_contest_is_kept_and_heard_once(service: WholeInstallatio
     service.wait_until_killed(story.account, point)
     story.settle()
     shown = service.insist(story.account, "GET", path).data
-    assert (shown["status"], shown["defence"]["status"], shown["defence"]["text"]) == (
-        "ANSWERED",
-        "SENT",
-        *words.values(),
-    )
+    assert (shown["status"], shown["defence"]["status"], shown["defence"]["text"]) == ("ANSWERED", "SENT", *words.values())
     assert [each.state for each in service.see([story.account]).rail_contests] == ["answered"]
     service.check_heard([story.account])
 

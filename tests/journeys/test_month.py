@@ -116,11 +116,7 @@ def _rule(operation: str, effect: str, **changes: Any) -> FaultRule:
 
 @pytest.mark.parametrize(
     ("face", "days_count", "seed"),
-    [
-        ("inter", 1, 1),
-        pytest.param("inter", 31, 2, marks=pytest.mark.long),
-        pytest.param("efi", 31, 3, marks=pytest.mark.long),
-    ],
+    [("inter", 1, 1), pytest.param("inter", 31, 2, marks=pytest.mark.long), pytest.param("efi", 31, 3, marks=pytest.mark.long)],
 )
 async def test_each_day_closes_and_both_books_have_the_same_lines(
     bank: Bank,

@@ -121,10 +121,7 @@ def test_a_penny_is_sent_only_where_somebody_says_so_and_is_followed(both: tuple
     """It runs after the test above, on its account."""
     _, two = both
     check = ("institution", "check", "loja", "--penny")
-    for words, said in (
-        ((PAYEE,), "--yes: required without a terminal"),
-        (("joana",), "no kind of Pix key"),
-    ):
+    for words, said in (((PAYEE,), "--yes: required without a terminal"), (("joana",), "no kind of Pix key")):
         refused = run_forked((*check, *words), two.live.environment)
         assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
     ended = run_forked((*check, PAYEE, "--yes", "--timeout", "30", "--json"), two.live.environment)

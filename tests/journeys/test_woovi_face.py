@@ -29,18 +29,8 @@ from support.waiting import read_until, wait_until
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 SAMPLE = ROOT / "tests" / "vectors" / "woovi" / "webhook-sample"
-PAYMENT = {
-    "type": "PIX_KEY",
-    "value": 1234,
-    "destinationAlias": "settle@sandbox.pix.example",
-    "destinationAliasType": "EMAIL",
-}
-EVENTS = (
-    "OPENPIX:CHARGE_COMPLETED",
-    "OPENPIX:TRANSACTION_RECEIVED",
-    "OPENPIX:MOVEMENT_CONFIRMED",
-    "OPENPIX:MOVEMENT_FAILED",
-)
+PAYMENT = {"type": "PIX_KEY", "value": 1234, "destinationAlias": "settle@sandbox.pix.example", "destinationAliasType": "EMAIL"}
+EVENTS = ("OPENPIX:CHARGE_COMPLETED", "OPENPIX:TRANSACTION_RECEIVED", "OPENPIX:MOVEMENT_CONFIRMED", "OPENPIX:MOVEMENT_FAILED")
 
 
 @pytest.fixture(scope="module")

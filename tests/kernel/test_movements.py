@@ -81,10 +81,7 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
         (f"with moved as ({movement(item_id='')}) {IN}",),
         (f"with moved as ({movement()}), again as ({movement('A2')}) {IN}",),
         (made, made),
-        (
-            made,
-            f"with moved as ({movement(entry_id='1000000001')}) {entry('settlement', 'available', 100, id=1_000_000_001)}",
-        ),
+        (made, f"with moved as ({movement(entry_id='1000000001')}) {entry('settlement', 'available', 100, id=1_000_000_001)}"),
         (made, entry("settlement", "available", 100, id=1_000_000_001)),
         (made, entry("settlement", "available", 100, id=1_000_000_001, cause_id=10**9)),
         *(

@@ -31,14 +31,8 @@ def file(tmp_path: Path) -> Path:
         ({"PIXCONNECT_PORT": "65536"}, "PIXCONNECT_PORT: must be at most 65535; it is '65536'"),
         ({"PIXCONNECT_SANDBOX_SEED": "1.5"}, "PIXCONNECT_SANDBOX_SEED: must be a whole number; it is '1.5'"),
         ({"PIXCONNECT_MODE": "prod"}, "PIXCONNECT_MODE: must be sandbox or live; it is 'prod'"),
-        (
-            {"PIXCONNECT_LOG_LEVEL": "trace"},
-            "PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error; it is 'trace'",
-        ),
-        (
-            {"PIXCONNECT_DATABASE_CONNECTIONS_MAX": "0"},
-            "PIXCONNECT_DATABASE_CONNECTIONS_MAX: must be at least 1; it is '0'",
-        ),
+        ({"PIXCONNECT_LOG_LEVEL": "trace"}, "PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error; it is 'trace'"),
+        ({"PIXCONNECT_DATABASE_CONNECTIONS_MAX": "0"}, "PIXCONNECT_DATABASE_CONNECTIONS_MAX: must be at least 1; it is '0'"),
         ({"PIXCONNECT_ISPB": "1"}, "PIXCONNECT_ISPB: must have the form ^[0-9A-Z]{8}$; it is '1'"),
         ({"PIXCONNECT_OPERATOR": "x" * 256}, "PIXCONNECT_OPERATOR: must have at most 255 characters"),
     ],

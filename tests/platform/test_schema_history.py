@@ -127,12 +127,7 @@ async def _dump_of(owner: "asyncpg.Connection[asyncpg.Record]", database: postgr
     await owner.execute("drop schema pixconnect cascade")
     for steps in each:
         await schema_history.migrate(owner, "pixconnect", steps)
-    dump = [
-        find_programs("18") / "bin" / "pg_dump",
-        "--schema-only",
-        "--schema=pixconnect",
-        f"--dbname={database.owner_url}",
-    ]
+    dump = [find_programs("18") / "bin" / "pg_dump", "--schema-only", "--schema=pixconnect", f"--dbname={database.owner_url}"]
     done = await asyncio.to_thread(subprocess.run, dump, capture_output=True, text=True, check=True)
     text = re.sub(r"^(?:--|\\(?:un)?restrict ).*$", "", done.stdout, flags=re.MULTILINE)
     # Tables are dumped by name, but their columns in order of creation.

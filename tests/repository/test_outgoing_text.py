@@ -165,10 +165,7 @@ def writes(pattern: str) -> set[str]:
     ("pattern", "places"),
     [
         # A file that a program asked for, and how much of it has come; a defect before logs are set up.
-        (
-            r"sys\.(stdout|stderr)\.(buffer|write)",
-            {"features/statements/cli.py", "platform/outgoing_text.py"},
-        ),
+        (r"sys\.(stdout|stderr)\.(buffer|write)", {"features/statements/cli.py", "platform/outgoing_text.py"}),
         (r"csv\.writer", {"platform/outgoing_text.py", "features/statements/api.py"}),
         (r"event-stream|b\"data: \"", {"platform/outgoing_text.py", "doors/console/application.py"}),
         (r"filename=\\?\"\{", {"platform/outgoing_text.py"}),

@@ -15,12 +15,7 @@ from support.ports import reserved_port
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 QUICK_START = pages.ROOT / "docs/guides/inicio-rapido.md"
-PAGES = (
-    pages.ROOT / "README.md",
-    QUICK_START,
-    pages.ROOT / "docs/guides/first-webhook.md",
-    pages.ROOT / "docs/tutorial.md",
-)
+PAGES = (pages.ROOT / "README.md", QUICK_START, pages.ROOT / "docs/guides/first-webhook.md", pages.ROOT / "docs/tutorial.md")
 BESIDE = "<!-- in another terminal -->\n"
 
 

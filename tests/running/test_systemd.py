@@ -108,16 +108,8 @@ def test_one_that_was_cut_off_finds_the_passwords_again(tmp_path: Path) -> None:
             "PIXCONNECT_BASE_ULR='https://a.test'",
             "service.env: PIXCONNECT_BASE_ULR: there is no such setting; did you mean PIXCONNECT_BASE_URL?",
         ),
-        (
-            "work.env",
-            "PIXCONNECT_LOG_LEVEL='loud'",
-            "work.env: PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error",
-        ),
-        (
-            "service.env",
-            "PORT='8080'",
-            "service.env: PORT is for each part alone, and its unit sets it: remove the line",
-        ),
+        ("work.env", "PIXCONNECT_LOG_LEVEL='loud'", "work.env: PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error"),
+        ("service.env", "PORT='8080'", "service.env: PORT is for each part alone, and its unit sets it: remove the line"),
         ("console.env", "export PIXCONNECT_CONSOLE_PORT=9", "console.env, line "),
         ("service.env", "PIXCONNECT_RAIL_URL=http://a?b&c", "service.env, line "),
         ("service.env", "PIXCONNECT_LOG_LEVEL='info' # loud", "service.env, line "),

@@ -33,10 +33,7 @@ def test_findings_are_read_of_what_is_told(tmp_path: Path) -> None:
 def test_what_was_not_asked_about_hides_no_finding(tmp_path: Path) -> None:
     skipped = {"name": "rich", "skip_reason": "no answer for rich"}
     program = make_program(tmp_path, {"dependencies": [skipped, KNOWN]})
-    assert audit.ask(program, tmp_path / "lock.txt") == (
-        {("jinja2", "3.0", "PYSEC-1")},
-        "1 packages; no answer for rich",
-    )
+    assert audit.ask(program, tmp_path / "lock.txt") == ({("jinja2", "3.0", "PYSEC-1")}, "1 packages; no answer for rich")
 
 
 def test_where_nothing_can_be_asked_it_says_why(tmp_path: Path) -> None:

@@ -76,11 +76,7 @@ def test_written_pages_that_git_ignores_are_not_checked(tmp_path: Path) -> None:
             '"""Long."""\n\ndef f():\n' + "    a = 1\n" * 60,
             "src/pixconnect/long.py:3: f has 61 lines, at most 60",
         ),
-        (
-            "src/pixconnect/wide.py",
-            f'"""Wide."""\na = "{"b" * 160}"',
-            "src/pixconnect/wide.py:2: 166 columns, at most 160",
-        ),
+        ("src/pixconnect/wide.py", f'"""Wide."""\na = "{"b" * 160}"', "src/pixconnect/wide.py:2: 166 columns, at most 160"),
         ("src/pixconnect/silent.py", "a = 1", "src/pixconnect/silent.py: needs a docstring"),
         ("src/pixconnect/features/a.py", '"""A."""\nassert 1', "src/pixconnect/features/a.py:2: use errors.ensure"),
         ("tests/nowhere/test_a.py", "", "tests/nowhere/test_a.py: src/pixconnect has no folder nowhere"),

@@ -36,11 +36,7 @@ SCRIPTS_MAX = 3
         ("docs/guides/webhooks.md", "[`the file`](../../deploy/compose.yaml), then", "`the file`, then"),
         ("README.md", "![a](docs/guides/console/list.png)", "![a](../guides/console/list.png)"),
         ("README.md", "[a](https://pix.example/x.md)", "[a](https://pix.example/x.md)"),
-        (
-            "README.md",
-            "`[a](docs/x.md)`\n```sh\n[b](docs/x.md)\n```\n",
-            "`[a](docs/x.md)`\n```sh\n[b](docs/x.md)\n```\n",
-        ),
+        ("README.md", "`[a](docs/x.md)`\n```sh\n[b](docs/x.md)\n```\n", "`[a](docs/x.md)`\n```sh\n[b](docs/x.md)\n```\n"),
         ("README.md", "<!-- not run: no network -->\n```sh\nls\n```\n", "```sh\nls\n```\n"),
     ],
 )

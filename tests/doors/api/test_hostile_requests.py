@@ -58,12 +58,7 @@ REQUESTS: dict[str, tuple[str, str, bytes, dict[str, Any]]] = {
         for name, body in bombs(size).items()
     },
     **{
-        f"{len(body)} octets of a form ({body[:6]!r}) at {path}": (
-            "POST",
-            path,
-            body,
-            {"token": None, "content_type": FORM},
-        )
+        f"{len(body)} octets of a form ({body[:6]!r}) at {path}": ("POST", path, body, {"token": None, "content_type": FORM})
         for body in (b"&" * LIMIT, b"&" * FORM_MAX, b"%41" * (FORM_MAX // 3), b"a=%41&" * (FORM_FIELDS_MAX - 1))
         for path in (TOKEN, LOGIN)
     },

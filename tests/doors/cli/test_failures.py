@@ -24,10 +24,7 @@ from pixconnect.platform.migrations import NewerSchemaError, OtherVersionError
         (InsufficientFunds("the balance is smaller"), "the balance is smaller"),
         (NewerSchemaError("run the newer program"), "run the newer program"),
         (asyncpg.InvalidPasswordError("no"), "PostgreSQL refuses the login (no): look at the user and password"),
-        (
-            asyncpg.ObjectNotInPrerequisiteStateError("takes none"),
-            "in no state to do that (takes none): look at its log",
-        ),
+        (asyncpg.ObjectNotInPrerequisiteStateError("takes none"), "in no state to do that (takes none): look at its log"),
         (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
         (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
         (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
@@ -35,10 +32,7 @@ from pixconnect.platform.migrations import NewerSchemaError, OtherVersionError
             asyncpg.UndefinedObjectError('unrecognized configuration parameter "sslmod"'),
             "PostgreSQL has no setting 'sslmod': look behind the ? in PIXCONNECT_DATABASE_URL",
         ),
-        (
-            ssl.SSLCertVerificationError(1, "Hostname mismatch"),
-            "not the one that was expected (Hostname mismatch): look at",
-        ),
+        (ssl.SSLCertVerificationError(1, "Hostname mismatch"), "not the one that was expected (Hostname mismatch): look at"),
         (OSError(errno.ENOSPC, "No space", "/var/x"), "the disk is full (/var/x): make room and try again"),
         (OSError(errno.EDQUOT, "Quota"), "the disk is full (Quota): make room and try again"),
     ],

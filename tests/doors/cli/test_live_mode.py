@@ -84,19 +84,13 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_or_a_good_live_service(tm
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        (
-            {"BASE_URL": "http://x.example", "AUTH_URL": "https://x.example"},
-            "PIXCONNECT_BASE_URL: must be an https:// address",
-        ),
+        ({"BASE_URL": "http://x.example", "AUTH_URL": "https://x.example"}, "PIXCONNECT_BASE_URL: must be an https:// address"),
         ({"AUTH_URL": "http://id.example"}, "PIXCONNECT_AUTH_URL: must be an https:// address in live mode"),
         (UNNAMED | {"HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
         (UNNAMED | {"CONSOLE_HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
         ({"TRUSTED_PROXIES": ",", "HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
         ({"TRUSTED_PROXIES": " , ", "CONSOLE_HOST": "192.0.2.1"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),
-        (
-            {"TRUSTED_PROXIES": "127.0.0.1, 0.0.0.0/0"},
-            "PIXCONNECT_TRUSTED_PROXIES: 0.0.0.0/0 is too wide; in live mode",
-        ),
+        ({"TRUSTED_PROXIES": "127.0.0.1, 0.0.0.0/0"}, "PIXCONNECT_TRUSTED_PROXIES: 0.0.0.0/0 is too wide; in live mode"),
         ({"TRUSTED_PROXIES": "::/1,fc00::/7"}, "PIXCONNECT_TRUSTED_PROXIES: ::/1 is too wide; in live mode"),
         (
             {"BASE_URL": "https://u:hidden@x.example", "AUTH_URL": "https://x.example"},
@@ -113,10 +107,7 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_or_a_good_live_service(tm
             "PIXCONNECT_TLS_CLIENT_CERTIFICATE: PIXCONNECT_BASE_URL leads to PIXCONNECT_TLS_PORT, where payers'",
         ),
         ({"INSTITUTION_NAME": ""}, "PIXCONNECT_INSTITUTION_NAME: Pix Connect Sandbox is the sandbox's; in live mode"),
-        (
-            {"DATABASE_URL": "postgresql://u:p@db.example/pix?sslmode=require"},
-            "PIXCONNECT_DATABASE_URL: reaches db.example",
-        ),
+        ({"DATABASE_URL": "postgresql://u:p@db.example/pix?sslmode=require"}, "PIXCONNECT_DATABASE_URL: reaches db.example"),
     ],
 )
 def test_each_unsafe_setting_is_refused_and_named(settings: dict[str, str], complaint: str, tmp_path: Path) -> None:

@@ -50,10 +50,7 @@ def test_a_narrow_terminal_shows_no_table(screen: pytest.CaptureFixture[str], mo
 
 def test_a_pipe_gets_a_line_each_and_scripts_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     _show()
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "  6  PENDING   R$ 1.000.000,50",
-        "515  APPROVED          R$ 0,05",
-    ]
+    assert capsys.readouterr().out.splitlines()[1:] == ["  6  PENDING   R$ 1.000.000,50", "515  APPROVED          R$ 0,05"]
     _show(as_json=True)
     assert capsys.readouterr().out == (
         '{"charges":[{"id":6,"status":"PENDING","amount":100000050,"payer":{"name":"Ana"}},'

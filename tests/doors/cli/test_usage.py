@@ -49,10 +49,7 @@ CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"
         ("charge create --amount 1.5", "--amount: must be a whole number; it is '1.5'"),
         ("charge create", "AMOUNT: missing; see `pixconnect charge create --help`"),
         ("clock advance", "SPAN: missing; see `pixconnect clock advance --help`"),
-        (
-            "clock advnace 1m",
-            "advnace: there is no such verb; did you mean advance? `pixconnect clock --help` lists all",
-        ),
+        ("clock advnace 1m", "advnace: there is no such verb; did you mean advance? `pixconnect clock --help` lists all"),
         ("balance a b", "a b: 2 words too many; see `pixconnect balance --help`"),
         ("charge list --limit 1.9", "--limit: must be a whole number; it is '1.9'"),
         ("pay ''", "CODE: must not be empty; a shell variable may have no value; it is ''"),

@@ -78,10 +78,7 @@ async def test_what_cannot_be_told_is_said_in_words_and_by_its_status(desk: Desk
 
 async def test_holders_and_readers_ask_nothing_and_no_other_site_does(desk: Desk) -> None:
     nobody, asked = desk.console.nobody, dict(asked=UNKNOWN)
-    for session in (
-        await sign_in_client(desk.console, desk.shop.house.holder_id),
-        await sign_in(desk.console, "reader"),
-    ):
+    for session in (await sign_in_client(desk.console, desk.shop.house.holder_id), await sign_in(desk.console, "reader")):
         for answer in (await nobody.of(session).post(ASK, asked), await nobody.of(session).get(ASK)):
             assert answer.status == 403
     assert (await desk.operator.post(ASK, dict(asked, csrf="0" * 64))).status == 403

@@ -248,10 +248,7 @@ async def test_an_act_is_done_once_however_its_answer_is_asked_for(console: InPr
     answer = await asyncio.wait_for(holder.post("/sandbox/deposit", {"amount": "10"}, accept="text/event-stream"), 60)
     assert (answer.status, "text/event-stream" in answer.headers.get("content-type", "")) == (303, False)
     assert await read_funds(console.service, caller) == (1000, 0)
-    assert await console.audited() == [
-        ("console sign-in", "session 1"),
-        ("sandbox deposit", f"holder {caller.holder_id}"),
-    ]
+    assert await console.audited() == [("console sign-in", "session 1"), ("sandbox deposit", f"holder {caller.holder_id}")]
 
 
 async def test_a_file_is_a_file_however_it_is_asked_for(console: InProcess) -> None:

@@ -25,12 +25,7 @@ async def test_runs_are_shown_with_what_they_found(live: Service, database: Addr
         async with open_book_reader(live, database) as reader:
             await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
         page = (await operator.get(PATH)).content.decode()
-        for words in (
-            "something is wrong",
-            "balance_follows_last_entry",
-            f"<code>{holder_id}</code>",
-            "written by hand",
-        ):
+        for words in ("something is wrong", "balance_follows_last_entry", f"<code>{holder_id}</code>", "written by hand"):
             assert words in page
         # A session of the console counts as a started one.
         assert "session_was_begun" not in page

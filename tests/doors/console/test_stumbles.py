@@ -47,13 +47,7 @@ async def test_a_filter_that_cannot_be_read_is_said_beside_what_was_typed(servic
             assert answer.status == 400
             assert said in page, path
             assert f'value="{typed.partition("=")[2]}"' in page, path
-        for when in (
-            "when=%3E%3D03/11/2026",
-            "when=yesterday",
-            "when=7%20dias",
-            "since=2026-11-03",
-            "until=2026-11-03",
-        ):
+        for when in ("when=%3E%3D03/11/2026", "when=yesterday", "when=7%20dias", "since=2026-11-03", "until=2026-11-03"):
             assert (await own.get(f"/charges?{when}")).status == 200, when
         page = (await own.get("/charges?when=yesterday", **PORTUGUESE)).content.decode()
         assert '<summary class="button">Ontem</summary>' in page

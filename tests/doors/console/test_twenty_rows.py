@@ -116,10 +116,7 @@ async def _by_several_types(cell: Cell) -> None:
     await cell.filter()
     await cell.page.wait_for_url(re.compile("type=transfer.out.processing&type=transfer.out.error"))
     await expect(cell.page.locator("tbody")).to_contain_text("transfer.out.error")
-    assert set(await cell.page.locator("a.row-link").all_inner_texts()) == {
-        "transfer.out.processing",
-        "transfer.out.error",
-    }
+    assert set(await cell.page.locator("a.row-link").all_inner_texts()) == {"transfer.out.processing", "transfer.out.error"}
 
 
 async def _by_any_id(cell: Cell) -> None:

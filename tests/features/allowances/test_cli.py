@@ -138,7 +138,4 @@ def test_what_pays_no_charge_is_listed(live: CommandLine, alone: str) -> None:
 def test_all_accounts_are_paused_by_one_line(live: CommandLine) -> None:
     done = live.run("institution", "pause", "--all", PIXCONNECT_OPERATOR="ana")
     assert (done.returncode, done.stdout) == (0, "loja is paused\n"), done.stderr
-    assert (read_account(live)["state"], read_newest_verb(live)) == (
-        "paused",
-        ("ana", "institution pause", "institution loja"),
-    )
+    assert (read_account(live)["state"], read_newest_verb(live)) == ("paused", ("ana", "institution pause", "institution loja"))

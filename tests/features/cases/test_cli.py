@@ -202,11 +202,6 @@ def test_an_order_ends_by_a_file_and_two_operators(live_with_order: CommandLine,
         "decided",
         True,
     )
-    for rule in (
-        "order_ended_by_its_case",
-        "approval_is_audited",
-        "what_was_decided_is_audited",
-        "step_agrees_with_its_order",
-    ):
+    for rule in ("order_ended_by_its_case", "approval_is_audited", "what_was_decided_is_audited", "step_agrees_with_its_order"):
         told = live.run("verify", "--rule", rule, "--again-after-s", "0")
         assert told.returncode == 0, told.stdout + told.stderr

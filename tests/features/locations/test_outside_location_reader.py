@@ -594,10 +594,7 @@ def test_amounts_are_read_liberally(value: dict[str, Any], amount_cents: int | N
     ("calendar", "expires_at"),
     [
         ({"criacao": "2026-11-20T12:00:00Z", "expiracao": 60}, CREATED_AT + timedelta(minutes=1)),
-        (
-            {"criacao": "2026-11-20T09:00:00.123456789-03:00", "expiracao": "60"},
-            CREATED_AT + timedelta(seconds=60.123456),
-        ),
+        ({"criacao": "2026-11-20T09:00:00.123456789-03:00", "expiracao": "60"}, CREATED_AT + timedelta(seconds=60.123456)),
         ({"criacao": "2026-11-20T12:00:00", "expiracao": 60}, CREATED_AT + timedelta(minutes=1)),
         ({"criacao": "2026-11-20t12:00:00.5z", "expiracao": 60}, CREATED_AT + timedelta(minutes=1, milliseconds=500)),
         ({"criacao": "2026-11-20T12:00:00Z"}, CREATED_AT + timedelta(days=1)),
@@ -639,10 +636,7 @@ def test_what_can_no_longer_be_paid_is_read_too(status: str) -> None:
         (payload(chave="x" * 78), "chave"),
         (payload(txid=""), "txid"),
         (payload(txid="***"), "txid"),
-        (
-            payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "original": "9.00"'),
-            "original: stands twice",
-        ),
+        (payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "original": "9.00"'), "original: stands twice"),
         (
             payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "x": "\xff", "original": "9.00"'),
             "cannot be read: body: must be valid JSON",

@@ -238,10 +238,7 @@ async def test_a_member_that_stands_twice_in_one_of_its_charges_is_refused(door:
     body = json.dumps(a_lot(*map(an_item, range(count)), an_item(count, chave="x"))).encode()
     twice = body.replace(b'"chave": "x"', b'"chave": "x", "chave": "y"')
     answer = await door.call("PUT", PATH, twice)
-    assert (answer.status, answer.body["detail"]) == (
-        400,
-        "O membro chave aparece duas vezes no mesmo objeto do corpo.",
-    )
+    assert (answer.status, answer.body["detail"]) == (400, "O membro chave aparece duas vezes no mesmo objeto do corpo.")
     assert (await door.call("PUT", PATH, body)).status == 202
 
 

@@ -359,10 +359,7 @@ async def test_a_worker_takes_what_nobody_asked_for_and_only_once_it_is_old(old:
         pass
     rows = await old.fetch("select counterparty ->> 'name' as name, payer_message from transfer order by id")
     assert [tuple(row) for row in rows] == [("-", None), ("Joana Prado", None), ("Joana Prado", "há 100 dias")]
-    assert [row["description"] for row in await old.fetch("select description from refund order by id")] == [
-        None,
-        "100",
-    ]
+    assert [row["description"] for row in await old.fetch("select description from refund order by id")] == [None, "100"]
     assert await find_by_heads(old, heads) == []
     await check_books(old)
     # Only a day later it looks again.

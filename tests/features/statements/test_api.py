@@ -241,7 +241,4 @@ async def test_what_is_for_other_programs_is_saved_and_never_shown(answers: Answ
 async def test_a_file_of_all_time_has_a_name_too(answers: Answers) -> None:
     ever = b"initial_date=0001-01-01T00:00:00Z&final_date=9999-12-31T23:59:59Z&format=ofx"
     status, headers, _ = await answers.get(ever)
-    assert (status, headers["content-disposition"]) == (
-        200,
-        'attachment; filename="statement_1_0001-01-01_9999-12-31.ofx"',
-    )
+    assert (status, headers["content-disposition"]) == (200, 'attachment; filename="statement_1_0001-01-01_9999-12-31.ofx"')

@@ -131,10 +131,7 @@ async def test_a_contradiction_is_seen_from_anywhere(service: Service, caller: C
         await end_orders(other.context, [(name, SETTLED)])
     [misfit] = await end_orders(service.context, [(name, Rejected(code="AC03", reason="no such account"))])
     assert isinstance(misfit, Misfit)
-    assert (misfit.reason, misfit.explanation) == (
-        "contradiction",
-        "the rail says Rejected, and CONFIRMED is recorded here",
-    )
+    assert (misfit.reason, misfit.explanation) == ("contradiction", "the rail says Rejected, and CONFIRMED is recorded here")
     assert await status_of(service, caller, name) == "CONFIRMED"
     await check_books(service)
 

@@ -58,10 +58,7 @@ async def test_each_payment_that_is_not_what_its_charge_asked_for_is_told_once(s
     assert (told["late"]["asked_amount"], told["late"]["amount"]) == (1000, 900)
     assert (told["twice"]["charge_id"], told["twice"]["status"]) == (twice.id, "CONFIRMED")
     assert told["twice"]["end_to_end_id"] in {first.end_to_end_id, second.end_to_end_id}
-    assert (told[None]["transaction_identification"], told[None]["end_to_end_id"]) == (
-        NEVER_OPENED,
-        stray.end_to_end_id,
-    )
+    assert (told[None]["transaction_identification"], told[None]["end_to_end_id"]) == (NEVER_OPENED, stray.end_to_end_id)
     for charge in (late, removed, other, twice, plain):
         assert (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)).status == "APPROVED"
     await check_books(shop.live)

@@ -219,12 +219,7 @@ _ORDERS = [
 async def test_it_ends_once_in_every_order_of_arrival(service: Service, caller: Caller, order: tuple[str, ...]) -> None:
     charge = await make_charge(service, caller, amount_cents=PAID_CENTS)
     report = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid)
-    reports = {
-        "held": held(report),
-        "returned": cancelled(report, "FRAD"),
-        "released": report,
-        "accepted": accepted(report),
-    }
+    reports = {"held": held(report), "returned": cancelled(report, "FRAD"), "released": report, "accepted": accepted(report)}
     there_cents, end = 0, None
     for step in order:
         name = step.split()[0]

@@ -32,11 +32,7 @@ async def test_a_deposit_raises_available_and_is_a_transaction(service: Service,
     service.clock.advance(seconds=1)
     made = await ledger_usecases.deposit(service.context, caller.holder_id, 25)
     balance = await ledger_usecases.read_balance(service.context, caller)
-    assert (balance.available_cents, balance.current_cents, balance.modified_at) == (
-        1_000_025,
-        1_000_025,
-        made.created_at,
-    )
+    assert (balance.available_cents, balance.current_cents, balance.modified_at) == (1_000_025, 1_000_025, made.created_at)
     page = await ledger_usecases.list_transactions(service.context, caller, Span(page_size=1))
     (newest,) = page.items
     assert (newest.id, newest.amount_cents, newest.direction, page.total_count) == (made.id, 25, "IN", 2)

@@ -55,17 +55,11 @@ async def refusals(service: Service, caller: Caller, requests: list[TransferRequ
 
 
 async def test_a_scan_of_keys_ends_after_fifty_and_is_one_holders_own(service: Service) -> None:
-    scanner, other = (
-        await open_holder(service, tax_id=FIRM),
-        await open_holder(service, account_number="2", funds_cents=100),
-    )
+    scanner, other = (await open_holder(service, tax_id=FIRM), await open_holder(service, account_number="2", funds_cents=100))
     asked = [to_key(f"nobody-{number}@outside.example") for number in range(60)]
     codes = await refusals(service, scanner, [*asked])
     assert codes == ["PIX_KEY_NOT_FOUND"] * 50 + ["RATE_LIMITED"] * 10
-    assert await refusals(service, other, [to_key("nobody@outside.example"), to_key(KNOWN_KEY)]) == [
-        "PIX_KEY_NOT_FOUND",
-        "",
-    ]
+    assert await refusals(service, other, [to_key("nobody@outside.example"), to_key(KNOWN_KEY)]) == ["PIX_KEY_NOT_FOUND", ""]
 
 
 async def test_a_natural_person_has_a_tenth_of_what_a_firm_has(service: Service) -> None:

@@ -396,9 +396,7 @@ ACTS = {
         _work_at_item("nobody@example.com"),
     ],
 }  # fmt: skip
-ELSEWHERE = {
-    *("record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting", "reserve_lines"),
-}
+ELSEWHERE = {*("record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting", "reserve_lines")}
 """An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. The others are of live
 mode: ``tests/features/institutions/service``.
 """

@@ -51,12 +51,7 @@ async def test_a_refund_reserves_settles_and_returns_charge_and_transfer(service
     name = await receive(service, txid=charge.txid)
     refund = await start(service, caller, name, 300, reason="BE08", description="wrong size", external_id="a")
     original = await original_now(service, caller, name)
-    assert (refund.status, refund.flow, refund.reason, refund.description) == (
-        "PROCESSING",
-        "OUT",
-        "BE08",
-        "wrong size",
-    )
+    assert (refund.status, refund.flow, refund.reason, refund.description) == ("PROCESSING", "OUT", "BE08", "wrong size")
     assert (refund.original_end_to_end_id, refund.correlation_id) == (name, original.correlation_id)
     assert refund.return_id.startswith("D99999003202607011500")
     assert await read_funds(service, caller) == (1_000_700, 300)

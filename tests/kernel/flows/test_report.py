@@ -286,11 +286,7 @@ async def test_closing_says_who_and_why_and_ends_the_waiting_for_good(service: S
     with pytest.raises(errors.BadRequest):
         await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, " ")
     closed = await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked by hand")
-    assert (closed.closed_by, closed.close_reason, closed.closed_at is not None) == (
-        "maria@desk",
-        "booked by hand",
-        True,
-    )
+    assert (closed.closed_by, closed.close_reason, closed.closed_at is not None) == ("maria@desk", "booked by hand", True)
     with pytest.raises(errors.NotFound, match="closed already"):
         await kept_usecases.close_kept(as_operator(service.context, "joao@desk"), kept.id, "again")
     with pytest.raises(errors.NotFound, match="there is none"):

@@ -54,11 +54,7 @@ async def twins(database: Addresses) -> AsyncIterator[tuple[Twin, Twin]]:
         two = Twin(second, await open_holder(second, account_number="2"), "2")
         await first.context.ids.charge_id(), await first.context.ids.transfer_id(), await first.context.ids.refund_id()
         await _set_back(database)
-        (
-            await second.context.ids.charge_id(),
-            await second.context.ids.transfer_id(),
-            await second.context.ids.refund_id(),
-        )
+        (await second.context.ids.charge_id(), await second.context.ids.transfer_id(), await second.context.ids.refund_id())
         yield one, two
         await check_books(first)
 

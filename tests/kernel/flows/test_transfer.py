@@ -301,10 +301,7 @@ async def test_a_failed_book_transfer_ends(service: Service, caller: Caller, mon
     views.append(await start(service, caller, by_key(key=own_key("2"))))
     for view in views:
         theirs = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, other, view.transfer.end_to_end_id)
-        assert (theirs.transfer.status, theirs.transfer.outcome_code) == (
-            view.transfer.status,
-            view.transfer.outcome_code,
-        )
+        assert (theirs.transfer.status, theirs.transfer.outcome_code) == (view.transfer.status, view.transfer.outcome_code)
     assert [view.transfer.outcome_code for view in views if view.transfer.status == "ERROR"] == ["BE17", "BE17", "AC06"]
     assert (await read_funds(service, caller), await read_funds(service, other)) == ((999_900, 0), (100, 0))
     await check_books(service)

@@ -52,12 +52,7 @@ def test_an_instant_is_never_that_of_the_entry_before_nor_earlier(early: timedel
 
 @pytest.mark.parametrize(
     ("debit", "credit", "cents"),
-    [
-        ("available", "reserved", 11),
-        ("reserved", "settlement", 1),
-        ("available", "available", 1),
-        ("available", "reserved", 0),
-    ],
+    [("available", "reserved", 11), ("reserved", "settlement", 1), ("available", "available", 1), ("available", "reserved", 0)],
 )
 def test_what_was_not_judged_before_is_our_own_defect(debit: Account, credit: Account, cents: int) -> None:
     with pytest.raises(AssertionError):

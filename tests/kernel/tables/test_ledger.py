@@ -85,11 +85,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("from an account to itself", {"credit": "funding"}, "accounts_differ"),
     ("of no amount", {"amount_cents": 0}, "amount_is_positive"),
     ("of less than nothing", {"amount_cents": -100}, "amount_is_positive"),
-    (
-        "reserved below zero",
-        {"debit": "reserved", "number": None, "running_balance_cents": None},
-        "reserved_is_not_negative",
-    ),
+    ("reserved below zero", {"debit": "reserved", "number": None, "running_balance_cents": None}, "reserved_is_not_negative"),
     (
         "available below zero",
         {"debit": "available", "credit": "funding", "amount_cents": FUNDS_CENTS + 1, "running_balance_cents": -1},

@@ -148,11 +148,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_no_failure() -> No
         (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b""),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more than was promised", 200, b"ok"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1/\r\nContent-Length: 0\r\n\r\n", 302, b""),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00",
-            200,
-            b"\x1f\x8b\x08\x00",
-        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", 200, b"\x1f\x8b\x08\x00"),
     ],
 )
 async def test_answers_that_http_allows(octets: bytes, status_code: int, response: bytes) -> None:
@@ -175,12 +171,7 @@ async def test_answers_that_http_allows(octets: bytes, status_code: int, respons
             200,
             "the connection was closed before the answer was complete",
         ),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
-            "reset",
-            200,
-            "the connection was reset in the answer's body",
-        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "reset", 200, "the connection was reset in the answer's body"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "hang", 200, "the answer was not complete in time"),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok",

@@ -183,10 +183,7 @@ def test_a_name_is_refused_if_any_of_its_addresses_is(answers: list[str], is_san
 
 def test_localhost_must_lead_to_loopback_alone() -> None:
     target = address_rules.parse_target("http://localhost:8000/", allows_loopback=True)
-    assert [str(address) for address in address_rules.check_addresses(target, ["::1", "127.0.0.1"])] == [
-        "::1",
-        "127.0.0.1",
-    ]
+    assert [str(address) for address in address_rules.check_addresses(target, ["::1", "127.0.0.1"])] == ["::1", "127.0.0.1"]
     with pytest.raises(address_rules.TargetRefused):
         address_rules.check_addresses(target, ["127.0.0.1", "93.184.216.34"])
 
@@ -204,12 +201,7 @@ def test_what_is_beside_it_is_public(text: str) -> None:
 @pytest.mark.parametrize("prefix", ["2606:4700::", "2606:4700:1:2:"])
 @pytest.mark.parametrize("name", ["0:5efe", "200:5efe"])
 def test_the_end_of_a_tunnel_is_judged_by_the_address_that_it_carries_too(prefix: str, name: str) -> None:
-    for carried, is_allowed in (
-        ("10.0.0.1", False),
-        ("127.0.0.1", False),
-        ("169.254.169.254", False),
-        ("8.8.8.8", True),
-    ):
+    for carried, is_allowed in (("10.0.0.1", False), ("127.0.0.1", False), ("169.254.169.254", False), ("8.8.8.8", True)):
         assert address_rules.is_public(ip_address(f"{prefix}{name}:{carried}")) == is_allowed, carried
     # A public one makes no public network of a private one; and this is no tunnel's end.
     assert not address_rules.is_public(ip_address(f"fd00::{name}:8.8.8.8"))

@@ -165,10 +165,7 @@ class Prompt:
 
 async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:
     async with connected(Prompt()) as client:
-        post, get = (
-            b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
-            b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n",
-        )
+        post, get = (b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n")
         await client.send(b"".join((get if number % 5 == 4 else post) % number for number in range(700)))
         for number in range(700):
             expected = b"GET /%d? " if number % 5 == 4 else b"no /%d"

@@ -163,11 +163,7 @@ def test_entries_that_are_dated_ahead_are_told_of(
     with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
         # A new holder, so its entries stay first.
         made = client.sandbox.open_holder()
-    for name, value in (
-        ("API_URL", demo["base_url"]),
-        ("CLIENT_ID", made.client_id),
-        ("CLIENT_SECRET", made.client_secret),
-    ):
+    for name, value in (("API_URL", demo["base_url"]), ("CLIENT_ID", made.client_id), ("CLIENT_SECRET", made.client_secret)):
         monkeypatch.setenv(f"PIXCONNECT_{name}", value)
     # At noon, so that the day does not end meanwhile.
     ahead = (datetime.fromisoformat(run("clock")["now"]) + timedelta(days=2)).date().isoformat()

@@ -99,12 +99,7 @@ async def test_two_operators_adjust_a_case_and_undo_it_by_its_opposite(shop: Sho
         await confirm(shop)
     assert await balance(shop) == (9_700, 0, -10_000, 300)
     case, (made,) = await shown(shop, case_id)
-    assert (case.case.ended_as, made.direction, made.proposed_by, made.confirmed_by) == (
-        "adjusted",
-        "OUT",
-        "ana",
-        "bia",
-    )
+    assert (case.case.ended_as, made.direction, made.proposed_by, made.confirmed_by) == ("adjusted", "OUT", "ana", "bia")
     found = await statement_usecases.open_statement(shop.live.context, shop.house, *EVER, "pt")
     lines = [line async for part in statement_usecases.read_parts(shop.live.context, found) for line in part]
     assert [(line.direction, line.amount_cents, line.describe("pt")) for line in lines[1:]] == [("OUT", 300, "Ajuste")]
@@ -219,12 +214,7 @@ async def test_nobody_confirms_another_adjustment_than_the_one_that_they_have_re
 
 @pytest.mark.parametrize(
     ("is_confirmed", "proposed_by", "changes"),
-    [
-        (False, "ana", {}),
-        (True, "somebody", {}),
-        (True, "ana", {"amount_cents": 200}),
-        (True, "ana", {"kind": "found"}),
-    ],
+    [(False, "ana", {}), (True, "somebody", {}), (True, "ana", {"amount_cents": 200}), (True, "ana", {"kind": "found"})],
 )
 async def test_the_schema_takes_no_adjustment_but_the_confirmed_one(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, is_confirmed: bool, proposed_by: str, changes: dict[str, Any]

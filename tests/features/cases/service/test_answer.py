@@ -411,10 +411,7 @@ async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: 
             await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
     await statement_usecases.settle_items(shop.live.context, shop.account)
     rows = await shop.live.fetch("select item_id, amount_cents from institution_item where source = 'camt.053' order by day")
-    assert [(row["item_id"], row["amount_cents"]) for row in rows] == [
-        ("camt.053:DOC", 700),
-        ("camt.053:DOC~20260702.2", 900),
-    ]
+    assert [(row["item_id"], row["amount_cents"]) for row in rows] == [("camt.053:DOC", 700), ("camt.053:DOC~20260702.2", 900)]
     assert await moved(shop) == [-100, -100]
 
 

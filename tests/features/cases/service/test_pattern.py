@@ -176,13 +176,7 @@ async def test_a_pattern_is_of_one_account_and_of_one_form(shop: Shop) -> None:
     await remember(shop)
     await read(shop, ("10.00", BALANCE + " 1/1"), account=banco, number="2")
     assert [case.institution_id for case in await look(shop)] == [banco.id]
-    for other in (
-        BALANCE,
-        f"{BALANCE} 1/1/1",
-        f"{BALANCE} 1/1 B",
-        f"{BALANCE}\u00a01/1\u202e",
-        "PIX RECEBIDO SALDO 1/1",
-    ):
+    for other in (BALANCE, f"{BALANCE} 1/1/1", f"{BALANCE} 1/1 B", f"{BALANCE}\u00a01/1\u202e", "PIX RECEBIDO SALDO 1/1"):
         shop.live.clock.advance(days=1)
         (name,) = await read(shop, ("10.00", other))
         await look(shop)

@@ -143,11 +143,7 @@ async def test_taken_whole_it_is_a_refund_that_the_institution_made(service: Ser
     assert await funds(service, caller) == (0, 0, 0, 0)
     assert await events(service) == [("infraction.opened", PAID_CENTS, 0), ("infraction.taken", 0, PAID_CENTS)]
     (refund,) = await service.fetch("select * from refund")
-    assert (refund["return_id"], refund["made_by"], refund["reason"]) == (
-        taken.taken[0].return_id,
-        "institution",
-        "FR01",
-    )
+    assert (refund["return_id"], refund["made_by"], refund["reason"]) == (taken.taken[0].return_id, "institution", "FR01")
     assert (refund["status"], refund["external_id"]) == ("RETURNED", f"theirs:{taken.taken[0].return_id}")
     found = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert found.status == "RETURNED"

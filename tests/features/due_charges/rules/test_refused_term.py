@@ -25,21 +25,12 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
         (DueTerms(due_on=TODAY, valid_days=-1), [("valid_days", "negative", None)]),
         (DueTerms(due_on=TODAY, valid_days=0), []),
         (DueTerms(due_on=TODAY, rebate=Rebate(kind="sum", value=9_99)), []),
-        (
-            DueTerms(due_on=TODAY, rebate=Rebate(kind="sum", value=10_00)),
-            [("rebate.value", "not_below_original", None)],
-        ),
+        (DueTerms(due_on=TODAY, rebate=Rebate(kind="sum", value=10_00)), [("rebate.value", "not_below_original", None)]),
         (DueTerms(due_on=TODAY, rebate=Rebate(kind="percentage", value=99_99)), []),
-        (
-            DueTerms(due_on=TODAY, rebate=Rebate(kind="percentage", value=100_00)),
-            [("rebate.value", "not_below_all", None)],
-        ),
+        (DueTerms(due_on=TODAY, rebate=Rebate(kind="percentage", value=100_00)), [("rebate.value", "not_below_all", None)]),
         # Legal limits are not checked here.
         (DueTerms(due_on=TODAY, fine=Fine(kind="percentage", value=101_00)), []),
-        (
-            DueTerms(due_on=TODAY, fine=Fine(kind="sum", value=10_00), interest=Interest(kind="sum_a_day", value=10_00)),
-            [],
-        ),
+        (DueTerms(due_on=TODAY, fine=Fine(kind="sum", value=10_00), interest=Interest(kind="sum_a_day", value=10_00)), []),
         (DueTerms(due_on=TODAY, discount=Discount(kind="sum_a_day", value=9_99)), []),
         (
             DueTerms(due_on=TODAY, discount=Discount(kind="sum_a_day", value=10_00)),

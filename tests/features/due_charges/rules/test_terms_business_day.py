@@ -40,12 +40,7 @@ def test_known_exceptions(day: str, works: bool) -> None:
 
 @pytest.mark.parametrize(
     ("day", "rolled"),
-    [
-        ("2026-11-24", "2026-11-24"),
-        ("2026-11-28", "2026-11-30"),
-        ("2020-12-25", "2020-12-28"),
-        ("2026-02-14", "2026-02-18"),
-    ],
+    [("2026-11-24", "2026-11-24"), ("2026-11-28", "2026-11-30"), ("2020-12-25", "2020-12-28"), ("2026-02-14", "2026-02-18")],
 )
 def test_a_day_rolls_to_itself_or_to_the_next_business_day(day: str, rolled: str) -> None:
     assert roll(date.fromisoformat(day)) == date.fromisoformat(rolled)

@@ -149,10 +149,7 @@ async def test_a_replaced_key_does_not_come_back(context: Context, keyring: Keyr
     await keyring.reload()
     assert keyring.token_verification_key(oldest) is None
     assert keyring.token_key().kid == new
-    assert published_kids(keyring) == [
-        new,
-        oldest,
-    ]  # its signatures can still be verified, for 30 days after its replacement
+    assert published_kids(keyring) == [new, oldest]  # its signatures can still be verified, for 30 days after its replacement
     clock.advance(seconds=30 * DAY_S - 400 + 1)
     assert published_kids(keyring) == [new]
 

@@ -85,11 +85,7 @@ async def test_what_is_sent_is_under_way_and_known_by_our_name(bank: Bank, tmp_p
 @pytest.mark.parametrize(
     ("changes", "name", "code"),
     [
-        (
-            dict(payee=structs.replace(TO_KEY.payee, key="nobody@pix.example")),
-            "chave_favorecido_nao_encontrada",
-            "AC03",
-        ),
+        (dict(payee=structs.replace(TO_KEY.payee, key="nobody@pix.example")), "chave_favorecido_nao_encontrada", "AC03"),
         (dict(payee=structs.replace(TO_KEY.payee, tax_id="52998224725")), "chave_nao_pertence_ao_documento", "BE01"),
         (dict(payer_key="other@pix.example"), "chave_invalida", "CH16"),
         (dict(payee=structs.replace(TO_KEY.payee, key="no key at all")), "valor_invalido", "CH16"),

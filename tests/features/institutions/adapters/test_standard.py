@@ -93,10 +93,7 @@ async def test_a_charge_is_opened_revised_paid_and_returned(institution: Institu
         assert asked is not None
         assert (asked.status, asked.amount_cents) == ("returned", cents)
     (returned,) = await list_all(institution, only_returned=True)
-    assert sorted((refund.id, refund.amount_cents) for refund in returned.refunds) == [
-        ("a" * 32, 1000),
-        ("b" * 32, 234),
-    ]
+    assert sorted((refund.id, refund.amount_cents) for refund in returned.refunds) == [("a" * 32, 1000), ("b" * 32, 234)]
     assert all(refund.status == "returned" and refund.settled_at for refund in returned.refunds)
 
 

@@ -363,12 +363,7 @@ async def test_certificates_that_end_are_told_everywhere(live: Service, there: F
     await ending_in(days=31)
     assert await list_ending(live.context.pool, now) == []
     await check_accounts(shop.context)
-    for days, said in (
-        (30, "ends within 30 days"),
-        (7, "ends within 7 days"),
-        (1, "ends within 1 day"),
-        (0, "has ended"),
-    ):
+    for days, said in ((30, "ends within 30 days"), (7, "ends within 7 days"), (1, "ends within 1 day"), (0, "has ended")):
         await ending_in(days=days)
         with pytest.raises(errors.ServiceUnavailable, match=f"a certificate .* {said}$") as told:
             await check_accounts(shop.context)

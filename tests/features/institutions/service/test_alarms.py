@@ -71,10 +71,7 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     # An operator must look; what they have seen does not pause it again, and the next three do.
     await resume(watched)
     await look_for_alarms(watched.live.context)
-    assert (await read_state(watched), await describe_alarm(watched.live.context, watched.account.id)) == (
-        "active",
-        None,
-    )
+    assert (await read_state(watched), await describe_alarm(watched.live.context, watched.account.id)) == ("active", None)
     for number in (4, 5):
         await steal(watched, number)
     assert await read_state(watched) == "active"
@@ -115,10 +112,7 @@ async def test_more_than_half_of_what_was_there_in_an_hour_pauses_the_account(wa
     await send(watched, 100)
     assert await read_state(watched) == "paused"
     (row,) = await watched.live.fetch("select kind, observation from account_alarm")
-    assert (row["kind"], "200100 cents left within an hour, of 400000: more than" in row["observation"]) == (
-        "drain",
-        True,
-    )
+    assert (row["kind"], "200100 cents left within an hour, of 400000: more than" in row["observation"]) == ("drain", True)
     await resume(watched)
     await look_for_alarms(watched.live.context)
     assert await read_state(watched) == "active"

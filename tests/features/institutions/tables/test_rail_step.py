@@ -43,10 +43,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         ((_CALLING, _ASKED, "update rail_step set state = 'calling'"), "update rail_step set state = 'minted'"),
         (("update rail_step set state = 'closed', outcome = 'never'",), _CALLING),
         ((), "update rail_step set code_there = 'a-code'"),
-        (
-            (_CALLING, _ASKED, "update rail_step set code_there = 'a-code'"),
-            "update rail_step set code_there = 'another'",
-        ),
+        ((_CALLING, _ASKED, "update rail_step set code_there = 'a-code'"), "update rail_step set code_there = 'another'"),
         ((_CALLING, f"{_ASKED}, code_there = 'a-code'"), "update rail_step set code_there = null"),
     ],
 )

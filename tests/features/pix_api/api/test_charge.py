@@ -166,13 +166,7 @@ async def test_a_put_again_is_answered_with_the_charge_as_it_is(door: Api, servi
 
 async def test_a_patch_changes_what_it_names_and_keeps_the_rest(door: Api, service: Service) -> None:
     made = (await door.put(PATH, a_body(devedor={"cpf": CPF, "nome": "Ana"}, infoAdicionais=LINES))).body
-    for body in (
-        {},
-        {"valor": {}},
-        {"calendario": {"expiracao": 3600}},
-        {"extra": 1},
-        {"loc": {"id": made["loc"]["id"]}},
-    ):
+    for body in ({}, {"valor": {}}, {"calendario": {"expiracao": 3600}}, {"extra": 1}, {"loc": {"id": made["loc"]["id"]}}):
         answer = await door.patch(PATH, body)
         assert (answer.status, answer.body) == (200, made), body
     patched = await door.patch(PATH, {"valor": {"modalidadeAlteracao": 1}, "devedor": {"cnpj": CNPJ, "nome": "Loja"}})

@@ -155,10 +155,7 @@ DISCOUNTS: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ({"modalidade": 2, "descontoDataFixa": [{"data": "2026-07-05"}]}, [("descontoDataFixa[0].valorPerc", None)]),
 ]
 FORM += [
-    (
-        {"valor": {"original": "100.00", "desconto": sent}},
-        [(f"cobv.valor.desconto.{name}", value) for name, value in rows],
-    )
+    ({"valor": {"original": "100.00", "desconto": sent}}, [(f"cobv.valor.desconto.{name}", value) for name, value in rows])
     for sent, rows in DISCOUNTS
 ]
 TERMS: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [

@@ -59,11 +59,7 @@ REFUSED: list[tuple[str, Any, list[tuple[str, str | None]]]] = [
     (PATH, {"webhookUrl": None}, [("webhook.webhookUrl", None)]),
     (PATH, {"webhookUrl": 7}, [("webhook.webhookUrl", "7")]),
     (PATH, {"webhookUrl": "loja.example.com/hook"}, [("webhook.webhookUrl", "loja.example.com/hook")]),
-    (
-        PATH,
-        {"webhookUrl": f"https://example.com/{'a' * 1981}"},
-        [("webhook.webhookUrl", f"https://example.com/{'a' * 180}")],
-    ),
+    (PATH, {"webhookUrl": f"https://example.com/{'a' * 1981}"}, [("webhook.webhookUrl", f"https://example.com/{'a' * 180}")]),
     (PATH, {"webhookUrl": "https://10.0.0.1/"}, [("webhook.webhookUrl", "https://10.0.0.1/")]),
     ("/v2/webhook/nada", BODY, CHAVE),
     ("/v2/webhook/nada", {}, [*CHAVE, ("webhook.webhookUrl", None)]),
@@ -133,10 +129,7 @@ async def test_deliveries_have_paths_of_our_own(door: Api, service: Service) -> 
         "id": delivery["id"], "endToEndId": report.end_to_end_id, "situacao": "PENDENTE",
         "proximoEnvio": "2026-07-01T15:00:00.000Z", "tentativas": [], "criacao": "2026-07-01T15:00:00.000Z",
     }  # fmt: skip
-    assert (found["parametros"]["situacao"], found["parametros"]["paginacao"]["quantidadeTotalDeItens"]) == (
-        "PENDENTE",
-        1,
-    )
+    assert (found["parametros"]["situacao"], found["parametros"]["paginacao"]["quantidadeTotalDeItens"]) == ("PENDENTE", 1)
     assert (await door.post(f"{PATH}/entregas/{delivery['id']}/reenvio", b"")).body == delivery
     span = {"inicio": "2026-07-01T00:00:00Z", "fim": "2026-07-02T00:00:00Z"}
     assert (await door.post(f"{PATH}/reenvio", span)).body == {"reenviados": 0}
@@ -145,11 +138,7 @@ async def test_deliveries_have_paths_of_our_own(door: Api, service: Service) -> 
         "WebhookOperacaoInvalida",
         [("webhook.fim", None)],
     )
-    assert told(await door.post(f"{PATH}/reenvio", span | {"fim": "x"})) == (
-        400,
-        "WebhookOperacaoInvalida",
-        [("fim", "x")],
-    )
+    assert told(await door.post(f"{PATH}/reenvio", span | {"fim": "x"})) == (400, "WebhookOperacaoInvalida", [("fim", "x")])
     status, _, rows = told(await door.get(f"{PATH}/entregas?situacao=x"))
     assert (status, rows) == (400, [("situacao", "x")])
     for path in (f"{PATH}/entregas/7/reenvio", f"{PATH}/entregas/x/reenvio", "/v2/webhook/a@example.com/reenvio"):

@@ -305,11 +305,7 @@ async def test_a_charge_of_the_standard_is_served_with_all_that_it_says(service:
     assert made.location is not None
     service.clock.advance(seconds=1)
     assert await read(service, made.location.token) == {
-        "calendario": {
-            "criacao": "2026-07-01T15:00:00.000Z",
-            "apresentacao": "2026-07-01T15:00:01.000Z",
-            "expiracao": 3600,
-        },
+        "calendario": {"criacao": "2026-07-01T15:00:00.000Z", "apresentacao": "2026-07-01T15:00:01.000Z", "expiracao": 3600},
         "devedor": {"nome": "Ana", "cpf": "52998224725"},
         "valor": {"original": "0.00", "modalidadeAlteracao": 1},
         "chave": own_key(),
@@ -339,11 +335,7 @@ async def test_its_status_is_that_of_the_charge_and_expiry_is_none(service: Serv
     await standard_charge.patch_charge(service.context, caller, charge.txid, ContentsChange(lifetime_s=3 * 86_400))
     await receive_credit(service.context, credit_report(service, txid=charge.txid))
     paid = await read(service, charge.txid)
-    assert (paid["status"], paid["revisao"], paid["valor"]) == (
-        "CONCLUIDA",
-        1,
-        {"original": "10.00", "modalidadeAlteracao": 0},
-    )
+    assert (paid["status"], paid["revisao"], paid["valor"]) == ("CONCLUIDA", 1, {"original": "10.00", "modalidadeAlteracao": 0})
     other = await make_charge(service, caller)
     await standard_charge.patch_charge(service.context, caller, other.txid, ContentsChange(), removes=True)
     assert (await read(service, other.txid))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR"

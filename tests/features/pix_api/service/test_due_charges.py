@@ -109,11 +109,7 @@ async def test_a_holder_without_an_address_is_told_who_can_give_it_one(service: 
 async def test_over_an_account_at_an_institution_it_is_opened_there(shop: Shop) -> None:
     shop.there.traits = InstitutionTraits(opens_due=True)
     made = await create_due_charge(shop.context, shop.house, asked())
-    assert (made.institution_id, made.due_on, made.br_code) == (
-        shop.account.id,
-        TERMS.due_on,
-        shop.there.charges[NAME].code,
-    )
+    assert (made.institution_id, made.due_on, made.br_code) == (shop.account.id, TERMS.due_on, shop.there.charges[NAME].code)
     assert await create_due_charge(shop.context, shop.house, asked()) == made
     with pytest.raises(errors.ExternalIdConflict, match="external_id"):
         await create_due_charge(shop.context, shop.house, asked(amount_cents=1))

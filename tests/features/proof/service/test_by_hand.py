@@ -38,11 +38,7 @@ BY_HAND = {
     "update holder set institution_id = null where id = 2": {LIES, "holder_is_as_audited"},
     f"update transfer set institution_id = null where {IN}": {LIES},
     f"update transfer set institution_id = 2 where {IN}": {LIES},
-    "update transfer set institution_id = null where direction = 'OUT'": {
-        LIES,
-        STEP,
-        "what_leaves_in_a_day_is_counted",
-    },
+    "update transfer set institution_id = null where direction = 'OUT'": {LIES, STEP, "what_leaves_in_a_day_is_counted"},
     f"delete from rail_step where order_name = {SENT}": {STEP},
     f"delete from rail_step where order_name = {RETURNED}": {STEP},
     f"update rail_step set payee = 'thief@pix.example' where order_name = {SENT}": {STEP},

@@ -1249,8 +1249,8 @@ export interface TransferParties {
   network_transaction_identification?: string;
   /** The account at an institution on which it lies, as the operator calls it. */
   institution?: string;
-  /** The pending task of a person: an `operator` of this service has to approve it, within 11 hours; or at the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`. */
-  waits_for?: "approval" | "funds" | "operator";
+  /** The pending task of a person: an `operator` of this service has to approve it, within 11 hours; or at the institution its `approval`, or `funds` there, which may take days. A received one is held as suspect by its `institution`: do not deliver yet. Its status stays `PROCESSING`. */
+  waits_for?: "approval" | "funds" | "institution" | "operator";
   /** Since when, or when that was first seen. RFC 3339, UTC, with microseconds. */
   waits_since?: string;
 }

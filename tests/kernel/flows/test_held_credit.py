@@ -8,15 +8,18 @@ import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.features.finding.service import overview
 from pixconnect.features.finding.service.search import find_with_origins
+from pixconnect.features.receipts.service import read_parties
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.report import take_reports
-from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.access import SCOPES, Caller, Viewer
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
+from pixconnect.kernel.rules.order import OrderWait
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
@@ -73,12 +76,13 @@ async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, calle
     assert (now.status, now.held_by) == ("PENDING", transfer.id)
     assert (await event_names(service))[-2:] == ["transfer.in.processing", "transfer.in.held"]
     (row,) = await service.fetch("select body from event where name = 'transfer.in.held'")
-    payload = json.loads(row["body"])["payload"]
+    payload, until = json.loads(row["body"])["payload"], held(report).until
     assert (payload["status"], payload["amount"]) == ("PROCESSING", PAID_CENTS)
     for name in (payload["end_to_end_id"], charge.txid):
         ((found, _), *_), _ = await find_with_origins(as_operator(service.context), name)
-        assert found.waits_for == "institution"
-    until = held(report).until
+        assert (found.waits_for, found.held_as_suspect_until) == ("institution", until)
+    parties = await read_parties(service.context, caller, transfer.id)
+    assert parties.wait == OrderWait(waits_for="institution", since=found.created_at)
     assert payload["hold"] == dict(
         deliver="NOT_YET", until=f"{until:%Y-%m-%dT%H:%M:%S.%fZ}", charge_id=charge.id,
         transaction_identification=charge.txid, external_id=charge.external_id,
@@ -103,6 +107,8 @@ async def test_released_it_pays_its_charge_however_late_that_is(service: Service
     found, _ = await find_with_origins(as_operator(service.context), f"10,00 {to_day(charge.created_at):%d/%m/%Y}")
     assert {one.kind for one, _ in found} == {"charge", "transfer"}, "its payer knows the day on which he paid"
     assert await funds(service, caller) == (PAID_CENTS, 0, 0, 0)
+    (money,) = await overview.read_money(service.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), [caller.holder_id])
+    assert (money.in_cents, money.other_in_cents, money.out_cents) == (PAID_CENTS, 0, 0), "the end of a hold sends nothing"
     assert await blocks(service) == [("ended", 0)]
     assert [line[0].split(" from")[0] for line in await lines(service, caller)] == [
         "Suspect Pix held by the institution",

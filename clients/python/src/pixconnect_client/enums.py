@@ -48,11 +48,12 @@ class MemberCertainty(OpenEnum):
 
 
 class WaitsFor(OpenEnum):
-    """What a transfer waits for: an operator of the service, or a person at the institution."""
+    """What a transfer waits for: an operator of the service, a person at the institution, or the end of a suspicion there."""
 
     OPERATOR = "operator"
     APPROVAL = "approval"
     FUNDS = "funds"
+    INSTITUTION = "institution"
 
 
 class ReceiptKind(OpenEnum):

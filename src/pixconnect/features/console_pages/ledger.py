@@ -36,9 +36,10 @@ async def show_ledger(visit: Visit) -> Response:
     first = max(found.extent.first_number, found.extent.last_number - SHOWN_MAX + 1)
     shown = structs.replace(found, extent=structs.replace(found.extent, first_number=first))
     lines = [line async for part in statement.read_parts(visit.context, shown) for line in part]
-    totals = dict.fromkeys(("in", "returned", "out"), 0)
+    totals = dict.fromkeys(("in", "returned", "out", "held", "freed"), 0)
     for line in lines:
-        totals["in" if line.direction == "IN" else "returned" if line.return_id else "out"] += line.amount_cents
+        names = ("held", "freed") if line.is_suspect else ("in", "returned" if line.return_id else "out")
+        totals[names[line.direction == "OUT"]] += line.amount_cents
     return visit.page(
         "ledger.html",
         balance=balance,

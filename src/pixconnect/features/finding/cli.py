@@ -117,8 +117,8 @@ async def _look_for(
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
-        "amount_returned=returned_cents counterparty=party named_payer open_infraction waits_for reason outcome "
-        "created_at settled_at"
+        "amount_returned=returned_cents counterparty=party named_payer open_infraction waits_for "
+        "held_as_suspect_until reason outcome created_at settled_at"
     )
     payment = found.payment and found.payment.name
     asked_for_by = None if origin is None else show_asker(origin)

@@ -177,6 +177,8 @@ _READ: Final[LiteralString] = """
             coalesce(sum(amount_cents) filter (where way = 'back' and not is_today), 0)::bigint as back_yesterday_cents
         from (
             select amount_cents, created_at >= $2 as is_today, case
+                -- A suspect payment is counted when it is released, and never if it is returned.
+                when cause_kind = 'block_step' then null
                 when credit_account in ('available', 'reserved', 'blocked') and cause_kind = 'transfer' then 'paid'
                 when credit_account in ('available', 'reserved', 'blocked') then 'other'
                 when debit_account not in ('available', 'reserved', 'blocked') then null

@@ -27,7 +27,7 @@ from pixconnect.kernel.flows.credit import SuspectCredits
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.ledger import Cause, LedgerEntry, part_taken
-from pixconnect.kernel.rules.order import WaitingOrder
+from pixconnect.kernel.rules.order import OrderWait, WaitingOrder
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, fail_transfer
@@ -255,6 +255,10 @@ class HeldCredits(SuspectCredits):
             return False
         blocks.release_suspect(end_block(block, report.report_id, report.reported_at, work.now))
         return True
+
+    async def find_hold(self, pool: Pool, transfer: Transfer) -> OrderWait | None:
+        block = await movement_store.find_hold(pool, transfer)
+        return None if block is None else OrderWait(waits_for="institution", since=block.created_at)
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
         reason = f"Your institution held it as suspect and returned it ({code}): {reject_code.explain(code)}"

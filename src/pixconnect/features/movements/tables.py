@@ -9,6 +9,7 @@ from typing import Final, LiteralString
 
 from pixconnect.features.movements.blocks import Block, BlockStep
 from pixconnect.features.movements.rules import Movement
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import FindAll, Pairs
@@ -133,6 +134,12 @@ _FIND_BLOCKS: Final[LiteralString] = """
 async def find_blocks(connection: Connection | Pool, references: Sequence[str], institution_id: int | None) -> dict[str, Block]:
     """Find blocks by the institution's names, of any holder, including ended ones."""
     return {block.reference: block for block in await BLOCK.find_all(connection, _FIND_BLOCKS, references, institution_id)}
+
+
+async def find_hold(pool: Pool, transfer: Transfer) -> Block | None:
+    """Find the open block of a suspect payment, which has the name of its Pix."""
+    block = (await find_blocks(pool, [transfer.end_to_end_id], transfer.institution_id)).get(transfer.end_to_end_id)
+    return block if block is not None and block.kind == "precautionary" and block.state == "open" else None
 
 
 # Ended blocks cover nothing. A name is unique per account, so its holder is read with it.

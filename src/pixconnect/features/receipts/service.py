@@ -17,6 +17,7 @@ from pixconnect.features.receipts import rules as receipts
 from pixconnect.features.receipts.rules import Receipt, ReceiptKind
 from pixconnect.kernel.flows.before_order import find_wait
 from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.credit import find_suspect_credits
 from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.flows.transfer import read_transfer_by_id, view_transfer
 from pixconnect.kernel.rules.access import READ_SCOPES, Caller, Viewer
@@ -65,8 +66,11 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
             opening = await call_store.find_opening_of_txid(context.pool, transfer.institution_id, transfer.txid)
             network_txid = None if opening is None else opening.network_txid
     wait = None
-    if transfer.direction == "OUT" and transfer.status == "PROCESSING":
-        wait = await find_wait(context.pool, transfer.end_to_end_id)
+    if transfer.status == "PROCESSING":
+        is_out, suspect_credits = transfer.direction == "OUT", find_suspect_credits()
+        wait = await (
+            find_wait(context.pool, transfer.end_to_end_id) if is_out else suspect_credits.find_hold(context.pool, transfer)
+        )
     is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
     return PartiesView(
         view=view,
@@ -244,7 +248,8 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The account at an institution on which it lies, as the operator calls it."""
     waits_for: HoldsUp | None = None
     """The pending task of a person: an `operator` of this service has to approve it, within 11 hours; or at the institution its
-    `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`."""
+    `approval`, or `funds` there, which may take days. A received one is held as suspect by its `institution`: do not deliver
+    yet. Its status stays `PROCESSING`."""
     waits_since: Instant | None = None
     """Since when, or when that was first seen."""
 

@@ -42,12 +42,14 @@ from pixconnect.kernel.rules.charge import Charge, compose_amount
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.charge_payment import ChargeDecision, ChargePayment, decide_charge
 from pixconnect.kernel.rules.kept_report import Misfit
+from pixconnect.kernel.rules.order import OrderWait
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork
+from pixconnect.platform.pool import Pool
 
 NOT_GIVEN_BACK: Final = Misfit(
     reason="cannot_be_returned",
@@ -172,6 +174,11 @@ class SuspectCredits:
         """End that; answers whether the money was set aside."""
         del work, transfer, report
         return False
+
+    async def find_hold(self, pool: Pool, transfer: Transfer) -> OrderWait | None:
+        """Find since when a received payment under way is held."""
+        del pool, transfer
+        return None
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:
         """End a payment that was held and returned."""

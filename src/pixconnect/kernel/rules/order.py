@@ -24,8 +24,8 @@ from pixconnect.platform.base import errors
 
 OrderApproval = Literal["awaited", "given", "refused"]
 """The decision on an order that needs an operator's approval. Time and a loss of the database refuse too."""
-HoldsUp = Literal["operator", "approval", "funds"]
-"""Why a transfer waits: an operator's approval here, an approval at its institution, or funds at its institution."""
+HoldsUp = Literal["operator", "approval", "funds", "institution"]
+"""Why a transfer waits: an operator's approval here, an approval or funds at its institution, or its suspicion there."""
 _TO_LEAVE: Final = timedelta(hours=1)
 """How long before the network rejects an order's name it is too late to approve it: an order needs time to leave."""
 

@@ -141,10 +141,8 @@ def _find_returned(client: Client, transfer_id: int) -> int | None:
 
 
 def _find_wait(client: Client, transfer: Transfer) -> str | None:
-    """Return whose approval a transfer under way waits for, if it does."""
-    if transfer.status != "PROCESSING" or transfer.impact_type is Direction.IN:
-        return None
-    return client.transfers.parties(transfer.id).waits_for
+    """Return whose act a transfer under way waits for, if it does."""
+    return client.transfers.parties(transfer.id).waits_for if transfer.status == "PROCESSING" else None
 
 
 def _name_charge(client: Client, transfer: Transfer) -> str | None:

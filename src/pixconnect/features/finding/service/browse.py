@@ -19,7 +19,7 @@ from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables import timeline as timeline_store
-from pixconnect.features.finding.tables.browse import BrowsePosition, Chunk, Lookback
+from pixconnect.features.finding.tables.browse import Awaited, BrowsePosition, Chunk, Lookback
 from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus
@@ -143,8 +143,7 @@ class Marks(Struct, frozen=True, kw_only=True):
     """The cents given back, by kind and id."""
     contested: Mapping[tuple[str, str], int]
     """The open infraction."""
-    waiting: Mapping[tuple[str, str], Literal["operator", "institution"]]
-    """Those that wait for an operator's approval, or are held by the institution as suspect."""
+    waiting: Mapping[tuple[str, str], Awaited]
 
 
 async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, int, int]]) -> Marks:

@@ -121,7 +121,8 @@ async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[F
     def mark(one: Found) -> Found:
         name = (one.kind, one.id)
         marked = dict(returned_cents=marks.returned.get(name), open_infraction=marks.contested.get(name))
-        return structs.replace(one, **marked, waits_for=marks.waiting.get(name))
+        what, until = marks.waiting.get(name, (None, None))
+        return structs.replace(one, **marked, waits_for=what, held_as_suspect_until=until)
 
     return [mark(one) for one in found]
 

@@ -115,10 +115,8 @@ async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
 
 async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
     for each in (each for each in facts.transfers if each.status == "PROCESSING" and each.direction == "IN"):
-        # A suspect credit's block has the name of its Pix.
-        named = await movement_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
-        open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
-        facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
+        hold = await movement_store.find_hold(pool, each)
+        facts = structs.replace(facts, holds=[*facts.holds, *([] if hold is None else [hold])])
     if names := [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]:
         facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
     if viewer.may("ledger.read"):

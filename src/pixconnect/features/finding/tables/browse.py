@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Literal, LiteralString
+from typing import Final, Literal, LiteralString, NamedTuple
 
 import asyncpg
 from msgspec import Struct
@@ -82,23 +82,28 @@ async def read_returned(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> d
 
 _AWAITING: Final[LiteralString] = """
     with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id))
-    select kind, wanted.id::text, 'operator' as what from wanted
+    select kind, wanted.id::text, 'operator' as what, null::timestamptz as until from wanted
     join transfer on kind = 'transfer' and transfer.id = wanted.id and transfer.holder_id = wanted.holder_id
     join open_order on open_order.name = end_to_end_id and approval || '' = 'awaited'
     union all
-    select wanted.kind, wanted.id::text, 'institution' from wanted
+    select wanted.kind, wanted.id::text, 'institution', block.until from wanted
     left join charge on wanted.kind = 'charge' and charge.id = wanted.id and charge.holder_id = wanted.holder_id
     join block on block.transfer_id = case wanted.kind when 'charge' then held_by else wanted.id end
         and block.holder_id = wanted.holder_id and state = 'open' and block.kind = 'precautionary'
 """
 
 
-async def find_awaiting(
-    pool: Pool, wanted: Sequence[tuple[str, int, int]]
-) -> dict[tuple[str, str], Literal["operator", "institution"]]:
+class Awaited(NamedTuple):
+    """An operator's approval, or the end of a suspicion at the institution."""
+
+    what: Literal["operator", "institution"]
+    until: datetime | None
+
+
+async def find_awaiting(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, str], Awaited]:
     """Find which of these, by kind, id and holder, wait for an operator or at an institution; by kind and id."""
     rows = await pool.fetch(_AWAITING, *zip(*wanted, strict=True)) if wanted else []
-    return {(row["kind"], row["id"]): row["what"] for row in rows}
+    return {(row["kind"], row["id"]): Awaited(row["what"], row["until"]) for row in rows}
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

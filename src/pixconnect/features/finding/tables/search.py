@@ -58,6 +58,7 @@ class Found(Struct, frozen=True, kw_only=True):
     """A refund's, as the scheme's code."""
     waits_for: Literal["operator", "institution"] | None = None
     """The institution holds a suspect credit."""
+    held_as_suspect_until: datetime | None = None
 
     @property
     def at(self) -> datetime:

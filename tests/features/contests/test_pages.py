@@ -193,7 +193,10 @@ async def test_what_was_taken_leads_to_its_refunds(service: Service, caller: Cal
     # And from each of them back to it.
     (received,) = await service.fetch("select id from transfer where direction = 'IN'")
     for belonging in (f"/charges/{charge['id']}", f"/transfers/{received['id']}", f"/refunds/{refund['id']}"):
-        assert 'href="/infractions/' in (await own.get(belonging)).content.decode(), belonging
+        page = (await own.get(belonging)).content.decode()
+        assert 'href="/infractions/' in page, belonging
+        assert ("claims the rest" in page) == ("refunds" not in belonging), belonging
+        assert "Refund it" not in page, "the institution returns the rest"
 
 
 async def test_operators_see_blocks_by_kind(service: Service, caller: Caller, console: InProcess) -> None:

@@ -76,7 +76,9 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
     payment = _find_payment(facts, subject)
     contests = await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers)
     about = None if payment is None or kind == "refund" or payment.direction == "OUT" else payment
-    contest = next((each for each in contests if each.is_open and about and each.transfer_id == about.id), None)
+    own = [each for each in contests if about and each.transfer_id == about.id]
+    contest = next((each for each in own if each.is_open), None)
+    claim = await infraction_page.find_claim(visit.context, own)
     return visit.page(
         "payment.html",
         kind=kind,
@@ -84,7 +86,8 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
         story=story,
         payment=payment,
         contest=contest,
-        refund=None if contest else _find_refundable(visit, story, about),
+        claim=claim,
+        refund=None if contest or claim else _find_refundable(visit, story, about),
         charge_names={facts.charge.id: facts.charge.external_id} if facts.charge else {},
         contests=contests,
         due=facts.charge and show_due(facts.charge, story.now),

@@ -66,7 +66,7 @@ class Step(Struct, frozen=True, kw_only=True):
     code: str | None = None
     reason: str | None = None
     count: int | None = None
-    """Number of queries of the rail."""
+    """Number of queries of the rail; of an event, of its deliveries, if there is an endpoint."""
     entry: LedgerEntry | None = None
     event: Event | None = None
     delivery: Delivery | None = None
@@ -200,8 +200,9 @@ def _steps_of_events(facts: Facts) -> Iterator[Step]:
     planned: dict[tuple[int, Resource, int], datetime] = {}
     for event in sorted(facts.events, key=lambda each: each.id):
         told = Step(at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event)
-        yield told
-        for delivery in (each for each in facts.deliveries if each.event_id == event.id):
+        deliveries = [each for each in facts.deliveries if each.event_id == event.id]
+        yield structs.replace(told, count=len(deliveries)) if facts.endpoints else told
+        for delivery in deliveries:
             step = structs.replace(told, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
             if delivery.created_at != event.created_at:
                 yield structs.replace(step, at=delivery.created_at, kind="delivery")

@@ -92,7 +92,9 @@ def _told(found: Timeline) -> list[tuple[str, str, str | None]]:
 
 
 async def test_a_paid_charge_tells_its_whole_story_in_order(service: Service, caller: Caller) -> None:
-    endpoint = await _add_endpoint(service, caller)
+    earlier, endpoint = await make_charge(service, caller), await _add_endpoint(service, caller)
+    (_, unsent) = (await timeline.read_timeline(service.context, _viewer(caller), "charge", earlier.id)).steps[:2]
+    assert (unsent.kind, unsent.count) == ("event", 0), "it happened before there was an endpoint"
     charge = await make_charge(service, caller)
     other_charge = await make_charge(service, caller)
     service.clock.advance(seconds=1)

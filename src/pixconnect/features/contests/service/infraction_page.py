@@ -138,6 +138,16 @@ async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Tr
     return await infraction_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
 
 
+async def find_claim(context: Context, contests: Iterable[Infraction]) -> Block | None:
+    """Find the block of a contest whose institution has returned a part, and will take the rest from what comes in."""
+    for each in contests:
+        if each.state == "taken":
+            block = (await movement_store.find_blocks(context.pool, [each.name], each.institution_id)).get(each.name)
+            if block is not None and block.state == "open":
+                return block
+    return None
+
+
 def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], now: datetime) -> list[InfractionStep]:
     steps = [
         InfractionStep(what="opened", at=found.opened_at),

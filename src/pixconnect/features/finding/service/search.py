@@ -114,14 +114,13 @@ async def _add_related(pool: Pool, found: list[Found]) -> list[Found]:
 
 
 async def _mark(context: Core, viewer: Viewer, found: Sequence[Found]) -> list[Found]:
-    """The same with what of each was returned, its open contest, and whether it waits for approval."""
+    """The same with what of each was returned, its open contest, and its wait for approval or as a suspect."""
     named = [(one.kind, int(one.id), one.holder_id) for one in found if one.holder_id and one.id.isdecimal()]
     marks = await browse.read_marks(context, viewer, named)
 
     def mark(one: Found) -> Found:
-        name = (one.kind, one.id)
+        what, until = marks.waiting.get(name := (one.kind, one.id), (None, None))
         marked = dict(returned_cents=marks.returned.get(name), open_infraction=marks.contested.get(name))
-        what, until = marks.waiting.get(name, (None, None))
         return structs.replace(one, **marked, waits_for=what, held_as_suspect_until=until)
 
     return [mark(one) for one in found]

@@ -25,7 +25,16 @@ from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, infraction_report, make_charge, open_holder, open_service
+from support.service import (
+    Service,
+    cancelled,
+    credit_report,
+    held,
+    infraction_report,
+    make_charge,
+    open_holder,
+    open_service,
+)
 from support.statement import make_history
 from support.webhooks import SECRET
 
@@ -128,6 +137,17 @@ def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
     said = re.compile(r'^  "([^"]+)": _\("\1"\),$', re.MULTILINE)
     assert set(said.findall(of_network)) == set(reject_code.REASONS.values())
     assert NO_CONNECTION in said.findall(of_receivers)
+
+
+async def test_a_returned_suspect_says_why_in_the_readers_language(service: Service, caller: Caller) -> None:
+    report = credit_report(service)
+    assert await take_reports(service.context, [held(report), cancelled(report, "FRAD")]) == 2
+    async with open_console(service) as shown:
+        operator = shown.nobody.of(await sign_in(shown, "operator"))
+        path = f"/transfers/{await service.fetchval('select id from transfer')}"
+        page = (await operator.get(path, **PORTUGUESE)).content.decode()
+    assert "A instituição reteve o Pix como suspeito e o devolveu (FRAD): Há fundada suspeita de fraude." in page
+    assert "Your institution" not in page.partition("<aside")[0]
 
 
 async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service: Service, caller: Caller) -> None:

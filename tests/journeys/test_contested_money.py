@@ -1,11 +1,13 @@
 """Contested money over days: the sandbox is the institution, and every story ends with correct books."""
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import pytest
 
 from pixconnect_client import Client, Infraction, InvalidRequest
+from support.pages import ROOT, read_blocks
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("contested money")]
@@ -30,7 +32,7 @@ class Shop:
         self.account: Account = service.open_account(funds_cents)
         installation = service.installation
         self.client = Client(installation.base_url, self.account.client_id, self.account.client_secret)
-        charge = self.client.charges.create(AMOUNT_CENTS, self.account.key)
+        charge = self.client.charges.create(AMOUNT_CENTS, self.account.key, external_id="order")
         self.charge_id = charge.id
         self.emv = charge.emvqrcps
         self.paid = self.client.sandbox.pay(charge.emvqrcps, suspect=suspect).end_to_end_id
@@ -104,6 +106,23 @@ def suspect(service: WholeInstallation, request: pytest.FixtureRequest) -> Itera
     opened = Shop(service, suspect=request.param)
     yield opened
     opened.end()
+
+
+@pytest.mark.parametrize("suspect", ["release"], indirect=True)
+def test_each_day_can_be_compared_with_ones_own_books(suspect: Shop) -> None:
+    names: dict[str, Any] = {}
+    (block,) = (one for one in read_blocks(ROOT / "docs" / "reference" / "statement.md") if one.language == "python")
+    exec(block.text, names)  # noqa: S102  it is our own page
+
+    def compare() -> tuple[dict[str, int], list[tuple[int, str]]]:
+        last = suspect.client.statement(datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)).lines[-1]
+        day = last.create_timestamp.astimezone(names["BRAZIL"]).date()
+        lacking, others = names["compare"](suspect.client, day, {"order": AMOUNT_CENTS})
+        return lacking, [(cents, words) for _, cents, words in others]
+
+    assert compare() == ({"order": AMOUNT_CENTS}, [(AMOUNT_CENTS, "Suspect Pix held by the institution")])
+    suspect.live(3.1)
+    assert compare() == ({}, [(-AMOUNT_CENTS, "Suspect Pix not held any more")])
 
 
 @pytest.mark.parametrize("suspect", ["release"], indirect=True)

@@ -344,7 +344,7 @@ create table institution_source (
     constraint institution_source_branch_check check (length(branch) <= 255),
     constraint institution_source_confirmed_at_check check (isfinite(confirmed_at)),
     constraint institution_source_confirmed_by_check check (length(confirmed_by) >= 1),
-    constraint institution_source_format_check check (format in ('ofx', 'camt.053', 'cnab240', 'efi')),
+    constraint institution_source_format_check check (format ~ '^[a-z][a-z0-9.]{0,19}$' and format <> 'api'),
     constraint institution_source_number_check check (length(number) >= 1 and length(number) <= 255),
     constraint institution_source_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
@@ -676,7 +676,7 @@ create table institution_day (
     constraint institution_day_disagreements_count_check check (disagreements_count >= 0),
     constraint institution_day_read_at_check check (isfinite(read_at)),
     constraint institution_day_reopened_at_check check (isfinite(reopened_at)),
-    constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'cnab240', 'efi', 'api')),
+    constraint institution_day_source_check check (source ~ '^[a-z][a-z0-9.]{0,19}$'),
     constraint institution_day_state_check check (state in ('open', 'provisional', 'closed', 'closed_with_cases')),
     constraint institution_day_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );

@@ -71,7 +71,7 @@ create table institution_item (
     constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
     constraint institution_item_return_id_check check (length(return_id) >= 1 and length(return_id) <= 64),
     constraint institution_item_settled_at_check check (isfinite(settled_at)),
-    constraint institution_item_source_check check (source in ('ofx', 'camt.053', 'cnab240', 'efi', 'api')),
+    constraint institution_item_source_check check (source ~ '^[a-z][a-z0-9.]{0,19}$'),
     constraint institution_item_tax_id_check check (length(tax_id) <= 255),
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),

@@ -1,6 +1,7 @@
 """An account's statement: each line is joined with one of our records or posted, once, and the day closes."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -16,8 +17,11 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.institutions.service import statement_sweep
+from pixconnect.features.institutions.service import statement_account, statement_sweep
 from pixconnect.features.institutions.service.statement import RecordedStatement, SettledStatement
+from pixconnect.features.institutions.statement_files import ReadFormat
+from pixconnect.features.institutions.statement_files.ofx import read_ofx
+from pixconnect.features.institutions.statement_files.statement_file import StatementFile
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
@@ -103,6 +107,15 @@ async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: B
     shown = (await books.day()).shown
     assert (shown.judged.state, shown.judged.opening_cents, shown.judged.closing_cents) == ("closed", 10_000, 10_100)
     await check_books(books.service)
+
+
+async def test_a_format_is_one_row_of_a_table(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(content: bytes) -> StatementFile:
+        return structs.replace(read_ofx(content[1:]), format="mt940")
+
+    monkeypatch.setattr(statement_account, "FORMATS", (ReadFormat("MT940", re.compile(b"{"), read),))
+    await books.read_file(b"{" + make_ofx(make_ofx_line(at="20260701"), first="20260701", last="20260701"))
+    assert ((await books.item("N1")).source, (await books.day()).shown.judged.state) == ("mt940", "provisional")
 
 
 async def test_a_line_is_a_payment_of_a_day_before_only_if_that_day_was_read_and_lacks_it(books: Books) -> None:

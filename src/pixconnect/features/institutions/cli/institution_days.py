@@ -45,11 +45,11 @@ def statement(
 
     Repeated lines are ignored. An ambiguous file is refused as a whole.
 
-    The first file of a form (OFX, camt.053, CNAB 240, the institution's own) is only shown: the account that it names, its
-    balances, and the postings it would make. Check these, and run the verb again with `--confirm`; until then it ends with 1.
+    The first file of each form is only shown: the account that it names, its balances, and the postings it would make. Check
+    these, and run the verb again with `--confirm`; until then it ends with 1.
 
     Args:
-        file: OFX, camt.053, CNAB 240, or Efi's conciliation file; without it, the institution's own file that waits.
+        file: OFX or another format that is read; without it, the institution's own file that waits.
         confirm: The file is this account's: read it, and later files of its form.
     """
     is_own = file is None

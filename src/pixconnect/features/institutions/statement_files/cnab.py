@@ -8,7 +8,6 @@ Source: FEBRABAN, layout of 240 positions: "Extrato de conta corrente para conci
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
@@ -26,12 +25,6 @@ _CATEGORIES: Final = dict[str, ItemKind](
 )
 _NOT_SPENDABLE: Final = frozenset(("SSR", "SCR", "CDS"))
 """Natures of blocked or tied money."""
-_FIRST_LINE: Final = re.compile(rb"[0-9]{3}00000[^\r\n]{135,}(?:[\r\n]|\Z)")
-
-
-def is_cnab(start: bytes) -> bool:
-    """Whether a file begins with the header of CNAB 240, whose first lot has the number 0."""
-    return _FIRST_LINE.match(start) is not None
 
 
 class _Record(Struct, frozen=True):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -31,8 +31,8 @@ ITEM_ID_LENGTH_MAX: Final = 255
 STATEMENTS_MAX: Final = 400
 TEXT_LENGTH_MAX: Final = 255
 
-ItemSource = Literal["ofx", "camt.053", "cnab240", "efi", "api"]
-"""A file's form, or the institution's API, which lists lines of whole days."""
+ItemSource = str
+"""A file's format, or `api` for the institution's API, which lists lines of whole days."""
 
 
 class InvalidStatement(ValueError):  # noqa: N818  named by its subject

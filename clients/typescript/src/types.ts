@@ -195,10 +195,12 @@ export interface CreateDueChargeRequest {
   amount: number;
   /** One of your own Pix keys: it receives the payment. */
   key: string;
-  /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo. */
-  due_on: string;
   /** The debtor. */
   payer: ChargePayer;
+  /** Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise. */
+  external_id?: string;
+  /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo. */
+  due_on: string;
   /** Calendar days after the due date on which it may still be paid. */
   valid_days?: number;
   /** Added once it is late. */
@@ -209,8 +211,6 @@ export interface CreateDueChargeRequest {
   rebate?: ChargeRebate;
   /** Taken off when it is paid early. */
   discount?: ChargeDiscount;
-  /** Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise. */
-  external_id?: string;
 }
 
 /** A webhook endpoint to be made. */

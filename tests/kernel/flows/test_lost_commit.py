@@ -19,7 +19,7 @@ from pixconnect.features.lots.service import NewItem, do_due_items
 from pixconnect.features.movements.service import receive_blocks, receive_movement
 from pixconnect.features.pix_api.service import charge as usecases
 from pixconnect.features.pix_api.service import location as location_usecases
-from pixconnect.features.pix_api.service.charge import DueChargeRequest, create_due_charge
+from pixconnect.features.pix_api.service.charge import create_due_charge
 from pixconnect.features.pix_api.service.charge_write import StandardCharge
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -111,14 +111,16 @@ async def _create_charge(shop: Shop) -> Act:
     return act
 
 
+def _contents_of_due(key: str) -> ChargeContents:
+    payer, due = Payer(name="Ana", tax_id="52998224725"), DueTerms(due_on=STARTED_AT.date())
+    return ChargeContents(lifetime_s=0, amount_cents=100, key=key, payer=payer, due=due)
+
+
 async def _create_due_charge(shop: Shop) -> Act:
-    request = DueChargeRequest(
-        amount_cents=100, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"),
-        terms=DueTerms(due_on=STARTED_AT.date()), external_id=shop.name(),
-    )  # fmt: skip
+    contents, name = _contents_of_due(own_key()), shop.name()
 
     async def act() -> object:
-        return (await create_due_charge(shop.context, shop.caller, request)).status
+        return (await create_due_charge(shop.context, shop.caller, contents, name)).status
 
     return act
 
@@ -127,10 +129,7 @@ def _work_at_item(key: str) -> Callable[[Shop], Awaitable[Act]]:
     """A worker's part: its write of an item stands, and nothing more is to be done."""
 
     async def prepare(shop: Shop) -> Act:
-        contents = ChargeContents(
-            lifetime_s=0, amount_cents=100, key=key, payer=Payer(name="Ana", tax_id="52998224725"),
-            due=DueTerms(due_on=STARTED_AT.date()),
-        )  # fmt: skip
+        contents = _contents_of_due(key)
         item = NewItem(txid=shop.name(), asked=WantedItem(contents=contents), wanted="{}")
         number = next(shop.numbers)
         await lot_usecases.put_lot(shop.context, shop.caller, number, "Lote", [item])

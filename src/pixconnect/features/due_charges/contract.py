@@ -6,15 +6,22 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.doors.api.contract.charge import Charge, ChargePayer, QrCodeQuery, answer_charge
-from pixconnect.doors.api.envelope import Amount, clamp_cents
+from pixconnect.doors.api.contract.charge import Charge, ChargePayer, CreateChargeRequest, QrCodeQuery, answer_charge
+from pixconnect.doors.api.envelope import Amount
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.operation import Request, Section, Services
 from pixconnect.doors.api.routing import NONE
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
-from pixconnect.features.pix_api.service.charge import DueChargeRequest
 from pixconnect.kernel.rules import charge_contents
-from pixconnect.kernel.rules.charge_contents import VALID_DAYS, DeductionKind, DiscountKind, InterestKind, Payer
+from pixconnect.kernel.rules.charge_contents import (
+    VALID_DAYS,
+    ChargeContents,
+    DeductionKind,
+    DiscountKind,
+    InterestKind,
+    Payer,
+    read_fields,
+)
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base import errors
 
@@ -73,16 +80,14 @@ class ChargeDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of a kind until dates: the earliest that has not passed is given. One without business rolls to the next business day."""
 
 
-class CreateDueChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CreateDueChargeRequest(CreateChargeRequest, frozen=True, kw_only=True):
     """A charge with a due date to be made."""
 
-    amount: Amount
+    amount_cents: Amount
     """The amount on the due date, before additions and deductions."""
-    key: Annotated[str, Meta(min_length=1, max_length=77)]
-    """One of your own Pix keys: it receives the payment."""
     due_on: _Day
     """The last day on which it is not late: today or later. On a day without business it rolls to the next business day."""
-    payer: ChargePayer
+    payer: ChargePayer  # pyright: ignore[reportGeneralTypeIssues]  msgspec requires a field without a default again
     """The debtor."""
     valid_days: Annotated[int, Meta(ge=0, le=_DAYS_MAX)] = VALID_DAYS
     """Calendar days after the due date on which it may still be paid."""
@@ -106,15 +111,11 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
     refused with EXTERNAL_ID_CONFLICT.
     """
     body = request.body
-    asked = DueChargeRequest(
-        amount_cents=clamp_cents(body.amount),
-        key=body.key,
-        payer=Payer(name=body.payer.name, tax_id=body.payer.tax_id),
-        terms=_read_terms(body),
-        external_id=body.external_id,
-    )
-    charge = await standard_charge_usecases.create_due_charge(services.context, request.caller, asked)
-    return await answer_charge(services, charge, request.query)
+    payer = Payer(name=body.payer.name, tax_id=body.payer.tax_id)
+    # Its terms set the end of its last day, in place of a lifetime.
+    contents = ChargeContents(**read_fields(body, payer=payer, lifetime_s=0, due=_read_terms(body)))
+    made = await standard_charge_usecases.create_due_charge(services.context, request.caller, contents, body.external_id)
+    return await answer_charge(services, made, request.query)
 
 
 def _read_terms(body: CreateDueChargeRequest) -> charge_contents.DueTerms:

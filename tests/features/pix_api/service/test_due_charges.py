@@ -8,10 +8,20 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionTraits
 from pixconnect.features.pix_api.service import charge as charge_usecases
-from pixconnect.features.pix_api.service.charge import DueChargeRequest, create_due_charge
+from pixconnect.features.pix_api.service.charge import create_due_charge
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.charge_contents import ContentsChange, Discount, DueChange, DueTerms, Fine, Interest, Payer, Rebate
+from pixconnect.kernel.rules.charge_contents import (
+    ChargeContents,
+    ContentsChange,
+    Discount,
+    DueChange,
+    DueTerms,
+    Fine,
+    Interest,
+    Payer,
+    Rebate,
+)
 from pixconnect.platform.base import errors
 from support.account_shop import Shop
 from support.books import check_books
@@ -22,13 +32,13 @@ NAME = "fatura20260700000000000042"
 TERMS = DueTerms(due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), discounts_roll=True)
 
 
-def asked(**changes: Any) -> DueChargeRequest:
-    fields = dict(amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), terms=TERMS)
-    return DueChargeRequest(**{**fields, "external_id": NAME, **changes})
+def asked(external_id: str | None = NAME, **changes: Any) -> tuple[ChargeContents, str | None]:
+    fields = dict(amount_cents=10_000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"), due=TERMS, lifetime_s=0)
+    return ChargeContents(**{**fields, **changes}), external_id
 
 
 async def create(service: Service, caller: Caller, **changes: Any) -> Charge:
-    return await create_due_charge(service.context, caller, asked(**changes))
+    return await create_due_charge(service.context, caller, *asked(**changes))
 
 
 async def test_it_is_a_charge_at_both_doors_under_one_name(service: Service, caller: Caller) -> None:
@@ -53,7 +63,7 @@ async def test_the_same_request_gets_the_same_charge(service: Service, caller: C
     assert (again.id, again.due_on) == (made.id, date(2026, 7, 20))
     others: list[dict[str, Any]] = [
         dict(amount_cents=1),
-        dict(terms=structs.replace(TERMS, valid_days=2)),
+        dict(due=structs.replace(TERMS, valid_days=2)),
         dict(payer=Payer(name="B", tax_id="52998224725")),
     ]
     for other in others:
@@ -76,10 +86,10 @@ async def test_a_name_of_another_kind_is_taken(service: Service, caller: Caller)
         (dict(key="nobody@example.com"), errors.PixKeyNotOwned, "^key: "),
         (dict(key="no key"), errors.InvalidPixKey, "key"),
         (dict(payer=Payer(name="", tax_id="52998224725")), errors.BadRequest, "^payer.name: must not be empty$"),
-        (dict(terms=DueTerms(due_on=date(2026, 6, 30))), errors.BadRequest, "^due_on: is before today in Sao Paulo$"),
+        (dict(due=DueTerms(due_on=date(2026, 6, 30))), errors.BadRequest, "^due_on: is before today in Sao Paulo$"),
         (
             dict(
-                terms=DueTerms(
+                due=DueTerms(
                     due_on=date(2026, 7, 10),
                     rebate=Rebate(kind="sum", value=10_000),
                     discount=Discount(kind="sum_a_day"),
@@ -108,20 +118,20 @@ async def test_a_holder_without_an_address_is_told_who_can_give_it_one(service: 
 
 async def test_over_an_account_at_an_institution_it_is_opened_there(shop: Shop) -> None:
     shop.there.traits = InstitutionTraits(opens_due=True)
-    made = await create_due_charge(shop.context, shop.house, asked())
+    made = await create_due_charge(shop.context, shop.house, *asked())
     assert (made.institution_id, made.due_on, made.br_code) == (shop.account.id, TERMS.due_on, shop.there.charges[NAME].code)
-    assert await create_due_charge(shop.context, shop.house, asked()) == made
+    assert await create_due_charge(shop.context, shop.house, *asked()) == made
     with pytest.raises(errors.ExternalIdConflict, match="external_id"):
-        await create_due_charge(shop.context, shop.house, asked(amount_cents=1))
+        await create_due_charge(shop.context, shop.house, *asked(amount_cents=1))
     assert shop.there.calls == [f"open {NAME}"]
     member = "cobv.calendario.dataDeVencimento"
     shop.there.answers = [CertainRefusal(code="CobVOperacaoInvalida", reason="fora do prazo", member=member)]
     with pytest.raises(errors.InvalidQrCode, match=r"^due_on: the institution refuses it: fora do prazo$"):
-        await create_due_charge(shop.context, shop.house, asked(external_id=NAME[:-1] + "3"))
+        await create_due_charge(shop.context, shop.house, *asked(external_id=NAME[:-1] + "3"))
     await check_books(shop.live)
 
 
 async def test_where_an_institution_has_no_such_charges_it_is_not_asked(shop: Shop) -> None:
     with pytest.raises(errors.BadRequest, match=r"^due_on: the institution opens no charge with a due date"):
-        await create_due_charge(shop.context, shop.house, asked())
+        await create_due_charge(shop.context, shop.house, *asked())
     assert shop.there.calls == []

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.due_charges.rules.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
 from pixconnect.features.institutions.rules.pending_call import ChargeChange
@@ -36,7 +36,7 @@ from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, may_be_changed, read_contents
-from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueTerms, Payer, are_equivalent
+from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, are_equivalent
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.location import LocationKind
 from pixconnect.kernel.rules.transfer import Transfer
@@ -272,17 +272,8 @@ _REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
 )
 
 
-class DueChargeRequest(Struct, frozen=True, kw_only=True):
-    amount_cents: int
-    key: str
-    payer: Payer
-    terms: DueTerms
-    external_id: str | None = None
-    """The charge's txid too."""
-
-
-async def create_due_charge(context: Context, caller: Caller, request: DueChargeRequest) -> Charge:
-    """Create a charge with a due date.
+async def create_due_charge(context: Context, caller: Caller, contents: ChargeContents, external_id: str | None) -> Charge:
+    """Create a charge with a due date and a payer; its external id is its txid too.
 
     Returns:
         The new charge; for a replay, the first request's charge in its present state.
@@ -292,23 +283,17 @@ async def create_due_charge(context: Context, caller: Caller, request: DueCharge
         BadRequest: All errors of the terms; or the payer has no name, or the holder no address, which payers must see.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
-    money.check_amount(request.amount_cents)
-    tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    money.check_amount(contents.amount_cents)
+    payer = errors.require(contents.payer, "it has a payer")
+    tax_id.check_tax_id(payer.tax_id, "payer.tax_id")
     # The standard API, which shows the charge too, requires a debtor's name.
-    if not request.payer.name:
+    if not payer.name:
         raise errors.BadRequest("payer.name: must not be empty")
-    contents = ChargeContents(
-        # Its terms set the end of its last day, in place of a lifetime.
-        lifetime_s=0,
-        amount_cents=request.amount_cents,
-        key=holder.parse_pix_key(request.key).key,
-        payer=request.payer,
-        due=request.terms,
-    )
+    contents = structs.replace(contents, key=holder.parse_pix_key(contents.key).key)
     try:
-        return (await put_charge(context, caller, request.external_id, contents, is_new=True)).charge
+        return (await put_charge(context, caller, external_id, contents, is_new=True)).charge
     except errors.ExternalIdConflict:
-        return await _find_replayed(context, caller, request.external_id or "", contents)
+        return await _find_replayed(context, caller, external_id or "", contents)
     except Violated as violated:
         raise _explain(context, contents, violated) from None
 

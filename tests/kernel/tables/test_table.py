@@ -1,9 +1,11 @@
 """Declared tables match the database, rows become the records that were written, and equal values are sent once."""
 
 import importlib
+import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import Any, Final, LiteralString, cast, get_args, get_type_hints
 
 import asyncpg
@@ -15,21 +17,23 @@ import pixconnect
 from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.event import Event
 from pixconnect.kernel.tables import event as event_store
-from pixconnect.kernel.tables.table import Table, numbered, of_columns
+from pixconnect.kernel.tables.table import Part, Table, numbered, of_columns
 from support.postgres import Addresses
 from support.records import NOW, make_event
 
 
-def find_tables() -> Iterator[tuple[str, Table[Any]]]:
-    """Every table that a module of the store declares, by the names of both."""
+def list_modules() -> Iterator[ModuleType]:
     for module in pkgutil.walk_packages(pixconnect.__path__, "pixconnect."):
-        if ".tables" not in module.name:
-            continue
-        declared = vars(importlib.import_module(module.name))
-        yield from ((f"{module.name}.{name}", value) for name, value in declared.items() if isinstance(value, Table))
+        if ".tables" in module.name:
+            yield importlib.import_module(module.name)
 
 
-TABLES: Final = dict(find_tables())
+TABLES: Final[dict[str, Table[Any]]] = {
+    f"{module.__name__}.{name}": value
+    for module in list_modules()
+    for name, value in vars(module).items()
+    if isinstance(value, Table)
+}
 NOT_IN_RECORDS: Final = {
     "case_note": {"id"},
     "client": {"secret_hash", "secret_key_id"},
@@ -83,6 +87,40 @@ async def test_a_declared_table_is_the_one_in_the_database(database: Addresses) 
             assert in_database - known == NOT_IN_RECORDS.get(table.name, set())
         finally:
             await connection.close()
+
+
+def list_updated(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """The columns that a module's parts and tables update, with the table of each."""
+    declared = vars(module)
+    for part in declared.values():
+        if isinstance(part, Part) and (found := re.match(r"\s*update (\w+) set (.*?) from", part.sql, re.DOTALL)):
+            yield from ((found[1], column) for column in re.findall(r"(\w+) = new\.", found[2]))
+    for name, way, columns in re.findall(r"\b(\w+)\.(update|put)\(\w+, (\w+)", inspect.getsource(module)):
+        if isinstance(table := declared.get(name), Table):
+            changed = table if way == "put" else declared[columns]
+            yield from ((table.name, column) for column in changed.types if column not in table._key)
+
+
+_MISSING: Final = """
+    select format('grant update (%s) on %s', column_name, table_name)
+    from unnest($1::text[], $2::text[]) as updated (table_name, column_name)
+    where not exists (
+        select from unnest(array['pixconnect_service', 'pixconnect_operator']) as role
+        where has_column_privilege(role, table_name, column_name, 'update')
+    )
+"""
+
+
+async def test_each_column_that_is_updated_is_granted(database: Addresses) -> None:
+    updated = [("charge", "txid"), *{pair for module in list_modules() for pair in list_updated(module)}]
+    assert {("charge", "payer_name"), ("holder", "street"), ("institution_day_file", "failure")} < set(updated)
+    connection = await asyncpg.connect(database.owner_url)
+    try:
+        await connection.execute("set search_path = pixconnect, verify")
+        missing = await connection.fetch(_MISSING, *zip(*updated, strict=True))
+        assert [row[0] for row in missing] == ["grant update (txid) on charge"], "the first is never granted, as a sample"
+    finally:
+        await connection.close()
 
 
 class Point(Struct, frozen=True, kw_only=True):

@@ -62,7 +62,8 @@ def test_of_a_block_of_which_a_part_was_returned_the_rest_is_given_back() -> Non
     assert [join.item_id for join in joins] == ["E"]
 
 
-def own(item_id: str, cents: int, text: str = "APLICACAO AUTOMATICA", day: int = 1, **changes: Any) -> InstitutionItem:
+def own(item_id: str, cents: int, text: str = "", day: int = 1, **changes: Any) -> InstitutionItem:
+    text = text or ("APLICACAO AUTOMATICA" if cents < 0 else "RESGATE AUTOMATICO")
     return structs.replace(line(item_id, cents, "other", text), **dict(day=date(2026, 7, day)) | changes)
 
 
@@ -83,7 +84,8 @@ def test_a_line_whose_own_words_say_so_is_an_own_investment(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["REND PAGO APLIC AUT MAIS", "RENTAB.INVEST FACIL", "IRRF APLICACAO", "IOF RESGATE", "APLICATIVO DE CARONA",
-     "PAGTO APLICACAO", "RESERVA HOTEL", "SALDO APLICACAO", "APLAUSO"],
+     "PAGTO APLICACAO", "RESERVA HOTEL", "SALDO APLICACAO", "APLAUSO", "RESGATE IR RETIDO", "RESGATE I.R.", "APLICACAO IOF",
+     "RESG IMPOSTO DE RENDA", "RES APLIC TRIBUTOS", "APL TAXA ADM", "APLIC TX", "RENDE FACIL TARIFA", "RESGATE COME-COTAS"],
 )  # fmt: skip
 def test_yield_taxes_and_other_words_are_none(text: str) -> None:
     assert not is_own_investment(own("A", -100, text))
@@ -102,12 +104,15 @@ def test_yield_taxes_and_other_words_are_none(text: str) -> None:
         ([("R", 126)], 100, dict(R=100)),
         ([("R", 100)], 0, dict(R=0)),
         ([("R", 100), ("S", 7)], 100, dict(R=100, S=0)),
+        # A redemption that goes out, or an application that comes in, may be a correction.
+        ([("R", 60), ("S", -60, "RESGATE AUT"), ("T", 7, "CRED APLICACAO"), ("U", -5, "RENDE FACIL"), ("V", 9, "RESG LIQ IR")],
+            100, dict(R=60, S=None, T=None, U=5, V=None)),
     ],
-)
+)  # fmt: skip
 def test_how_much_of_each_line_moves_the_position(
-    lines: list[tuple[str, int]], position: int, planned: dict[str, int | None]
+    lines: list[tuple[Any, ...]], position: int, planned: dict[str, int | None]
 ) -> None:
-    items = [own(name, cents) for name, cents in lines]
+    items = [own(*told) for told in lines]
     assert plan_investments(items, position, lambda day: day == DAY) == planned
 
 

@@ -65,6 +65,10 @@ async def test_what_is_invested_overnight_stays_its_holders(shop: Shop) -> None:
     assert await funds(shop) == (150_06, 150_06, 0)
     assert await moved(shop) == [-1, 2, 5, 50_00]
     assert (await states(shop), await look(shop), await waiting(shop)) == (["closed"] * 3, [], {})
+    # A tax whose text begins like a redemption's is the bank's; a redemption that goes out waits.
+    lines = ("T4", "-0.06", "RESGATE IR RETIDO"), ("C4", "-1.00", "RESGATE AUTOMATICO")
+    await read_day(shop, 4, *lines, closing="149.00")
+    assert (await funds(shop), await waiting(shop)) == ((149_00, 150_00, 0), {"C4": "could_be_ours"})
 
 
 async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_is_read(shop: Shop) -> None:

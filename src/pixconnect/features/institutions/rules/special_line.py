@@ -42,6 +42,13 @@ BACK_WITHIN: Final = timedelta(days=10)
 _INVESTED: Final = re.compile(
     r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)", re.IGNORECASE
 )
+_COST: Final = re.compile(
+    r"\b(I\W*R|IRR?F|IOF|IMP(OSTOS?)?|TRIB\w*|TAR(IF\w*)?|TA?XA?S?|COME\W*COTAS|CUST\w*|COMISS\w*|CORRET\w*|MULTA|JUROS|DARF)\b",
+    re.IGNORECASE,
+)
+"""Words for taxes and fees on an investment, whose lines may begin like those of the investment."""
+_APPLIED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?APL", re.IGNORECASE)
+_REDEEMED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?RES", re.IGNORECASE)
 _YIELD_MAX: Final = 4
 """A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
 _DIGEST_LENGTH: Final = 48
@@ -160,9 +167,17 @@ def may_give_back(item: InstitutionItem, order: BookLine, debited: Collection[Li
 
 
 def is_own_investment(item: InstitutionItem) -> bool:
-    """Whether a line's own words call it an application or a redemption, and it names no other party."""
+    """Whether a line's own words call it an application or a redemption, and no cost, and it names no other party."""
     is_nameless = not item.names and item.tax_id is None and item.counterparty in (None, item.text)
-    return is_nameless and item.kind == "other" and _INVESTED.match(item.text) is not None
+    is_cost = item.direction == "OUT" and _COST.search(item.text) is not None
+    return is_nameless and item.kind == "other" and _INVESTED.match(item.text) is not None and not is_cost
+
+
+def is_contrary_investment(item: InstitutionItem) -> bool:
+    """Whether an own investment's words and direction disagree: it may correct another line, or give a cost back."""
+    if item.direction == "OUT":
+        return _REDEEMED.match(item.text) is not None
+    return _APPLIED.match(item.text) is not None or _COST.search(item.text) is not None
 
 
 def plan_investments(
@@ -177,7 +192,7 @@ def plan_investments(
         yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
     """
     posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
-    planned: dict[str, int | None] = {**posted}
+    planned: dict[str, int | None] = {**dict.fromkeys(one.item_id for one in items if is_contrary_investment(one)), **posted}
     position_cents -= sum(posted.values())
     for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
         of_day = list(group)

@@ -172,6 +172,24 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
             await books.service.execute_as_owner(statement)
 
 
+async def test_a_sum_whose_words_do_not_say_so_is_joined_by_itself_once_answered(books: Books) -> None:
+    for day in (1, 2):
+        await books.receive(amount_cents=300)
+        await books.receive(amount_cents=400)
+        await books.tomorrow()
+        line = make_ofx_line(item_id=f"S{day}", at=f"2026070{day}", amount="7.00", memo=f"VENDAS PERIODO 0{day}")
+        balances = dict(opening=f"{93 + 7 * day}.00", closing=f"{100 + 7 * day}.00")
+        await books.read(line, first=f"2026070{day}", last=f"2026070{day}", **balances)
+        if day == 1:
+            await case_usecases.look_for_cases(books.context)
+            (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
+            operator, other = as_operator(books.context, "ana"), as_operator(books.context, "bia")
+            proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, ours={"S1": SUM}))
+            await confirm_waiting(other, books.context, books.account.name, "answer", proposed.code)
+        assert (await books.item(f"S{day}")).joined_by == "sum"
+    await check_books(books.service)
+
+
 async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
     name = await books.receive(amount_cents=300)
     await books.tomorrow(3)

@@ -16,7 +16,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ItemKind
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.special_line import is_own_investment
-from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
+from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum, read_form
 from pixconnect.features.institutions.rules.sweep import OVERLAP, REPEATED_FOR
 from pixconnect.features.institutions.rules.unmatched import (
     SET_ASIDE,
@@ -64,6 +64,7 @@ async def find_left(
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
     # Names, and how far Pix were read, are looked up for the rest.
     known = OpenAmounts(
+        open_cents=open_cents,
         unnamed_cents=unnamed_cents,
         our_names=frozenset(),
         begins_at=account.opened_at,
@@ -117,27 +118,31 @@ async def _join_named(
 
 
 async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
-    lines = await _list_near(connection, account, [item for item in bare if not item.names])
+    sum_forms = await item_store.list_sum_forms(connection, account.id)
+    lines = await _list_near(connection, account, [item for item in bare if not item.names], sum_forms)
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
     joined = joining.join_items(
         bare,
         lines,
         whole={day.day for day in days if day.was_read_whole},
-        sum_forms=await item_store.list_sum_forms(connection, account.id),
+        sum_forms=sum_forms,
     )
     async with connection.transaction():
         await item_store.join(connection, account.id, joined.joins)
     return {join.item_id for join in joined.joins}
 
 
-async def _list_near(connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> list[BookLine]:
+async def _list_near(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], sum_forms: Collection[str] = ()
+) -> list[BookLine]:
     """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum."""
     if not items:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
     days = min(item.day for item in items) - apart, max(item.day for item in items) + apart
-    amounts = None if any(map(is_sum, items)) else sorted({item.amount_cents for item in items})
+    has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
+    amounts = None if has_sum else sorted({item.amount_cents for item in items})
     return await line_store.list_unmatched(connection, account.id, days, amounts)
 
 

@@ -265,7 +265,8 @@ def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | 
     """
     for held in holdings:
         if held.given_at <= at and (held.removed_at is None or at <= held.removed_at):
-            return held.member_id, False
+            # Its holder may be on another account, and an earlier one on this.
+            return held.member_id, held.member_id is None and any(other.member_id is not None for other in holdings)
     if not holdings or holdings[-1].removed_at is not None:
         return None, False
     present = holdings[-1].member_id

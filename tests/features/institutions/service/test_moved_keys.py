@@ -2,20 +2,32 @@
 
 import asyncpg
 import pytest
+from msgspec import structs
 
+from pixconnect.features.institutions.rules.institution import NotSent
 from pixconnect.features.institutions.rules.sweep import Pace
 from pixconnect.features.institutions.service import sweep as sweep_usecases
 from pixconnect.features.institutions.service.proposals import propose_release
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows.charge import create_charge
 from pixconnect.kernel.flows.holder import add_pix_key, remove_pix_key
+from pixconnect.kernel.rules.br_code import parse_br_code
+from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, make_owner
+from support.account_shop import Shop, make_owner, open_banco, open_shop
 from support.books import check_books
+from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.proposals import confirm_waiting
+from support.service import Service
 
 KEY = "moved@test.example"
+
+
+@pytest.fixture
+async def shop(live: Service, there: FakeInstitution) -> Shop:
+    return await open_shop(live, there, options={"static_fallback": True})
 
 
 @pytest.fixture
@@ -89,15 +101,46 @@ async def test_its_holder_gets_it_back_at_once(shop: Shop, tenants: tuple[int, i
     assert await funds(shop, first) == 100
 
 
-async def test_what_settled_before_the_removal_is_the_former_holders(shop: Shop, tenants: tuple[int, int]) -> None:
-    first, _ = tenants
+async def test_a_charge_is_paid_to_its_holder_wherever_its_key_leads(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, second = tenants
+    caller, house = structs.replace(shop.house, holder_id=first), shop.house.holder_id
+    asked = [ChargeRequest(amount_cents=cents, key=KEY) for cents in (1_000, 2_000)]
+    dynamic = await create_charge(shop.context, caller, asked[0])
+    shop.there.answers = [NotSent(reason="no connection")]
+    reference = parse_br_code((await create_charge(shop.context, caller, asked[1])).br_code).txid
     shop.pay(500, key=KEY)
     shop.live.clock.advance(seconds=10)
     await remove(shop, first)
     shop.live.clock.advance(seconds=10)
     shop.pay(30, key=KEY)
+    shop.pay(1_000, key=KEY, txid=dynamic.txid)
     await read(shop, "near")
-    assert (await funds(shop, first), await funds(shop, shop.house.holder_id)) == (500, 30)
+    assert (await funds(shop, first), await funds(shop, house)) == (1_500, 30)
+    shop.live.clock.advance(hours=73)
+    await read(shop, "near", "wide")
+    await give(shop, second)
+    shop.live.clock.advance(seconds=1)
+    # A static code may be paid again; another code with the key names no charge.
+    for cents, txid in ((2_000, reference), (2_000, reference), (7, "printed"), (9, None)):
+        shop.pay(cents, key=KEY, txid=txid)
+    await read(shop, "near")
+    assert (await funds(shop, first), await funds(shop, second), await funds(shop, house)) == (5_500, 16, 30)
+    assert await shop.live.fetchval("select count(*) from charge where status = 'APPROVED'") == 2
+    await check_books(shop.live)
+
+
+async def test_a_key_that_leads_to_another_account_leaves_a_case_here(shop: Shop, tenants: tuple[int, int]) -> None:
+    first, _ = tenants
+    await open_banco(shop)
+    await move_holder(as_operator(shop.live.context), there := await make_owner(shop.live, "4"), "banco")
+    await remove(shop, first)
+    shop.live.clock.advance(hours=73)
+    await read(shop, "near", "wide")
+    await give(shop, there)
+    shop.live.clock.advance(seconds=1)
+    pix = shop.pay(500, key=KEY)
+    await read(shop, "near")
+    assert (await funds(shop, shop.house.holder_id), await kept(shop)) == (500, [("two_holders", pix.end_to_end_id)])
 
 
 async def test_late_news_go_by_the_keys_owner_and_in_doubt_to_the_house(shop: Shop, tenants: tuple[int, int]) -> None:

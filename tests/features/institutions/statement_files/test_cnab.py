@@ -106,11 +106,14 @@ def test_lots_of_one_account_go_on_where_the_one_before_ended() -> None:
     swept = CnabLot(lines=[CnabLine(), CnabLine(amount_cents=-1050)])
     assert len(read_cnab(make_cnab(swept, replace(swept, lines=[FEE]))).items) == 3
     unread = "line 5: between lots 1 and 2 of one account a balance is partial or has no day: export them apart"
-    ended = "line 5: the lot begins with 10000 cents, and the one before it ended with 11050"
+    ended = (
+        "line 5: lot 2 begins with 10000 cents, and lot 1 before it ended with 11050: a lot is missing, or they are in disorder"
+    )
+    again = "line 7: lot 2 repeats the balance and this line of lot 1: export it once"
     for before, after, rule in [
         (first, replace(second, opening_cents=10_000), ended), (replace(first, status="P"), second, unread),
         (first, replace(second, status="I"), unread),
-        (swept, swept, "line 6: lot 2 repeats the balance and all lines of lot 1"),
+        (swept, swept, again), (swept, replace(swept, lines=[*swept.lines, FEE]), again),
     ]:  # fmt: skip
         with pytest.raises(InvalidStatement, match=f"^{rule}$"):
             read_cnab(make_cnab(before, after))

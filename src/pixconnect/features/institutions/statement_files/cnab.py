@@ -94,8 +94,8 @@ class _Statement(Struct):
     lots: list[_Lot]
     items: files.ItemList
     notes: list[str]
-    firsts: dict[tuple[str, ...], int] = {}
-    """The number of the first lot with a balance and lines."""
+    firsts: dict[tuple[str, str], int] = {}
+    """The number of the first lot with a balance and a line."""
 
     def conclude(self, header: _Record) -> files.StatementFile:
         items, made_at, notes = self.items.items, _find_instant(header), self.notes
@@ -174,8 +174,8 @@ class _Reader:
                 rule = f"between lots {last.number} and {number} of one account a balance is partial or has no day"
                 raise record.fail(f"{rule}: export them apart")
             if opening.cents != last.closing.cents:
-                rule = f"the lot begins with {opening.cents} cents"
-                raise record.fail(f"{rule}, and the one before it ended with {last.closing.cents}")
+                rule = f"lot {number} begins with {opening.cents} cents, and lot {last.number} before it ended with"
+                raise record.fail(f"{rule} {last.closing.cents}: a lot is missing, or they are in disorder")
         self._lot = _Lot(header=record, number=number, opening=opening, lines=[])
 
     def _read_balance(self, record: _Record, name: str) -> files.StatedBalance | None:
@@ -219,10 +219,11 @@ class _Reader:
         if (count, *told) == (0, 0, 0) and lot.lines:
             rule = "the trailer counts and adds up nothing: only the balances check the lot"
             self._of.notes.append(f"line {record.line}: {rule}")
-        # The first columns of a line have the number of its lot and its own.
-        contents = lot.header.cut(143, 169), *sorted(line.text[13:] for line, _ in lot.lines)
-        if (first := self._of.firsts.setdefault(contents, lot.number)) != lot.number and any(summed):
-            raise lot.header.fail(f"lot {lot.number} repeats the balance and all lines of lot {first}")
+        for line, _ in (one for one in lot.lines if one[1]):
+            # The first columns of a line have the number of its lot and its own.
+            first = self._of.firsts.setdefault((lot.header.cut(143, 169), line.text[13:]), lot.number)
+            if first != lot.number:
+                raise line.fail(f"lot {lot.number} repeats the balance and this line of lot {first}: export it once")
         lot.closing = self._read_balance(record, "the balance after the lot")
         over = 0
         if lot.opening is not None and lot.closing is not None:

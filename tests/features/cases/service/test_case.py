@@ -30,8 +30,8 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def read(shop: Shop, *lines: str, closing: str = "100.00") -> None:
-    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing=closing)
+async def read(shop: Shop, *lines: str, closing: str = "100.00", opening: str | None = "100.00", day: str = "20260701") -> None:
+    content = make_ofx(*lines, first=day, last=day, opening=opening, closing=closing)
     await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
     await statement_usecases.settle_items(shop.live.context, shop.account)
 
@@ -57,6 +57,24 @@ async def test_a_day_that_does_not_add_up_is_a_case_until_its_missing_line_is_re
     await read(shop, fee, closing="95.00")
     (back,) = await look(shop)
     assert (back.id, back.amount_cents, back.opened_count) == (again.id, -400, 2)
+
+
+@pytest.mark.parametrize(("first", "opening"), [(1, "600.00"), (2, "605.00"), (2, None)])
+async def test_a_constant_difference_is_one_case_of_the_first_day(shop: Shop, first: int, opening: str | None) -> None:
+    """The institution's balances include a credit limit of 500.00; on the first day a Pix of 5.00 came in."""
+    shop.live.clock.advance(days=-1)
+    pix = await shop.receive(500)
+    shop.live.clock.advance(days=3)
+    came = [make_ofx_line(item_id="P1", at="20260701", amount="5.00", memo=f"PIX {pix.end_to_end_id}")] * (first == 1)
+    await read(shop, *came, opening=opening, closing="605.00", day=f"2026070{first}")
+    fee = make_ofx_line(item_id="F1", at="20260703", amount="-1.00", memo="TARIFA")
+    await read(shop, fee, opening=opening and "605.00", closing="604.00", day="20260703")
+    (case,) = await look(shop)
+    assert told([case]) == [("day", f"2026-07-0{first}", 50_000, None)]
+    assert case.said == "the balance before this first day differs from the books by +R$ 500,00"
+    await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "a limit")
+    assert await look(shop) == []
+    assert await shop.live.fetch("select from institution_day where state = 'open'") == []
 
 
 async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:

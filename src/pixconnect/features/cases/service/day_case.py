@@ -1,7 +1,8 @@
 """One case for each account and day: all differences of the day between the institution's statement and the books.
 
 Its amount is what can be adjusted once each line is answered: the difference of the day's balances, waiting lines that count,
-and book lines that the statement lacks. Lines that are set aside are only in its text, as they may be no money.
+and book lines that the statement lacks; on the first day also the difference of its first balance from the books. Lines that
+are set aside are only in its text, as they may be no money.
 """
 
 from __future__ import annotations
@@ -32,21 +33,31 @@ def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[D
         items[item.day].append(item)
     for line in span.lines:
         lines[line.day].append(line)
-    return [_of_day(account, day, apart.get(day, (0, 0)), items[day], lines[day]) for day in sorted({*apart, *items, *lines})]
+    first = {} if span.first is None or not span.first[1] else dict([span.first])
+    return [
+        _of_day(account, day, (*apart.get(day, (0, 0)), first.get(day, 0)), items[day], lines[day])
+        for day in sorted({*apart, *items, *lines, *first})
+    ]
 
 
 def _of_day(
-    account: InstitutionAccount, day: date, apart: tuple[int, int], items: Sequence[RecordedItem], lines: Sequence[BookLine]
+    account: InstitutionAccount,
+    day: date,
+    apart: tuple[int, int, int],
+    items: Sequence[RecordedItem],
+    lines: Sequence[BookLine],
 ) -> Difference:
-    apart_cents, disagreements_count = apart
+    apart_cents, disagreements_count, first_cents = apart
     # If all of it is one holder's, it is that holder's case; without a name it is the house's.
-    owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
+    owners = {line.holder_id for line in lines} if not (items or apart_cents or first_cents) else set[int]()
     # In the sums of the day, and none of our records.
     unrecorded_cents = sum(
         item.signed_cents for item in items if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
     )
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
     said = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
+    if first_cents:
+        said.append(f"the balance before this first day differs from the books by {_format_cents(first_cents)}")
     if disagreements_count:
         said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
     said += [_describe_item(item, len(find_parts(item, lines))) for item in items]
@@ -57,7 +68,7 @@ def _of_day(
         holder_id=owners.pop() if len(owners) == 1 else account.house_id,
         name=day.isoformat(),
         # Booked amounts that the institution lacks count negative.
-        amount_cents=within_bounds(apart_cents + unrecorded_cents - booked_cents),
+        amount_cents=within_bounds(apart_cents + first_cents + unrecorded_cents - booked_cents),
         said=_cut_list(said),
         since=datetime.combine(day, time(0), SAO_PAULO),
     )

@@ -34,6 +34,7 @@ FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
+_FIRST_FILE: Final = timedelta(days=31)
 READ_WITHIN: Final = timedelta(days=2)
 """All readings of an account repeat within a day: a line that none has explained by then waits for an operator."""
 
@@ -83,6 +84,8 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     """Our lines of days read after their end that the statement lacks."""
     is_cut: bool
     """Whether there are more."""
+    first: tuple[date, int] | None = None
+    """The first read day, and by how much the balance before it exceeds the books; later balances chain to that one."""
 
 
 async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
@@ -124,7 +127,30 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         items=[item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)],
         lines=[line for line in lines if line.day in whole],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
+        first=await _compare_first(connection, account, since, now),
     )
+
+
+async def _compare_first(
+    connection: Connection, account: InstitutionAccount, since: date, now: datetime
+) -> tuple[date, int] | None:
+    first, began_on = await day_store.find_first(connection, account.id), to_day(account.opened_at)
+    if first is None or not max(since, began_on) <= first.day < to_day(now):
+        return None
+    told_cents, span = first.opening_cents, (first.day, first.day + _FIRST_FILE)
+    if told_cents is None and first.day > began_on:
+        cases = await item_store.count_cases(connection, account.id, *span)
+        if not any(of_day.doubts_count for of_day in cases.values()):
+            days = await day_store.list_days(connection, account.id, *span)
+            told_cents = day_rules.judge_days(days, await _sum_days(connection, account, *span), {}, now)[0].opening_cents
+    lines = await line_store.list_unmatched(connection, account.id, (began_on, first.day - timedelta(days=1)))
+    moved_cents: int | None = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
+    if first.day == began_on:
+        before_cents = await item_store.sum_before_opening(connection, account.id, first.day)
+        moved_cents = None if before_cents is None else -before_cents
+    if told_cents is None or moved_cents is None or len(lines) == line_store.ALONE_MAX:
+        return None
+    return first.day, told_cents - account.opening_cents - moved_cents
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
@@ -191,16 +217,22 @@ async def read_day(context: Core, account: InstitutionAccount, day: date) -> Day
     return DayLines(shown=shown, items=items, lines_alone=lines)
 
 
+async def _sum_days(
+    connection: Connection, account: InstitutionAccount, first_on: date, last_on: date
+) -> dict[date, day_rules.DaySums]:
+    groups = defaultdict[date, list[ItemGroup]](list)
+    has_investments = find_balance_meaning(account) == "with_investments"
+    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments):
+        groups[group.day].append(group)
+    return {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
+
+
 async def _judge_span(
     connection: Connection, account: InstitutionAccount, open_days: OpenDays, last_on: date, now: datetime
 ) -> list[ShownDay]:
     first_on = open_days.carried_from
     recorded = await day_store.list_days(connection, account.id, first_on, last_on)
-    groups = defaultdict[date, list[ItemGroup]](list)
-    has_investments = find_balance_meaning(account) == "with_investments"
-    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments):
-        groups[group.day].append(group)
-    sums = {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
+    sums = await _sum_days(connection, account, first_on, last_on)
     cases = await item_store.count_cases(connection, account.id, first_on, last_on)
     # Before the books begin none of our lines is missing.
     begins_on = max(first_on, to_day(account.opened_at))

@@ -77,6 +77,8 @@ list_days: Final = FindAll[RecordedDay, int, date, date](
     DAY, "where institution_id = $1 and day between $2 and $3 order by day"
 )
 
+find_first: Final = FindOne[RecordedDay, int](DAY, "where institution_id = $1 order by day limit 1")
+
 list_unread_of_loss: Final = Column[date, int, datetime]("""
     select distinct day::date from database_loss
     join institution_account as account on account.id = $1 and account.created_at > noticed_at

@@ -339,13 +339,11 @@ async def _find_recorded(connection: Connection, report: MovementReport, holder_
     return await movement_store.find_by_item_id(connection, holder_id or 0, report.item_id) if is_named else None
 
 
-async def _find_moved(context: Context, report: MovementReport) -> int | None:
-    return await find_holder(context, report.party)
-
-
 REPORT_TAKERS: Final = (
     ReportTaker(
-        kind=MovementReport, take=receive_movement, refusable=Refusable(find_recorded=_find_recorded, find_holder=_find_moved)
+        kind=MovementReport,
+        take=receive_movement,
+        refusable=Refusable(find_recorded=_find_recorded, find_holder=lambda context, moved: find_holder(context, moved.party)),
     ),
     ReportTaker(kind=BlockReport, take=receive_blocks),
 )

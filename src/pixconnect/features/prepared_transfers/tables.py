@@ -10,16 +10,11 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.proof import Rule
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.table import Table, fetch_row
+from pixconnect.kernel.tables.table import Table, fetch_row, or_null
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Party).decode
-
-
-def _decode_counterparty(text: str | None) -> Party | None:
-    return None if text is None else _decode(text)
-
 
 PREPARED_TRANSFER: Final = Table(
     "prepared_transfer",
@@ -29,7 +24,7 @@ PREPARED_TRANSFER: Final = Table(
     br_code text, counterparty jsonb, payer_message text, rejected_as text, created_at timestamptz
     """,
     key=("external_id", "holder_id"),
-    read={"counterparty": (_decode_counterparty, "counterparty")},
+    read={"counterparty": (or_null(_decode), "counterparty")},
     write={"counterparty": lambda prepared: prepared.counterparty and _encode(prepared.counterparty).decode()},
 )
 

@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.location import list_statuses, parse_path
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.table import Part, Table, insert_of, read_types, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, insert_of, or_null, read_types, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -38,10 +38,6 @@ class ChargeRevision(Struct, frozen=True, kw_only=True):
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:
     return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
-
-
-def _contents(text: str | None) -> ChargeContents | None:
-    return None if text is None else decode_contents(text)
 
 
 _SQL_TYPES: Final[dict[type, str]] = {int: "bigint", str: "text", bool: "boolean", date: "date"}
@@ -65,7 +61,7 @@ CHARGE: Final = Table(
     slot smallint, created_at timestamptz, modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text,
     revision integer, is_unbound boolean, institution_id smallint, asked_cents bigint, due_on date
     """,
-    read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (_contents, "contents")},
+    read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (or_null(decode_contents), "contents")},
     write={
         "payer_name": lambda charge: charge.payer and charge.payer.name,
         "payer_tax_id": lambda charge: charge.payer and charge.payer.tax_id,

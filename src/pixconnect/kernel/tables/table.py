@@ -29,6 +29,12 @@ Record = TypeVar("Record", bound=Struct)
 Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
 """A function that makes an attribute, and its columns; without a function the attribute is a column of another name."""
 
+
+def or_null(decode: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Decode a column that may be null."""
+    return lambda value: None if value is None else decode(value)
+
+
 _OUR_TYPES: Final = {"ledger_account", "entry_cause", "cause_state"}
 
 

@@ -123,12 +123,8 @@ def _explain(error: OSError, host: str, port: int, port_setting: str) -> str:
 _ROOM = 64
 
 
-def _nothing() -> None:
-    pass
-
-
 class Connections:
-    def __init__(self, count_max: int, on_first: Callable[[], None] = _nothing) -> None:
+    def __init__(self, count_max: int, on_first: Callable[[], object] = lambda: None) -> None:
         """``on_first`` is called when there is a connection after none, and a client that stalls after none."""
         self.all: set[Connection] = set()
         # Requests under way, some of them of clients that have gone.

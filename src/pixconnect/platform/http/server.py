@@ -24,10 +24,6 @@ ACCEPTED_AT_ONCE = 32
 _log = structlog.get_logger(__name__)
 
 
-def _nothing() -> None:
-    pass
-
-
 class Server:
     """Serves an application until it is stopped; it handles no signals."""
 
@@ -57,8 +53,8 @@ class Server:
         stops: Sequence[asyncio.Event],
         *,
         tls: Sequence[Tls] = (),
-        on_ready: Callable[[], None],
-        on_stop: Callable[[], None] = _nothing,
+        on_ready: Callable[[], object],
+        on_stop: Callable[[], object] = lambda: None,
     ) -> None:
         """Serve until one of ``stops`` is set; ``on_stop`` is called before requests under way are finished."""
         watching = [asyncio.create_task(self._stop_after(stop)) for stop in stops]
@@ -73,8 +69,8 @@ class Server:
         sockets: Sequence[socket.socket],
         *,
         tls: Sequence[Tls] = (),
-        on_ready: Callable[[], None] = _nothing,
-        on_stop: Callable[[], None] = _nothing,
+        on_ready: Callable[[], object] = lambda: None,
+        on_stop: Callable[[], object] = lambda: None,
     ) -> None:
         """Serve until ``stop`` is called and requests under way are finished, or cut off after ``grace_s``."""
         loop = asyncio.get_running_loop()

@@ -149,7 +149,11 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
         plan = await _plan(connection, account, named, ours, waiting, holder_id)
-        _check_reasons(plan, _decode_own(str(said["reasons"])))
+        proposed = _decode_own(str(said["reasons"]))
+        for name, reason in _list_reasons(plan).items():
+            if reason != proposed[name]:
+                refusal = f"{name} waits as {reason} by now, and not as {proposed[name]}: look at the case again"
+                raise errors.BadRequest(f"lines: {refusal}")
         await _write(writes, connection, account, plan)
         await proposals.record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
     first_on = min(item.day for items in plan.items.values() for item in items)
@@ -174,14 +178,6 @@ async def _write(writes: Writer, connection: Connection, account: InstitutionAcc
 def _list_reasons(plan: Plan) -> dict[str, str]:
     """List why each line waits whose answer means another thing for another reason."""
     return {item.item_id: item.waits or "new" for answer in ("counts", "aside") for item in plan.items[answer]}
-
-
-def _check_reasons(plan: Plan, proposed: Mapping[str, str]) -> None:
-    for name, reason in _list_reasons(plan).items():
-        if reason != proposed[name]:
-            raise errors.BadRequest(
-                f"lines: {name} waits as {reason} by now, and not as {proposed[name]}: look at the case again"
-            )
 
 
 def _check(case: Case, account: InstitutionAccount) -> str:

@@ -276,12 +276,12 @@ def find_struck(
     closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
         return _NONE
-    struck, listed_cents = _compare(lines, outcomes, missing, closing.on)
+    struck, listed = _compare(lines, outcomes, missing)
     file_ends = {closing.on: closing.cents}
     if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:
-        file_ends[newest] = opening + _compare(lines, outcomes, missing, newest)[1]
+        file_ends[newest] = opening + sum(line.signed_cents for line in listed if line.day <= newest)
     may_be = _may_be_struck(struck, balances, file_ends) and chains(balances, {before: opening}, closing)
-    beyond_cents = closing.cents - opening - listed_cents
+    beyond_cents = closing.cents - opening - sum(line.signed_cents for line in listed if line.day <= closing.on)
     if not may_be or not beyond_cents:
         return (struck if may_be else (), frozenset())
     doubts = [
@@ -311,22 +311,22 @@ def find_opening(balances: Balances) -> int | None:
 
 
 def _compare(
-    lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], until: date
-) -> tuple[Sequence[RecordedItem], int]:
-    """Return the missing lines without an equivalent under another text of their day, and the sum of the listed lines."""
-    left, listed_cents = Counter((item.day, item.signed_cents) for item in missing), 0
+    lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem]
+) -> tuple[Sequence[RecordedItem], Sequence[InstitutionItem]]:
+    """Return the missing lines without an equivalent under another text of their day, and the lines that moved money."""
+    left, listed = Counter((item.day, item.signed_cents) for item in missing), list[InstitutionItem]()
     for line, outcome in zip(lines, outcomes, strict=True):
         is_there = outcome in _OTHERWISE and left[line.day, line.signed_cents] > 0
         if is_there:
             left[line.day, line.signed_cents] -= 1
-        if line.day <= until and (is_there or outcome in _LISTED):
-            listed_cents += line.signed_cents
+        if is_there or outcome in _LISTED:
+            listed.append(line)
     struck: list[RecordedItem] = []
     for item in missing:
         left[item.day, item.signed_cents] -= 1
         if left[item.day, item.signed_cents] >= 0:
             struck.append(item)
-    return struck, listed_cents
+    return struck, listed
 
 
 def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, file_ends: Mapping[date, int]) -> bool:

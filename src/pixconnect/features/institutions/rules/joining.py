@@ -39,8 +39,6 @@ OPENING_PREFIX: Final = "opening-balance:"
 CLOSING_PREFIX: Final = "closing-balance:"
 YIELD_PREFIX: Final = "yield:"
 KEPT_PREFIX: Final = "kept:"
-_OUR_NAMES: Final = (OPENING_PREFIX, CLOSING_PREFIX, YIELD_PREFIX, KEPT_PREFIX)
-"""Beginnings of the names of movements that are no line's, or only a part of one."""
 
 
 class BookLine(Struct, frozen=True, kw_only=True):
@@ -381,6 +379,7 @@ def are_near(item: InstitutionItem, line: BookLine) -> bool:
 
 def make_movement_id(item_id: str) -> str:
     """Return the name of the item's movement: its own, or a digest if it is too long or is like our own names."""
-    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX and not item_id.startswith(_OUR_NAMES):
+    is_like_ours = item_id.startswith((OPENING_PREFIX, CLOSING_PREFIX, YIELD_PREFIX, KEPT_PREFIX))
+    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX and not is_like_ours:
         return item_id
     return hashlib.sha256(item_id.encode()).hexdigest()

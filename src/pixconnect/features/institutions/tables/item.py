@@ -14,16 +14,11 @@ from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKe
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
 from pixconnect.kernel.tables.lookup import Command, FindAll, Value
-from pixconnect.kernel.tables.table import Table
+from pixconnect.kernel.tables.table import Table, or_null
 from pixconnect.platform.pool import Connection, Pool
 
-_PARTS: Final = msgspec.json.Decoder(ItemParts)
+_decode_parts = msgspec.json.Decoder(ItemParts).decode
 _encode = msgspec.json.Encoder().encode
-
-
-def _decode_parts(told: str | None) -> ItemParts | None:
-    return None if told is None else _PARTS.decode(told)
-
 
 ITEM: Final = Table(
     "institution_item",
@@ -35,7 +30,7 @@ ITEM: Final = Table(
     fee_of_kind text, fee_of_id text, waits text
     """,
     key=("institution_id", "item_id"),
-    read={"parts": (_decode_parts, "parts")},
+    read={"parts": (or_null(_decode_parts), "parts")},
     write={"parts": lambda item: None if item.parts is None else _encode(item.parts).decode()},
 )
 

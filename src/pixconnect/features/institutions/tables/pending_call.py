@@ -18,12 +18,11 @@ from pixconnect.features.institutions.rules.pending_call import (
     decode_caller,
     encode_caller,
 )
-from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
-from pixconnect.kernel.rules.charge_contents import ChargeContents, decode_contents, encode_contents
+from pixconnect.kernel.rules.charge_contents import decode_contents, encode_contents
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.lookup import FindOne, Value
-from pixconnect.kernel.tables.table import Source, Table
+from pixconnect.kernel.tables.table import Source, Table, or_null
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -46,14 +45,6 @@ class WaitingCharge(Struct, frozen=True, kw_only=True):
     """Real time."""
 
 
-def _read_caller(text: str | None) -> Caller | None:
-    return None if text is None else decode_caller(text)
-
-
-def _read_contents(text: str | None) -> ChargeContents | None:
-    return None if text is None else decode_contents(text)
-
-
 class PendingCalls(Table[Row]):
     """A table of pending calls.
 
@@ -74,7 +65,7 @@ class PendingCalls(Table[Row]):
         read: Mapping[str, Source],
         write: Mapping[str, Callable[[Row], object]],
     ) -> None:
-        read = {**read, "asked_by": (_read_caller, "asked_by")}
+        read = {**read, "asked_by": (or_null(decode_caller), "asked_by")}
         write = {**write, "asked_by": lambda row: row.asked_by and encode_caller(row.asked_by).decode()}
         super().__init__(name, record, columns, key=key, read=read, write=write)
         self._keys = self.only(*key)
@@ -132,7 +123,7 @@ CHANGES: Final = PendingCalls(
     key=("id", "holder_id"),
     open_state="asked",
     words="reason",
-    read={"contents": (_read_contents, "contents")},
+    read={"contents": (or_null(decode_contents), "contents")},
     write={"contents": lambda change: change.contents and encode_contents(change.contents)},
 )
 

@@ -14,7 +14,6 @@ from pixconnect.kernel.rules import tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType
 from pixconnect.kernel.rules.money import format_reais
-from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -132,14 +131,14 @@ async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[in
     """Find the returns of each, by the transfer's id."""
     found = await refund_store.find_of_transfers(context.pool, [(each.id, each.holder_id) for each in sent])
     return {
-        transfer_id: [_show_return(refund) for refund in refunds if refund.status == "RETURNED"]
+        transfer_id: [
+            {
+                "rtrId": refund.shown_id,
+                "valor": format_reais(refund.amount_cents),
+                "horario": format_milliseconds(refund.settled_at or refund.created_at),
+            }
+            for refund in refunds
+            if refund.status == "RETURNED"
+        ]
         for (transfer_id, _), refunds in found.items()
-    }
-
-
-def _show_return(refund: Refund) -> Shown:
-    return {
-        "rtrId": refund.shown_id,
-        "valor": format_reais(refund.amount_cents),
-        "horario": format_milliseconds(refund.settled_at or refund.created_at),
     }

@@ -202,11 +202,12 @@ async def find_changed(connection: Connection) -> list[Finding]:
     """Differences from the source, by object."""
     lines = await _read_lines(connection)
     expected = _read_expected()
+    sources = {name: SOURCES["verify" if "verify" in name else "pixconnect"] for name in expected}
     return [
         Finding(
             rule=SHAPE.name,
             ids=(name,),
-            expected=f"{expected[name]}, the digest of {_source_of(name)}" if name in expected else None,
+            expected=f"{expected[name]}, the digest of {sources[name]}" if name in expected else None,
             found=_describe(lines[name], is_ours=name in expected) if name in lines else None,
         )
         for name in sorted(lines.keys() | expected.keys())
@@ -239,10 +240,6 @@ async def _read_rows(connection: Connection, statement: str) -> list[str]:
 
 def _digest(lines: Sequence[str]) -> str:
     return sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
-
-
-def _source_of(name: str) -> str:
-    return SOURCES["verify" if "verify" in name else "pixconnect"]
 
 
 def _describe(lines: Sequence[str], *, is_ours: bool) -> str:

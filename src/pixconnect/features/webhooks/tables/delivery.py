@@ -21,13 +21,8 @@ from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import Command, Value
-from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
+from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, or_null, read_types
 from pixconnect.platform.pool import Connection, Pool
-
-
-def _ids(found: list[int] | None) -> tuple[int, ...] | None:
-    return None if found is None else tuple(found)
-
 
 DUE: Final = Table(
     "delivery",
@@ -36,7 +31,7 @@ DUE: Final = Table(
     id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, resource text, resource_id bigint,
     slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint, covers bigint[]
     """,
-    read={"covers": (_ids, "covers")},
+    read={"covers": (or_null(tuple), "covers")},
     joined=("body",),
 )
 

@@ -7,7 +7,6 @@ Another member makes the backlog of resumed endpoints due.
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -105,8 +104,4 @@ class Sequencer(Member):
         self._woken.set()
 
 
-async def _resume(context: Context, _slots: Sequence[int], _count_max: int) -> int:
-    return await finish_resuming(context)
-
-
-MEMBERS: Final = (poll_slots("resumptions", _resume, IS_ANY_RESUMED),)
+MEMBERS: Final = (poll_slots("resumptions", lambda context, _slots, _count_max: finish_resuming(context), IS_ANY_RESUMED),)

@@ -32,11 +32,12 @@ from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
 from pixconnect.platform.pool import Pool
+from support.cut_connections import Wire, open_wire
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.records import OUTSIDE_ISPB, a_new_holder, own_key
-from support.service import Service, no_fence, open_service
+from support.service import FakeClock, Service, no_fence, open_service
 
 NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
 
@@ -154,6 +155,20 @@ async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Sh
         context=live.context.with_port(INSTITUTIONS, accounts),
         house=Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES)),
     )
+
+
+async def read_again(shop: Shop, sent: Transfer) -> Transfer:
+    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
+
+
+@asynccontextmanager
+async def open_cut_shop(database: Addresses, clock: FakeClock) -> AsyncIterator[tuple[Wire, Shop]]:
+    """A shop whose service reaches the database over a wire that a test can cut."""
+    async with (
+        open_wire(database) as (wire, near),
+        open_service(near, clock=clock, is_sandbox=False, has_rail=False) as service,
+    ):
+        yield wire, await open_shop(service, FakeInstitution(service.clock))
 
 
 async def open_banco(shop: Shop) -> InstitutionAccount:

@@ -1,12 +1,15 @@
 """Payments that the rail reports to a service, and their results."""
 
 from pixconnect.kernel.flows import charge as charge_usecases
+from pixconnect.kernel.flows import kept_report as kept_usecases
+from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.rail import CreditReport
 from pixconnect.kernel.rules.transfer import Transfer
+from support.operators import as_operator
 from support.service import Service
 
 
@@ -26,8 +29,20 @@ async def charge_now(service: Service, caller: Caller, charge: Charge) -> Charge
     return await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
 
 
+async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
+    """A holder's available, reserved, blocked and owed cents."""
+    balance = await ledger_usecases.read_balance(service.context, caller)
+    return balance.available_cents, balance.reserved_cents, balance.blocked_cents, balance.deficit_cents
+
+
 async def event_names(service: Service) -> list[str]:
     return [row["name"] for row in await service.fetch("select name from event order by id")]
+
+
+async def kept(service: Service) -> list[str]:
+    """Kind and reason of each report that waits for an operator."""
+    found = await kept_usecases.list_kept(as_operator(service.context), with_closed=False)
+    return [f"{one.kind} {one.reason}" for one in found]
 
 
 async def kept_reasons(service: Service) -> list[str]:

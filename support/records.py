@@ -14,6 +14,7 @@ from pixconnect.kernel.rules.holder import Party, parse_pix_key
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.platform.base.errors import Violated
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"
@@ -146,3 +147,8 @@ def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName,
         body=events.encode_body(event_id, name, payload, now),
         created_at=now,
     )
+
+
+def broken(refusal: Violated) -> list[str]:
+    """The properties that a refusal names."""
+    return [row.property for row in refusal.rows]

@@ -47,6 +47,10 @@ class Sandbox(Struct, frozen=True, kw_only=True):
     application: SandboxApplication | None = None
 
 
+async def position(sandbox: Sandbox) -> int:
+    return (await sandbox.rail.position()).amount_cents
+
+
 @asynccontextmanager
 async def running(
     database_url: str, *, seed: int = 1, latency_ms: int = 20, two_steps_ms: int = 0, clock: Clock | None = None

@@ -1,7 +1,6 @@
 """Related rows stay together, even if a statement with the service's login omits one."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -19,13 +18,6 @@ COPIED = (
     *("holder_id", "direction", "initiation_type", "is_book", "external_id", "fingerprint", "end_to_end_id"),
     *("correlation_id", "amount_cents", "status", "counterparty", "slot", "settled_at", "created_at", "modified_at"),
 )
-
-
-@pytest.fixture
-async def attacker(service: Service, caller: Caller) -> AsyncIterator[Connection]:
-    """The service's own connection, in the wrong hands."""
-    async with service.context.pool.acquire() as connection:
-        yield connection
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 500) -> int:

@@ -1,6 +1,5 @@
 """The service's login cannot create money, destroy it, or move it without a cause."""
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
 
 FUNDS_CENTS = 1_000_000
 OTHER_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
-
-
-@pytest.fixture
-async def attacker(service: Service, caller: Caller) -> AsyncIterator["Connection"]:
-    """The service's own connection, in the wrong hands."""
-    async with service.context.pool.acquire() as connection:
-        yield connection
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 500) -> int:

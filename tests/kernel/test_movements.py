@@ -1,16 +1,12 @@
 """SQL about movements that the service's login cannot execute."""
 
 import re
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, get_args
-
-import pytest
 
 from pixconnect.features.institutions.rules.joining import NO_PIX
 from pixconnect.features.sandbox.rules import MadeMovementKind
 from pixconnect.kernel.flows import incoming
 from pixconnect.kernel.flows.report import take_reports
-from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import MovementKind
 from support.attacker import attempt, entry, refuse
 from support.books import check_books
@@ -18,12 +14,6 @@ from support.service import Service, credit_report, movement_report
 
 if TYPE_CHECKING:
     from pixconnect.platform.pool import Connection
-
-
-@pytest.fixture
-async def attacker(service: Service, caller: Caller) -> AsyncIterator["Connection"]:
-    async with service.context.pool.acquire() as connection:
-        yield connection
 
 
 def movement(

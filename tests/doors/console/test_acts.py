@@ -20,10 +20,8 @@ from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.refund import start_refund
 from pixconnect.kernel.flows.report import take_reports
-from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.refund import RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.outgoing_text import LENGTH_MAX
@@ -32,7 +30,7 @@ from support.console import HOST, Browser, InProcess, issue_client, open_console
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import FakeReceivers, credit_report, infraction_report, make_charge, open_holder, open_service
+from support.service import FakeReceivers, credit_report, infraction_report, make_charge, open_holder, open_service, send_out
 
 _LONG_URL = "https://refused.example/" + "x" * 60_000
 
@@ -104,8 +102,7 @@ async def _wait_for_operators(console: InProcess) -> list[int]:
     """Make two transfers that wait for an operator's approval, and return their ids."""
     payer = await open_holder(console.service, account_number="9009", funds_cents=1000)
     await set_holder(as_operator(console.service.context), payer.holder_id, HolderChanges(approve_new_payees=True))
-    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    return [(await start_transfer(console.service.context, payer, request)).transfer.id for _ in range(2)]
+    return [(await send_out(console.service, payer, 1)).id for _ in range(2)]
 
 
 async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> list[Act]:

@@ -19,26 +19,21 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.order import FirstIds, GivenUp
 from pixconnect.kernel.rules.rail import NeverTaken, Settled
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import database_loss as loss_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.operators import as_operator, execute
 from support.records import outside_party
-from support.service import Service, open_holder, read_funds
+from support.service import Service, open_holder, read_funds, send_out
 
 JOANA: Party = outside_party()
 PEDRO: Party = structs.replace(JOANA, account_number="777", name="Pedro")
 
 
-async def want(service: Service, caller: Caller, **changes: Any) -> None:
-    await service.set_holder(caller, **changes)
-
-
 async def send(service: Service, caller: Caller, amount_cents: int = 400, payee: Party = JOANA, **named: Any) -> Transfer:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=payee, **named)
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, amount_cents, credit_party=payee, **named)
 
 
 async def decide(service: Service, transfer: Transfer, *, is_approved: bool, operator: str = "maria") -> None:
@@ -60,7 +55,7 @@ async def list_receivers(service: Service, transfer: Transfer) -> list[str]:
 async def payer(service: Service) -> AsyncIterator[Caller]:
     """Of R$ 10,00; transfers above R$ 3,00 wait."""
     caller = await open_holder(service, funds_cents=1000)
-    await want(service, caller, approve_above_cents=300)
+    await service.set_holder(caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)
     yield caller
     await check_books(service)
@@ -84,7 +79,7 @@ async def test_what_is_above_the_amount_waits_and_leaves_with_a_yes(service: Ser
 
 
 async def test_a_new_payee_waits_until_something_has_settled_to_it(service: Service, payer: Caller) -> None:
-    await want(service, payer, approve_above_cents=None, approve_new_payees=True)
+    await service.set_holder(payer, approve_above_cents=None, approve_new_payees=True)
     first, second = await asyncio.gather(send(service, payer, 100), send(service, payer, 100))
     waiting = await list_waiting_transfers(service.context)
     assert {(each.transfer.id, each.paid_count, each.pending.is_new_payee) for each in waiting} == {
@@ -116,7 +111,7 @@ async def test_what_goes_by_book_and_what_is_refused_waits_for_nobody(service: S
 
 async def test_a_repeated_request_is_answered_with_what_waits(service: Service, payer: Caller) -> None:
     sent = await send(service, payer, external_id="x-1")
-    await want(service, payer, approve_above_cents=None)
+    await service.set_holder(payer, approve_above_cents=None)
     assert (await send(service, payer, external_id="x-1")).id == sent.id
     await service.work()
     assert service.rail.orders == []
@@ -265,7 +260,7 @@ async def test_who_names_no_such_transfer_is_told_so(service: Service, payer: Ca
         with pytest.raises(errors.NotFound, match=f"id: no transfer {transfer_id} had to be approved"):
             await decide_transfer(as_operator(service.context), transfer_id, is_approved=True)
     with pytest.raises(errors.AmountOutOfRange, match="approve_above_cents"):
-        await want(service, payer, approve_above_cents=-1)
+        await service.set_holder(payer, approve_above_cents=-1)
 
 
 async def test_it_is_counted_and_dated(service: Service, payer: Caller) -> None:

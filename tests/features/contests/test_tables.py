@@ -1,14 +1,12 @@
 """SQL about an institution's refund that the service's login cannot execute."""
 
-from kernel.tables.test_block_rows import LOWERED, attacker, block, step, together
+from kernel.tables.test_block_rows import LOWERED, block, step, together
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.platform.pool import Connection
 from support.attacker import attempt, entry, refuse
 from support.books import check_books
 from support.service import Service, credit_report, decided, infraction_report
-
-__all__ = ["attacker"]
 
 
 async def test_no_later_statement_takes_blocked_money_with_a_refund(attacker: Connection, service: Service) -> None:

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import end_orders
@@ -22,14 +20,12 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Abilities, CreditReport, Rejected
-from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import clock
 from pixconnect.platform.base import errors
 from support.books import check_books
-from support.operators import as_operator
+from support.credits import funds, kept
 from support.postgres import Addresses
-from support.records import outside_party
-from support.service import Service, cancelled, credit_report, held, movement_report, open_holder, open_service
+from support.service import Service, cancelled, credit_report, held, movement_report, open_holder, open_service, send_out
 
 FUNDS_CENTS = 1_000
 
@@ -61,20 +57,8 @@ async def tell(service: Service, *blocks: BlockTerms) -> None:
     assert await take_reports(service.context, [block_report(service, *blocks)]) == 1
 
 
-async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
-    """Available, reserved, blocked and owed."""
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents, balance.blocked_cents, balance.deficit_cents
-
-
 async def send(service: Service, caller: Caller, amount_cents: int) -> str:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.end_to_end_id
-
-
-async def kept(service: Service) -> list[str]:
-    found = await kept_usecases.list_kept(as_operator(service.context), with_closed=False)
-    return [f"{one.kind} {one.reason}" for one in found]
+    return (await send_out(service, caller, amount_cents)).end_to_end_id
 
 
 async def test_what_is_blocked_is_the_holders_and_may_not_be_spent(service: Service, caller: Caller) -> None:

@@ -31,7 +31,6 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents, Line, Payer
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.refund import RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables.partition import SWEPT
 from pixconnect.platform.base import errors
 from support.all_books import open_all_books
@@ -39,7 +38,7 @@ from support.books import chain_all, check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import FakeClock, Service, credit_report, decided, infraction_report, open_holder, open_service
+from support.service import FakeClock, Service, credit_report, decided, infraction_report, open_holder, open_service, send_out
 from support.verifier import open_book_reader
 
 LONG_AGO = datetime(2019, 1, 7, 15, tzinfo=UTC)
@@ -304,8 +303,7 @@ async def test_an_export_has_everything_with_why_and_until_when(old: Service) ->
     request = RefundRequest(end_to_end_id=paid["end_to_end_id"], amount_cents=10, description="volta")
     refund = await refund_usecases.start_refund(old.context, holder, request)
     await end_orders(old.context, [(refund.return_id or "", Settled(settled_at=old.clock.now()))])
-    sent = AccountTransferRequest(amount_cents=5, credit_party=outside_party())
-    await transfer_usecases.start_transfer(old.context, holder, sent)
+    await send_out(old, holder, 5)
     await charge_usecases.create_charge(
         old.context,
         holder,
@@ -424,8 +422,7 @@ async def test_a_transfer_of_the_person_meanwhile_is_whole_or_not_there_yet(old:
 
     async def send() -> None:
         for _ in range(10):
-            sent = AccountTransferRequest(amount_cents=5, credit_party=outside_party())
-            await transfer_usecases.start_transfer(old.context, holder, sent)
+            await send_out(old, holder, 5)
 
     erasing, _, _ = await asyncio.gather(erase(old), send(), chain_all(old.context))
     assert erasing.erased["transfer"] == 10
@@ -562,8 +559,7 @@ async def _do(service: Service, holder: Caller, account: str, deed: str, tax_id:
             token = service.context.entropy.token(8)
             await be_paid(service, token, account_number=account, debit_party=person, report_id=token)
         case "sent":
-            sent = AccountTransferRequest(amount_cents=5, credit_party=person)
-            made = (await transfer_usecases.start_transfer(service.context, holder, sent)).transfer
+            made = await send_out(service, holder, 5, credit_party=person)
             await end_orders(service.context, [(made.end_to_end_id, Settled(settled_at=service.clock.now()))])
         case "refunded":
             rows = await service.fetch(

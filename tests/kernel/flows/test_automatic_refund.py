@@ -8,20 +8,18 @@ import msgspec
 import pytest
 
 from pixconnect.features.pix_api.service import pix as standard_pix
-from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.rail import Abilities, CreditReport, RejectedReport, ReturnReport, SettledReport
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest
+from pixconnect.kernel.rules.transfer import KeyTransferRequest
 from pixconnect.platform.base import errors
 from support.books import check_books
-from support.credits import transfer_of
+from support.credits import charge_now, transfer_of
 from support.postgres import Addresses
-from support.records import outside_party, own_key
+from support.records import own_key
 from support.service import (
     STARTED_AT,
     Service,
@@ -32,6 +30,7 @@ from support.service import (
     open_holder,
     open_service,
     read_funds,
+    send_out,
 )
 
 FUNDS_CENTS = 1_000_000
@@ -62,17 +61,9 @@ async def refund_of(service: Service, caller: Caller, report: CreditReport) -> R
     return await refund_usecases.read_refund_by_external_id(service.context, caller, name)
 
 
-async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:
-    return (await charge_usecases.read_charge_by_id(service.context, caller, charge.id)).status
-
-
 async def kept(service: Service) -> list[tuple[str, str, str | None]]:
     rows = await service.fetch("select kind, reason, refusal_code from kept_report order by id")
     return [tuple(row) for row in rows]
-
-
-async def block(service: Service, caller: Caller, **flags: bool) -> None:
-    await service.set_holder(caller, **flags)
 
 
 async def test_another_amount_is_credited_and_given_back_whole(service: Service, caller: Caller) -> None:
@@ -85,7 +76,7 @@ async def test_another_amount_is_credited_and_given_back_whole(service: Service,
     assert refund.description == "The amount is not the one expected, or a refund is above its original."
     assert refund.correlation_id == transfer.correlation_id
     assert await read_funds(service, caller) == (FUNDS_CENTS, 999)
-    assert await charge_now(service, caller, charge) == "PENDING"
+    assert (await charge_now(service, caller, charge)).status == "PENDING"
     names = [row["name"] for row in await service.fetch("select name from event order by id")]
     assert names == ["qrcode.pending", "transfer.in.processing", "transfer.in.confirmed", "refund.out.processing"]
     await check_books(service)
@@ -100,14 +91,14 @@ async def test_another_amount_is_credited_and_given_back_whole(service: Service,
     assert await read_funds(service, caller) == (FUNDS_CENTS, 0)
     # The charge is still payable.
     await take(service, credit_report(service, txid=charge.txid, report_id="r2"))
-    assert await charge_now(service, caller, charge) == "APPROVED"
+    assert (await charge_now(service, caller, charge)).status == "APPROVED"
     await check_books(service)
 
 
 async def test_what_can_be_accepted_is_not_given_back(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     await take(service, credit_report(service, txid=charge.txid), credit_report(service, report_id="r2"))
-    assert await charge_now(service, caller, charge) == "APPROVED"
+    assert (await charge_now(service, caller, charge)).status == "APPROVED"
     assert await service.fetch("select from refund") == []
     assert await read_funds(service, caller) == (FUNDS_CENTS + 2000, 0)
 
@@ -124,13 +115,13 @@ async def test_a_second_payment_and_one_that_comes_too_late_are_given_back(servi
     await take(service, too_late)
     for holder, report in ((caller, second), (stranger, misled), (caller, too_late)):
         assert (await refund_of(service, holder, report)).amount_cents == 1000
-    assert await charge_now(service, caller, charge) == "APPROVED"
-    assert await charge_now(service, caller, late) == "PENDING"
+    assert (await charge_now(service, caller, charge)).status == "APPROVED"
+    assert (await charge_now(service, caller, late)).status == "PENDING"
     await check_books(service)
 
 
 async def test_a_blocked_holder_gives_back_whatever_it_may_withdraw(service: Service, caller: Caller) -> None:
-    await block(service, caller, may_deposit=False, may_withdraw=False)
+    await service.set_holder(caller, may_deposit=False, may_withdraw=False)
     report = credit_report(service)
     await take(service, report)
     assert (await refund_of(service, caller, report)).status == "PROCESSING"
@@ -226,12 +217,12 @@ async def test_an_acceptance_against_the_rules_is_given_back(service: Service, c
     # Though the charge is free again by now, the second payment was not accepted for it.
     await take(service, cancelled(first), second)
     assert (await refund_of(service, caller, second)).amount_cents == 1000
-    assert await charge_now(service, caller, charge) == "PENDING"
+    assert (await charge_now(service, caller, charge)).status == "PENDING"
     third = credit_report(service, txid=charge.txid, report_id="r3")
     await take(service, accepted(third))
-    await block(service, caller, may_deposit=False)
+    await service.set_holder(caller, may_deposit=False)
     await take(service, third)  # it held the charge, and pays it
-    assert await charge_now(service, caller, charge) == "APPROVED"
+    assert (await charge_now(service, caller, charge)).status == "APPROVED"
     await check_books(service)
 
 
@@ -239,7 +230,7 @@ async def test_an_acceptance_against_the_rules_is_given_back(service: Service, c
 async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
     service: Service, caller: Caller, *, is_cancelled: bool
 ) -> None:
-    await block(service, caller, may_deposit=False)
+    await service.set_holder(caller, may_deposit=False)
     report = credit_report(service)
     await take(service, accepted(report), cancelled(report) if is_cancelled else report)
     count = await service.context.pool.fetchval("select count(*) from refund")
@@ -252,12 +243,11 @@ async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
 
 
 async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service: Service, caller: Caller) -> None:
-    request = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
-    sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    sent = await send_out(service, caller, 500)
     await service.work()
     done = SettledReport(report_id="s1", id=sent.end_to_end_id, settled_at=service.clock.now())
     await take_reports(service.context, [done])
-    await block(service, caller, may_deposit=False)
+    await service.set_holder(caller, may_deposit=False)
 
     def returned(number: int, amount_cents: int) -> ReturnReport:
         return ReturnReport(

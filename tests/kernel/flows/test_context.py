@@ -15,14 +15,12 @@ from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.rail import Rejected, Settled
-from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_AWAY
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses
-from support.records import outside_party
-from support.service import STARTED_AT, Service, no_fence, open_holder, open_service
+from support.service import STARTED_AT, Service, no_fence, open_holder, open_service, send_out
 
 REQUEST = EndpointRequest(url="https://shop.example/hook", secret="s" * 32, event_types=["transfer.in.confirmed"])
 
@@ -93,10 +91,9 @@ SETTLED = Settled(settled_at=STARTED_AT)
 
 
 async def hand_over(service: Service, caller: Caller) -> str:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    view = await transfer_usecases.start_transfer(service.context, caller, request)
+    sent = await send_out(service, caller, 100)
     await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
-    return view.transfer.end_to_end_id
+    return sent.end_to_end_id
 
 
 async def status_of(service: Service, caller: Caller, name: str) -> str:

@@ -20,14 +20,23 @@ from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, outside_party, own_key
-from support.service import STARTED_AT, Service, credit_report, make_charge, movement_report, open_holder, open_service
+from support.records import OUTSIDE_ISPB, own_key
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    make_charge,
+    movement_report,
+    open_holder,
+    open_service,
+    send_out,
+)
 
 FUNDS_CENTS = 1_000
 SENT_CENTS = 400
@@ -61,8 +70,7 @@ async def take_fee(service: Service, caller: Caller, owed_cents: int = OWED_CENT
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = SENT_CENTS) -> Transfer:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, amount_cents)
 
 
 async def read_lines(service: Service, caller: Caller) -> list[StatementLine]:

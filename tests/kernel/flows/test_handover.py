@@ -1,7 +1,7 @@
 """Submitting orders to the rail: the mark before the call, and never a second payment (P1, P2)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,17 +21,17 @@ from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
+from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import outside_party
 from support.service import STARTED_AT, EverySlot, Service, credit_report, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.platform.pool import Connection
 
+Call = Callable[[Sequence[object]], Awaitable[list[rails.SubmitAnswer]]]
 EVERY_SLOT = range(256)
 
 
@@ -218,17 +218,21 @@ async def test_a_query_answer_is_final(service: Service, order: Order, outcome: 
 # The process dies, and another one goes on.
 
 
+async def be_killed_in(call: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(service.rail, "submit", call)
+        patch.setattr(service.rail, "submit_refunds", call)
+        with pytest.raises(KilledError):
+            await service.work()
+
+
 async def test_killed_between_mark_and_call_another_worker_asks_and_sends_it_once(
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def die(_: Sequence[object]) -> list[rails.SubmitAnswer]:
         raise KilledError
 
-    with monkeypatch.context() as patch:
-        patch.setattr(service.rail, "submit", die)
-        patch.setattr(service.rail, "submit_refunds", die)
-        with pytest.raises(KilledError):
-            await service.work()
+    await be_killed_in(die, service, monkeypatch)
     service.clock.advance(seconds=90)  # long past the time in which it could have been given up
     await service.work()
     assert (service.rail.queried, order.sent_count(service)) == ([order.name], 1)
@@ -242,11 +246,7 @@ async def test_killed_between_call_and_record_the_rail_is_asked_and_nothing_is_g
         service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
         raise KilledError
 
-    with monkeypatch.context() as patch:
-        patch.setattr(service.rail, "submit", settle_and_die)
-        patch.setattr(service.rail, "submit_refunds", settle_and_die)
-        with pytest.raises(KilledError):
-            await service.work()
+    await be_killed_in(settle_and_die, service, monkeypatch)
     service.rail.is_reachable = False
     await service.work(seconds=61)
     assert await reserved(service, order.caller) == 400
@@ -437,10 +437,9 @@ async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service
 
 
 async def test_a_bad_ending_stops_no_other(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
-    old = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+    old = await send_out(service, caller, 400)
     service.clock.advance(seconds=60)
-    new = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+    new = await send_out(service, caller, 400)
 
     def fail(*_: object) -> Transfer:
         raise AssertionError("a defect of ours")

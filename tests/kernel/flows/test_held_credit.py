@@ -13,7 +13,6 @@ from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.receipts.service import read_parties
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
-from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.report import take_reports
@@ -26,7 +25,7 @@ from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from support.books import check_books
-from support.credits import charge_now, event_names, kept_reasons, take, transfer_of
+from support.credits import charge_now, event_names, funds, kept_reasons, take, transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import (
@@ -48,11 +47,6 @@ PAID_CENTS = 1_000
 @pytest.fixture
 async def caller(service: Service) -> Caller:
     return await open_holder(service, funds_cents=0)
-
-
-async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents, balance.blocked_cents, balance.deficit_cents
 
 
 async def blocks(service: Service) -> list[tuple[str, int]]:

@@ -6,8 +6,9 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from msgspec import Struct, structs
+from msgspec import structs
 
+from kernel.flows.test_handover import Order as AnyOrder
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -19,7 +20,7 @@ from pixconnect.kernel.flows.unresolved import count_silent, list_unresolved
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span
-from pixconnect.kernel.rules.refund import Refund, RefundRequest
+from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from support.books import check_books
 from support.postgres import Addresses
@@ -46,18 +47,9 @@ async def service(database: Addresses) -> AsyncIterator[Service]:
         yield opened
 
 
-class Order(Struct, frozen=True, kw_only=True):
-    caller: Caller
-    id: int
-    name: str
+class Order(AnyOrder, frozen=True, kw_only=True):
     told: str
     """The network's id for it."""
-    is_refund: bool
-
-    async def now(self, service: Service) -> Transfer | Refund:
-        if self.is_refund:
-            return await refund_usecases.read_refund_by_id(service.context, self.caller, self.id)
-        return (await transfer_usecases.read_transfer_by_id(service.context, self.caller, self.id)).transfer
 
     async def find(self, service: Service, name: str) -> int:
         if self.is_refund:
@@ -69,11 +61,6 @@ class Order(Struct, frozen=True, kw_only=True):
         query = "select body from event where resource = $1 and resource_id = $2 and holder_id = $3 order by id"
         kind = "refund" if self.is_refund else "transfer"
         return [row["body"] for row in await service.fetch(query, kind, self.id, self.caller.holder_id)]
-
-    def sent_count(self, service: Service) -> int:
-        names = [order.end_to_end_id for order in service.rail.orders]
-        names += [order.return_id for order in service.rail.refund_orders]
-        return names.count(self.name)
 
 
 async def make_transfer(service: Service, caller: Caller) -> Order:

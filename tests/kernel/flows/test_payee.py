@@ -28,7 +28,7 @@ from pixconnect.kernel.rules.transfer import (
     TransferView,
 )
 from pixconnect.platform.base import errors
-from support.account_shop import Shop
+from support.account_shop import Shop, read_again
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.records import outside_party, own_key
@@ -195,7 +195,7 @@ async def send(shop: Shop, request: TransferRequest = TO_KEY, told: Party | None
     await shop.receive(1000)
     sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
     await shop.move_orders()
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
+    return await read_again(shop, sent)
 
 
 async def read_payee(shop: Shop, sent: Transfer) -> Party:

@@ -16,11 +16,10 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, QrCodeTransferRequest, Transfer
+from pixconnect.kernel.rules.transfer import QrCodeTransferRequest, Transfer
 from pixconnect.platform.base import errors
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import outside_party
 from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
@@ -93,10 +92,8 @@ async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service
     theirs = await receive(service, account_number="2")
     charge = await make_charge(service, caller, amount_cents=5)
     refused = await receive(service, txid=charge.txid)
-    sent = await transfer_usecases.start_transfer(
-        service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    )
-    await end_orders(service.context, [(sent.transfer.end_to_end_id, SETTLED)])
+    sent = await send_out(service, caller, 1)
+    await end_orders(service.context, [(sent.end_to_end_id, SETTLED)])
     mine = await receive(service)
     before = await read_funds(service, caller)
 
@@ -110,7 +107,7 @@ async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service
         with pytest.raises(refusal):
             await start(service, caller, name, amount_cents)
     await service.set_holder(caller, may_withdraw=True)
-    for name in ("E404", theirs, refused, sent.transfer.end_to_end_id):
+    for name in ("E404", theirs, refused, sent.end_to_end_id):
         with pytest.raises(errors.OriginalNotRefundable):
             await start(service, caller, name, 5_000)
     service.clock.advance(days=91)
@@ -196,16 +193,14 @@ async def test_a_book_transfer_is_refunded_by_book(service: Service, caller: Cal
 async def test_a_book_refund_to_a_blocked_holder_fails_on_both_sides(service: Service, caller: Caller) -> None:
     payer = await open_holder(service, account_number="2", funds_cents=1_000)
     party = (await service.context.directory.read_account(caller.holder_id)).party
-    paid = await transfer_usecases.start_transfer(
-        service.context, payer, AccountTransferRequest(amount_cents=1000, credit_party=party)
-    )
+    paid = await send_out(service, payer, 1000, credit_party=party)
     await service.set_holder(payer, may_deposit=False)
-    refund = await start(service, caller, paid.transfer.end_to_end_id)
+    refund = await start(service, caller, paid.end_to_end_id)
     assert (refund.status, refund.outcome_code) == ("ERROR", "AC06")
     assert (await refund_usecases.read_refund_by_return_id(service.context, payer, refund.return_id)).status == "ERROR"
     assert await read_funds(service, caller) == (1_001_000, 0)
     await service.set_holder(payer, may_deposit=True)
-    assert (await start(service, caller, paid.transfer.end_to_end_id)).status == "RETURNED"
+    assert (await start(service, caller, paid.end_to_end_id)).status == "RETURNED"
     await check_books(service)
 
 
@@ -215,9 +210,7 @@ async def test_book_refunds_and_transfers_cross_without_a_ring_of_locks(service:
     parties = [(await service.context.directory.read_account(holder.holder_id)).party for holder in holders]
 
     async def send(one: Service, payer: int) -> tuple[int, str]:
-        request = AccountTransferRequest(amount_cents=10, credit_party=parties[1 - payer])
-        view = await transfer_usecases.start_transfer(one.context, holders[payer], request)
-        return 1 - payer, view.transfer.end_to_end_id
+        return 1 - payer, (await send_out(one, holders[payer], 10, credit_party=parties[1 - payer])).end_to_end_id
 
     async with open_service(database, clock=service.clock) as other:
         sent = await asyncio.gather(*(send(one, payer) for _ in range(20) for payer in (0, 1) for one in (service, other)))

@@ -206,23 +206,15 @@ async def test_any_order_of_settlements_and_returns_ends_alike(service: Service,
     await check_books(service)
 
 
-async def want(service: Service, caller: Caller, **changes: Any) -> None:
-    await service.set_holder(caller, **changes)
-
-
 async def decide(service: Service, transfer: Transfer, *, is_approved: bool = True) -> None:
     await decide_transfer(as_operator(service.context, "maria"), transfer.id, is_approved=is_approved)
-
-
-async def read(service: Service, caller: Caller, transfer: Transfer) -> Transfer:
-    return (await transfer_usecases.read_transfer_by_id(service.context, caller, transfer.id)).transfer
 
 
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
     """Holder 1 with R$ 10,00; transfers above R$ 3,00 wait for an operator."""
     caller = await open_holder(service, funds_cents=1000)
-    await want(service, caller, approve_above_cents=300)
+    await service.set_holder(caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)
     yield caller
     await check_books(service)
@@ -243,24 +235,24 @@ async def test_a_yes_is_refused_while_the_holder_may_not_send_and_the_list_shows
     await send_out(service, payer, 100)
     sent = await send_out(service, payer, 400)
     await service.work()
-    await want(service, payer, **change)
+    await service.set_holder(payer, **change)
     # A limit counts on the day on which a transfer was accepted.
     service.clock.advance(hours=10)
     (waiting,) = await list_waiting_transfers(service.context)
     assert hold in (waiting.hold or "")
     with pytest.raises(errors.BadRequest, match=hold):
         await decide(service, sent)
-    await want(service, payer, **back)
+    await service.set_holder(payer, **back)
     (waiting,) = await list_waiting_transfers(service.context)
     assert waiting.hold is None
     await decide(service, sent)
     await service.work()
-    assert (await read(service, payer, sent)).status == "CONFIRMED"
+    assert (await now(service, payer, sent)).status == "CONFIRMED"
 
 
 async def test_a_no_is_taken_whatever_the_holder_may_do(service: Service, payer: Caller) -> None:
     sent = await send_out(service, payer, 400)
-    await want(service, payer, is_disabled=True)
+    await service.set_holder(payer, is_disabled=True)
     await decide(service, sent, is_approved=False)
     await service.work()
     assert await read_funds(service, payer) == (1000, 0)
@@ -281,10 +273,10 @@ async def test_what_is_blocked_takes_the_money_of_what_waits(service: Service, p
 async def test_an_approved_order_does_not_leave_a_blocked_holder(service: Service, payer: Caller) -> None:
     sent = await send_out(service, payer, 400)
     await decide(service, sent)
-    await want(service, payer, may_withdraw=False)
+    await service.set_holder(payer, may_withdraw=False)
     await service.work()
     await service.work(seconds=61)
-    ended = await read(service, payer, sent)
+    ended = await now(service, payer, sent)
     reason = "An operator approved it, and it could not be handed to the rail in time: the holder may not withdraw."
     assert (ended.status, ended.outcome_reason) == ("CANCELLED", reason)
     assert service.rail.orders == []
@@ -297,17 +289,17 @@ async def test_a_late_order_is_judged_again(service: Service, payer: Caller, *, 
     service.rail.answer(NotTaken(), Settled(settled_at=service.clock.now()))
     sent = await send_out(service, payer, 100)
     await service.work()
-    await want(service, payer, is_disabled=True)
+    await service.set_holder(payer, is_disabled=True)
     for _ in range(3):
         service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
         await service.work()
     assert len(service.rail.orders) == 1, "the one that was turned away"
     if is_allowed_again:
-        await want(service, payer, is_disabled=False)
+        await service.set_holder(payer, is_disabled=False)
     service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
     await service.work()
     await service.work(seconds=61)
-    ended = await read(service, payer, sent)
+    ended = await now(service, payer, sent)
     reason = "It could not be handed to the rail in time: the holder is disabled."
     expected = ("CONFIRMED", None) if is_allowed_again else ("CANCELLED", reason)
     assert (ended.status, ended.outcome_reason) == expected
@@ -317,24 +309,24 @@ async def test_an_unseen_order_is_not_sent_while_the_holder_may_not(service: Ser
     service.rail.answers.clear()
     await send_out(service, payer, 100)
     await service.work()
-    await want(service, payer, may_withdraw=False)
+    await service.set_holder(payer, may_withdraw=False)
     await service.work(seconds=3)
     assert (len(service.rail.queried), len(service.rail.orders)) == (1, 1)
-    await want(service, payer, may_withdraw=True)
+    await service.set_holder(payer, may_withdraw=True)
     await service.work(seconds=5)
     assert (len(service.rail.queried), len(service.rail.orders)) == (2, 2)
 
 
 async def test_the_schema_approves_nothing_for_a_blocked_holder(service: Service, payer: Caller) -> None:
     sent = await send_out(service, payer, 400)
-    await want(service, payer, may_withdraw=False)
+    await service.set_holder(payer, may_withdraw=False)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
         await execute(service.context, f"insert into approval_answer values ('{sent.end_to_end_id}', true, 'maria', now())")
     assert caught.value.constraint_name == "only_what_may_leave_is_approved"
 
 
 async def test_a_days_sum_is_read_once(service: Service, payer: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    await want(service, payer, day_limit_cents=900)
+    await service.set_holder(payer, day_limit_cents=900)
     sent = [await send_out(service, payer, 100) for _ in range(3)]
     read_spent, asked = tally_store.read_spent, list[int]()
 

@@ -5,30 +5,27 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from pixconnect.kernel.flows import refund as refund_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.unresolved import count_accepted, count_silent, list_accepted, list_unresolved
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
+from pixconnect.kernel.rules.transfer import Transfer
 from support.postgres import Addresses
-from support.records import outside_party
 from support.service import Service, accepted, credit_report, send_out
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
 
 async def test_only_what_was_handed_over_and_stayed_silent_is_listed(service: Service, caller: Caller) -> None:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    handed = await transfer_usecases.start_transfer(service.context, caller, request)
+    handed = await send_out(service, caller, 100)
     await service.work()
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 100)
     service.clock.advance(seconds=59)
     assert await list_unresolved(service.context, timedelta(seconds=60), None, None) == []
     service.clock.advance(seconds=1)
     ((order, found),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
     assert isinstance(found, Transfer)
-    assert (found.id, order.name, order.asked_count) == (handed.transfer.id, found.end_to_end_id, 0)
+    assert (found.id, order.name, order.asked_count) == (handed.id, found.end_to_end_id, 0)
     assert await list_unresolved(service.context, timedelta(0), caller.holder_id + 1, None) == []
     assert await list_unresolved(service.context, timedelta(0), None, "E" + "0" * 31) == []
     assert len(await list_unresolved(service.context, timedelta(0), caller.holder_id, found.end_to_end_id)) == 1

@@ -1,10 +1,5 @@
 """SQL about blocks that the service's login cannot execute."""
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.pool import Connection
 from support.attacker import attempt, entry, refuse
 from support.books import check_books
@@ -13,12 +8,6 @@ from support.service import Service, open_holder
 FIRST, SECOND = 1_000_000_100, 1_000_000_101
 ALL_CENTS = 1_000_000
 """The holder's first balance."""
-
-
-@pytest.fixture
-async def attacker(service: Service, caller: Caller) -> AsyncIterator[Connection]:
-    async with service.context.pool.acquire() as connection:
-        yield connection
 
 
 def block(cents: int = 100, covered_cents: int | None = None, *, kind: str = "judicial", wanted_cents: int | None = None,

@@ -11,12 +11,11 @@ import pixconnect
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import incoming
 from pixconnect.kernel.flows import refund as refund_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest, expire_charge
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund, RefundRequest, fail_refund
-from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer, begin_return
+from pixconnect.kernel.rules.transfer import Transfer, begin_return
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -26,8 +25,8 @@ from pixconnect.kernel.tables.order import ORDERS
 from pixconnect.kernel.tables.refund import REFUNDS
 from pixconnect.kernel.tables.transfer import TRANSFERS
 from pixconnect.platform.base.errors import InvariantBroken
-from support.records import a_charge, a_transfer, outside_party, own_key
-from support.service import Service, credit_report
+from support.records import a_charge, a_transfer, own_key
+from support.service import Service, credit_report, send_out
 
 
 async def test_a_change_that_finds_no_row_fails_the_group(service: Service, caller: Caller) -> None:
@@ -39,8 +38,7 @@ async def test_a_change_that_finds_no_row_fails_the_group(service: Service, call
     refund = await refund_usecases.start_refund(
         context, caller, RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=1)
     )
-    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    sent = (await transfer_usecases.start_transfer(context, caller, request)).transfer
+    sent = await send_out(service, caller, 1)
     async with context.pool.acquire() as connection, connection.transaction():
         order = (await order_store.lock(connection, [sent.end_to_end_id]))[sent.end_to_end_id]
     for missing in (charge, received, refund, order):

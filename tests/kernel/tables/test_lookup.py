@@ -2,15 +2,12 @@
 
 from typing import Any, Final
 
-from pixconnect.kernel.flows.transfer import start_transfer
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import connect
 from support.postgres import Addresses
-from support.records import outside_party
-from support.service import Service
+from support.service import Service, send_out
 
 
 class Recorder:
@@ -37,7 +34,7 @@ _COPY_IT: Final = """
 
 
 async def test_the_index_finds_a_name_with_its_holder(service: Service, caller: Caller, database: Addresses) -> None:
-    await start_transfer(service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party()))
+    await send_out(service, caller, 1)
     owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
     await owner.execute(f"set session_replication_role = replica; {_COPY_IT}")
     await owner.execute("vacuum analyze transfer")

@@ -14,13 +14,12 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem, 
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import record_listed
 from pixconnect.kernel.flows import refund as refund_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
-from support.account_shop import Shop
+from support.account_shop import Shop, read_again
 from support.books import check_books
 from support.case_orders import TWO_WEEKS, lose_order, read_days
 from support.fake_institution import LOST_BEFORE, FakeInstitution
@@ -65,10 +64,6 @@ async def confirm(shop: Shop, operator: str = "bia") -> None:
     await confirm_waiting(as_operator(shop.live.context, operator), shop.live.context, "loja")
 
 
-async def read_status(shop: Shop, sent: Transfer) -> str:
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer.status
-
-
 async def test_it_is_a_case_once_its_time_is_over_and_its_days_are_read(shop: Shop) -> None:
     sent = await lose_order(shop)
     assert await look(shop) == []
@@ -102,11 +97,11 @@ async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> N
     await read_days(shop)
     (case,) = await look(shop)
     await want(shop, case.id)
-    assert (await read_status(shop, sent), await read_funds(shop.live, shop.house)) == ("PROCESSING", (600, 400))
+    assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("PROCESSING", (600, 400))
     with pytest.raises(errors.Forbidden, match="another operator confirms"):
         await confirm(shop, "console ana")
     await confirm(shop)
-    assert (await read_status(shop, sent), await read_funds(shop.live, shop.house)) == ("ERROR", (1000, 0))
+    assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("ERROR", (1000, 0))
     (step,) = await shop.live.fetch("select state, outcome from rail_step")
     assert tuple(step) == ("closed", "decided")
     (ended,) = await look(shop)
@@ -136,7 +131,7 @@ async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
     await confirm(shop)
     # The other line matches no order any more, and is posted.
     await settle_items(shop.at, shop.account)
-    assert (await read_status(shop, sent), await read_funds(shop.live, shop.house)) == ("CONFIRMED", (200, 0))
+    assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("CONFIRMED", (200, 0))
     (item,) = await shop.live.fetch("select joined_kind, joined_id from institution_item where item_id = 'L1'")
     assert tuple(item) == ("transfer", str(sent.id))
     await check_books(shop.live)
@@ -152,10 +147,10 @@ async def test_a_line_that_comes_before_the_other_operator_confirms_is_read_by_b
     await settle_items(shop.at, shop.account)
     with pytest.raises(errors.BadRequest, match="other lines of the statement match the order"):
         await confirm(shop)
-    assert await read_status(shop, sent) == "PROCESSING"
+    assert (await read_again(shop, sent)).status == "PROCESSING"
     await want(shop, case.id)
     await confirm(shop)
-    assert await read_status(shop, sent) == "ERROR"
+    assert (await read_again(shop, sent)).status == "ERROR"
 
 
 async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the_case_again(shop: Shop) -> None:
@@ -174,7 +169,7 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
         (again,) = await look(shop)
         assert (again.ended_at, again.amount_cents, again.opened_count) == (None, -400, 2)
         assert "the line L1" in again.said
-    assert (await read_status(shop, sent), await read_funds(shop.live, shop.house)) == ("ERROR", (600, 0))
+    assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("ERROR", (600, 0))
     await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "the bank was wrong")
     (closed,) = await look(shop)
     assert closed.ended_as == "closed"
@@ -197,7 +192,7 @@ async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder
     (movement,) = await shop.live.fetch("select holder_id, amount_cents from movement where kind = 'by_hand'")
     assert tuple(movement) == (shop.house.holder_id, 400)
     (again,) = await look(shop)
-    assert (again.amount_cents, await read_status(shop, sent)) == (-400, "ERROR")
+    assert (again.amount_cents, (await read_again(shop, sent)).status) == (-400, "ERROR")
     await check_books(shop.live)
 
 
@@ -208,13 +203,13 @@ async def test_a_report_that_contradicts_changes_no_state_and_opens_the_case_aga
     (case,) = await look(shop)
     await want(shop, case.id, said)
     await confirm(shop)
-    status = await read_status(shop, sent)
+    status = (await read_again(shop, sent)).status
     now = shop.live.clock.now()
     ending = Rejected(code="AC03", reason="no") if said == "settled" else Settled(settled_at=now)
     await report_end(shop, sent, ending)
     (again,) = await look(shop)
     assert (again.ended_at, again.amount_cents) == (None, 400 if said == "settled" else -400)
-    assert await read_status(shop, sent) == status
+    assert (await read_again(shop, sent)).status == status
     assert await shop.live.fetchval("select reason from kept_report") == "contradiction"
     await check_books(shop.live)
 
@@ -227,7 +222,7 @@ async def test_what_the_institution_says_before_the_other_operator_counts(shop: 
     await report_end(shop, sent, Settled(settled_at=shop.live.clock.now()))
     with pytest.raises(errors.BadRequest, match="has an end"):
         await confirm(shop)
-    assert await read_status(shop, sent) == "CONFIRMED"
+    assert (await read_again(shop, sent)).status == "CONFIRMED"
     (ended,) = await look(shop)
     assert ended.ended_as == "recorded"
     await check_books(shop.live)
@@ -288,7 +283,7 @@ async def test_the_schema_takes_no_ending_of_one_person_nor_a_step_without(shop:
         )
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="nobody has said"):
         await shop.live.execute_as_owner("update rail_step set state = 'closed', outcome = 'decided'")
-    assert await read_status(shop, sent) == "PROCESSING"
+    assert (await read_again(shop, sent)).status == "PROCESSING"
 
 
 async def report_end(shop: Shop, sent: Transfer, ending: Settled | Rejected) -> None:

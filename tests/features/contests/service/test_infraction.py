@@ -13,8 +13,6 @@ from msgspec import structs
 from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
-from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.context import FailedReports
 from pixconnect.kernel.flows.incoming import receive_credit
@@ -34,7 +32,7 @@ from pixconnect.kernel.rules.rail import NotTaken
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.base import errors
 from support.books import check_books
-from support.operators import as_operator
+from support.credits import funds, kept
 from support.records import OUTSIDE_ISPB
 from support.service import (
     Service,
@@ -73,20 +71,10 @@ async def tell(service: Service, *reports: InfractionReport | BlockReport) -> No
         assert await take_reports(service.context, [report]) == 1
 
 
-async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents, balance.blocked_cents, balance.deficit_cents
-
-
 async def events(service: Service) -> list[tuple[str, int, int]]:
     rows = await service.fetch("select name, body from event where resource = 'infraction' order by id")
     told = [(row["name"], json.loads(row["body"])["payload"]) for row in rows]
     return [(name, payload["held"], payload["taken"]) for name, payload in told]
-
-
-async def kept(service: Service) -> list[str]:
-    found = await kept_usecases.list_kept(as_operator(service.context), with_closed=False)
-    return [f"{one.kind} {one.reason}" for one in found]
 
 
 async def give_back(service: Service, caller: Caller, paid: str, cents: int) -> None:

@@ -11,7 +11,7 @@ from pixconnect.kernel.rules.br_code import format_dynamic_br_code, format_stati
 from pixconnect.kernel.rules.location import OutsideCharge
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, QrCodeTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.platform.base import errors
-from support.account_shop import Shop
+from support.account_shop import Shop, read_again
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, OWNER_TAX_ID, FakeInstitution
 from support.records import own_key
@@ -50,10 +50,6 @@ async def send(shop: Shop, request: TransferRequest) -> Transfer:
     return (await transfer_usecases.start_transfer(shop.context, shop.house, request, SendingTerms())).transfer
 
 
-async def read_status(shop: Shop, sent: Transfer) -> str:
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer.status
-
-
 @pytest.mark.parametrize("is_static", [True, False])
 async def test_a_code_leaves_as_it_is_with_what_it_led_to(shop: Shop, *, is_static: bool) -> None:
     await fill(shop)
@@ -65,7 +61,7 @@ async def test_a_code_leaves_as_it_is_with_what_it_led_to(shop: Shop, *, is_stat
     ((_, listed),) = shop.there.sent.items()
     (paid,) = shop.there.paid
     assert (paid.br_code, paid.txid, paid.amount_cents, listed.payee) == (code, sent.txid, 400, KEY)
-    assert await read_status(shop, sent) == "CONFIRMED"
+    assert (await read_again(shop, sent)).status == "CONFIRMED"
     assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((9_600, 0), 400)
     await check_books(shop.live)
 
@@ -78,7 +74,7 @@ async def test_an_answer_that_is_lost_is_asked_about_and_paid_once(shop: Shop, l
     for _ in range(4):
         await shop.move_orders()
         shop.live.clock.advance(minutes=2)
-    assert (await read_status(shop, sent), shop.there.paid_cents) == ("CONFIRMED", 400)
+    assert ((await read_again(shop, sent)).status, shop.there.paid_cents) == ("CONFIRMED", 400)
     assert {paid.br_code for paid in shop.there.paid} == {static()}
     await check_books(shop.live)
 
@@ -92,7 +88,7 @@ async def test_what_was_forgotten_meets_its_own_name(shop: Shop) -> None:
     shop.there.end_sent("settled")
     for _ in range(3):
         await shop.move_orders(minutes=2)
-    assert (await read_status(shop, sent), shop.there.paid_cents, len(shop.there.sent)) == ("CONFIRMED", 400, 1)
+    assert ((await read_again(shop, sent)).status, shop.there.paid_cents, len(shop.there.sent)) == ("CONFIRMED", 400, 1)
 
 
 async def test_a_code_that_fixes_no_amount_is_paid_only_where_the_amount_can_be_said(shop: Shop) -> None:
@@ -145,7 +141,7 @@ async def test_a_code_that_is_not_the_one_that_was_accepted_is_never_paid(shop: 
     await shop.live.execute_as_owner(f"update open_order set br_code = '{static(OTHER)}'")
     await shop.move_orders()
     await shop.move_orders(seconds=shop.context.policy.handover_timeout_s + 1)
-    assert (await read_status(shop, sent), shop.there.paid) == ("CANCELLED", [])
+    assert ((await read_again(shop, sent)).status, shop.there.paid) == ("CANCELLED", [])
     assert await read_funds(shop.live, shop.house) == (10_000, 0)
 
 

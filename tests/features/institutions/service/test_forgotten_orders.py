@@ -16,12 +16,11 @@ from pixconnect.features.institutions.service.statement_sweep import sweep_state
 from pixconnect.features.institutions.service.succession import move_holder, succeed_holder
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.kernel.flows import kept_report as kept_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, make_owner, open_banco, open_shop
+from support.account_shop import Shop, make_owner, open_banco, open_shop, read_again
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
@@ -88,7 +87,7 @@ async def end(shop: Shop, asked: Transfer) -> str:
     for _ in range(3):
         await shop.move_orders()
         shop.live.clock.advance(seconds=60)
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, asked.id)).transfer.status
+    return (await read_again(shop, asked)).status
 
 
 @pytest.mark.parametrize("is_read_first", [True, False])
@@ -201,16 +200,21 @@ async def test_a_successor_pays_nothing_forgotten_again(shop: Shop, *, is_read_f
     heir.pay(RECEIVED_CENTS, key=own_key("1"))
     await heir.read()
     assert await read_funds(shop.live, heir.house) == (RECEIVED_CENTS, 0)
+    await pay_only_what_was_not_forgotten(shop, sent, heir, is_read_first=is_read_first)
+
+
+async def pay_only_what_was_not_forgotten(over: Shop, sent: Transfer, repeats: Shop, *, is_read_first: bool) -> None:
+    """The client repeats the request that was forgotten, before or after its line is read, and makes another one."""
     if is_read_first:
-        await tell_line(shop, sent)
+        await tell_line(over, sent)
     else:
-        forgets = f"lost_at = now(), state = 'paused', paused_because = 'loss' where id = {shop.account.id}"
-        await shop.live.execute_as_owner(f"update institution_account set {forgets}")
+        forgets = f"lost_at = now(), state = 'paused', paused_because = 'loss' where id = {over.account.id}"
+        await over.live.execute_as_owner(f"update institution_account set {forgets}")
     with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
-        await ask(heir, "t1", 400)
+        await ask(repeats, "t1", 400)
     if is_read_first:
-        assert await end(heir, await ask(heir, "t2", 399)) == "CONFIRMED"
-    assert shop.there.paid_cents == 400 + (399 if is_read_first else 0)
+        assert await end(repeats, await ask(repeats, "t2", 399)) == "CONFIRMED"
+    assert over.there.paid_cents == 400 + (399 if is_read_first else 0)
 
 
 @pytest.mark.parametrize("is_read_first", [True, False])
@@ -220,18 +224,10 @@ async def test_the_former_one_pays_nothing_forgotten_again(shop: Shop, *, is_rea
     banco = await open_banco(shop)
     await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
-    sent = await send_unknown(structs.replace(shop, account=banco), "t1", 400)
+    over = structs.replace(shop, account=banco)
+    sent = await send_unknown(over, "t1", 400)
     await note_loss(shop)
-    if is_read_first:
-        await tell_line(structs.replace(shop, account=banco), sent)
-    else:
-        forgets = f"lost_at = now(), state = 'paused', paused_because = 'loss' where id = {banco.id}"
-        await shop.live.execute_as_owner(f"update institution_account set {forgets}")
-    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
-        await ask(shop, "t1", 400)
-    if is_read_first:
-        assert await end(shop, await ask(shop, "t2", 399)) == "CONFIRMED"
-    assert shop.there.paid_cents == 400 + (399 if is_read_first else 0)
+    await pay_only_what_was_not_forgotten(over, sent, shop, is_read_first=is_read_first)
 
 
 async def test_the_accounts_of_other_owners_stop_nobody(shop: Shop) -> None:

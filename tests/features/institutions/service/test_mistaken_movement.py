@@ -24,21 +24,20 @@ from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.rail import MovementReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, make_owner, open_shop
+from support.account_shop import Shop, make_owner, open_cut_shop, read_again
 from support.books import check_books
-from support.cut_connections import Cut, open_wire
+from support.cut_connections import Cut
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.proposals import confirm_waiting
 from support.records import OUTSIDE_ISPB, own_key
-from support.service import Service, open_service, read_funds
+from support.service import Service, read_funds
 
 Act = Callable[[], Awaitable[object]]
 
@@ -242,11 +241,7 @@ async def test_a_return_and_its_line_count_once(shop: Shop, moment: str, monkeyp
 @pytest.mark.long
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, cut: Cut) -> None:
-    async with (
-        open_wire(database) as (wire, near),
-        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
-    ):
-        shop = await open_shop(service, FakeInstitution(service.clock))
+    async with open_cut_shop(database, live.clock) as (wire, shop):
         pix = await receive(shop)
         refund = await ask_in_doubt(shop, pix)
         await tell_line(shop)
@@ -256,9 +251,9 @@ async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, 
         await record_returns(shop.at, shop.account, [structs.replace(pix, refunds=list(shop.there.refunds.values()))])
         assert wire.cuts_count == 1
         assert await end(shop, refund) == "RETURNED"
-        assert await movements(service) == TAKEN_BACK
+        assert await movements(shop.live) == TAKEN_BACK
         assert await funds(shop) == (700, 0, 0)
-        await check_books(service)
+        await check_books(shop.live)
 
 
 async def test_a_movement_stays_of_its_account_wherever_its_holder_lies_later(shop: Shop) -> None:
@@ -325,7 +320,7 @@ async def send(shop: Shop, amount_cents: int = 2000) -> Transfer:
     for _ in range(2):
         await shop.move_orders()
         shop.live.clock.advance(minutes=1)
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
+    return await read_again(shop, sent)
 
 
 def give_back(shop: Shop, name: str, amount_cents: int, number: int = 1) -> SentReturn:

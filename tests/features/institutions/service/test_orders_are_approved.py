@@ -8,13 +8,12 @@ import pytest
 from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.handover import give_up_unsent
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
-from support.account_shop import Shop
+from support.account_shop import Shop, read_again
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
@@ -53,8 +52,7 @@ async def test_nothing_is_sent_before_the_yes_and_the_payee_is_known_once_it_set
     await shop.move_orders()
     await shop.move_orders()
     for each in (first, second):
-        seen = await transfer_usecases.read_transfer_by_id(shop.context, shop.house, each.id)
-        assert seen.transfer.status == "CONFIRMED"
+        assert (await read_again(shop, each)).status == "CONFIRMED"
     assert await read_funds(shop.live, shop.house) == (200, 0)
     await check_books(shop.live)
 
@@ -98,6 +96,5 @@ async def test_an_allowance_lowered_meanwhile_holds_until_it_is_raised(shop: Sho
     await shop.allow_sending()
     await shop.move_orders(seconds=10)
     await shop.move_orders()
-    seen = await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)
-    assert seen.transfer.status == "CONFIRMED"
+    assert (await read_again(shop, sent)).status == "CONFIRMED"
     await check_books(shop.live)

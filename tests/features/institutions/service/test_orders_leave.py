@@ -12,12 +12,11 @@ from pixconnect.features.institutions.rules.institution import CertainRefusal, I
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, RailStep
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.open_accounts import at_account
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.handover import RETRY_AFTER, ask_about_handed_orders, give_up_unsent, process_due_orders
 from pixconnect.kernel.rules.order import FirstIds
 from pixconnect.kernel.rules.rail import Taken
 from pixconnect.kernel.rules.transfer import Transfer
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_shop, read_again
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, REFUSED_AND_DONE, REFUSED_BY_TEXT, FakeInstitution
 from support.operators import as_operator
@@ -43,10 +42,6 @@ async def begin(shop: Shop, amount_cents: int = 1000, external_id: str | None = 
 
 async def send(shop: Shop, amount_cents: int = 1000, external_id: str | None = None) -> Transfer:
     return await shop.send(amount_cents, external_id=external_id)
-
-
-async def read_again(shop: Shop, sent: Transfer) -> Transfer:
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
 
 
 async def read_state(shop: Shop, sent: Transfer) -> str:

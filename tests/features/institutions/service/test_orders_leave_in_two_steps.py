@@ -14,7 +14,7 @@ from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_shop, read_again
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, FakeInstitution
 from support.records import OUTSIDE_ISPB, outside_party
@@ -76,10 +76,6 @@ async def work(shop: Shop, times: int = 6, seconds: int = 5) -> None:
     for _ in range(times):
         await shop.move_orders()
         shop.live.clock.advance(seconds=seconds)
-
-
-async def read_again(shop: Shop, sent: Transfer) -> Transfer:
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
 
 
 async def read_step(shop: Shop, sent: Transfer) -> tuple[str, str | None, str | None]:

@@ -13,12 +13,11 @@ from pixconnect.features.institutions.service.account import pause_all
 from pixconnect.features.institutions.service.monitoring import PROBLEMS
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts
 from pixconnect.features.monitoring.service.health import check_rail
-from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.no_rail import NoRail
 from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, make_owner
+from support.account_shop import Shop, make_owner, read_again
 from support.books import check_books
 from support.fake_institution import LOST_BEFORE, FakeInstitution, a_description
 from support.operators import as_operator
@@ -57,7 +56,7 @@ async def test_a_worker_that_has_not_heard_of_a_pause_calls_nothing(shop: Shop, 
     assert (shop.there.calls, shop.there.paid_cents) == (calls, 0)
     await account_usecases.set_state(operator, "loja", "active")
     await turn(shop, 5)
-    ended = (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
+    ended = await read_again(shop, sent)
     assert (ended.status, shop.there.paid_cents, len(shop.there.calls)) == ("CONFIRMED", 400, len(calls) + 1)
     await check_books(shop.live)
 

@@ -29,14 +29,14 @@ from pixconnect.kernel.rules import ability
 from pixconnect.kernel.rules.rail import MovementReport
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, make_owner, open_shop
+from support.account_shop import Shop, make_owner, open_cut_shop
 from support.books import check_books
-from support.cut_connections import Cut, open_wire
-from support.fake_institution import FakeInstitution, a_description
+from support.cut_connections import Cut
+from support.fake_institution import a_description
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, open_service
+from support.service import Service
 
 
 def give_back(shop: Shop, pix: ReceivedPix, amount_cents: int, **changes: Any) -> ListedRefund:
@@ -379,11 +379,7 @@ async def test_in_whatever_order_it_is_read_our_books_are_the_institutions(shop:
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, cut: Cut) -> None:
-    async with (
-        open_wire(database) as (wire, near),
-        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
-    ):
-        shop = await open_shop(service, FakeInstitution(service.clock))
+    async with open_cut_shop(database, live.clock) as (wire, shop):
         shop.live.clock.advance(minutes=1)
         pix = shop.pay(1000)
         refund = give_back(shop, pix, 300)
@@ -396,7 +392,7 @@ async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, 
         assert wire.cuts_count == 1
         assert await funds(shop) == (700, 0, 0)
         assert len(await refunds(shop)) == 1
-        await check_books(service)
+        await check_books(shop.live)
 
 
 @pytest.mark.parametrize("external_id", ["theirs:D1", "auto:E1"])

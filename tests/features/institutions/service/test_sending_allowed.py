@@ -17,7 +17,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.handover import process_due_orders
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_shop, read_again
 from support.books import check_books
 from support.fake_institution import LOST_AFTER, LOST_BEFORE, OWNER_TAX_ID, FakeInstitution
 from support.operators import as_operator
@@ -268,10 +268,6 @@ async def work(at: Context, shop: Shop, times: int = 6, seconds: int = 5) -> Non
     for _ in range(times):
         await process_due_orders(at, no_fence, shop.account.id, shop.live.clock.now(), 16)
         shop.live.clock.advance(seconds=seconds)
-
-
-async def read_again(shop: Shop, sent: Transfer) -> Transfer:
-    return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer
 
 
 async def read_code(shop: Shop, sent: Transfer) -> str | None:

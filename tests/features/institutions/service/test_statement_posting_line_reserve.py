@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -80,12 +81,8 @@ async def test_a_debit_that_is_no_money_gives_its_sum_back(shop: Shop) -> None:
 async def test_the_worker_releases_what_an_answer_left_that_died(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     await read(shop, DOUBTFUL, closing="50.00")
     (case,) = await look(shop)
-
-    async def die(*_: object) -> None:
-        raise ConnectionResetError
-
     with monkeypatch.context() as patch:
-        patch.setattr(answer_usecases, "settle_if_free", die)
+        patch.setattr(answer_usecases, "settle_if_free", AsyncMock(side_effect=ConnectionResetError))
         with pytest.raises(ConnectionResetError):
             await answer(shop, case.id, aside=["B1"])
     balance = await ledger_usecases.read_balance(shop.live.context, shop.house)

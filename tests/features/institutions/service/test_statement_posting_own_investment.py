@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -91,11 +92,7 @@ async def test_days_close_by_balances_that_have_the_investments(shop: Shop) -> N
 async def test_the_next_run_does_what_one_left_that_died(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
     with monkeypatch.context() as patch:
-
-        async def die(*_: object) -> None:
-            raise ConnectionResetError
-
-        patch.setattr(item_store, "join", die)
+        patch.setattr(item_store, "join", AsyncMock(side_effect=ConnectionResetError))
         with pytest.raises(ConnectionResetError):
             await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
     await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
@@ -129,11 +126,7 @@ async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
 ) -> None:
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
     with monkeypatch.context() as patch:
-
-        async def die(*_: object) -> None:
-            raise ConnectionResetError
-
-        patch.setattr(investment_store, "add", die)
+        patch.setattr(investment_store, "add", AsyncMock(side_effect=ConnectionResetError))
         with pytest.raises(ConnectionResetError):
             await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
     # The application on a later day would change the yield.

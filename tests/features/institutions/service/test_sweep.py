@@ -20,14 +20,14 @@ from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.credit import CREDIT_SOURCE
 from pixconnect.kernel.rules.holder import Party, describe_party
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, make_owner, open_shop
+from support.account_shop import Shop, make_owner, open_cut_shop, open_shop
 from support.books import check_books
-from support.cut_connections import Cut, open_wire
+from support.cut_connections import Cut
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, open_service, read_funds
+from support.service import Service, read_funds
 
 
 async def read_status(shop: Shop, charge_id: int) -> str:
@@ -347,11 +347,7 @@ async def test_a_payer_becomes_known_later_once_and_no_money_moves(shop: Shop) -
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresses, live: Service, cut: Cut) -> None:
-    async with (
-        open_wire(database) as (wire, near),
-        open_service(near, clock=live.clock, is_sandbox=False, has_rail=False) as service,
-    ):
-        shop = await open_shop(service, FakeInstitution(service.clock))
+    async with open_cut_shop(database, live.clock) as (wire, shop):
         shop.live.clock.advance(minutes=1)
         pix = await shop.receive(700)
         shop.there.received[0] = structs.replace(pix, payer=describe_party(name="Ana", tax_id="52998224725"))
@@ -360,7 +356,7 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
         assert wire.cuts_count == 1
         await shop.read()
         assert len(await list_completions(shop)) == 1
-        await check_books(service)
+        await check_books(shop.live)
 
 
 @pytest.mark.parametrize(

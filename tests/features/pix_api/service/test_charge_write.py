@@ -34,7 +34,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.postgres import Addresses, as_owner
-from support.records import own_key
+from support.records import broken, own_key
 from support.service import Service, accepted, cancelled, credit_report, open_holder
 
 TXID = "boleto00000000000000000001"
@@ -86,10 +86,6 @@ async def find_parts(service: Service, caller: Caller) -> ComponentesValor | Non
     paid = await usecases.find_pix(service.context, [await read(service, caller)])
     (pix,) = paid.values()
     return (await read_pix(service.context, caller, pix.end_to_end_id)).componentes_valor
-
-
-def broken(violated: pytest.ExceptionInfo[Violated]) -> list[str]:
-    return [row.property for row in violated.value.rows]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +216,7 @@ async def test_its_code_leads_to_a_location_of_its_kind(service: Service, caller
     at_once = await location_usecases.create_location(service.context, caller, "cob")
     with pytest.raises(Violated) as violated:
         await usecases.put_charge(service.context, caller, TXID, contents(), at_once.id)
-    assert broken(violated) == ["cobv.loc.id"]
+    assert broken(violated.value) == ["cobv.loc.id"]
     bound = await usecases.put_charge(service.context, caller, TXID, contents(), made.location.id)
     assert bound.location == made.location
     await check_books(service)
@@ -249,7 +245,7 @@ async def test_a_past_due_date_may_stay_and_no_new_one_may_be_past(service: Serv
     assert (await patch(service, caller, question="?")).revision == 1
     with pytest.raises(Violated) as violated:
         await patch(service, caller, due=DueChange(due_on=date(2026, 7, 12)))
-    assert broken(violated) == ["cobv.calendario.dataDeVencimento"]
+    assert broken(violated.value) == ["cobv.calendario.dataDeVencimento"]
     assert (await patch(service, caller, due=DueChange(due_on=date(2026, 7, 13)))).revision == 2
 
 
@@ -257,5 +253,5 @@ async def test_a_holder_without_an_address_can_make_none(service: Service) -> No
     homeless = await open_holder(service, account_number="2", has_address=False)
     with pytest.raises(Violated) as violated:
         await put(service, homeless, key=own_key("2"))
-    assert broken(violated) == ["cobv.recebedor"]
+    assert broken(violated.value) == ["cobv.recebedor"]
     assert "holder set" in violated.value.rows[0].reason

@@ -36,7 +36,7 @@ from pixconnect.platform.base.errors import Violated
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
-from support.records import own_key
+from support.records import broken, own_key
 from support.service import Service
 
 TXID = "V" * 26
@@ -76,10 +76,6 @@ async def patch(shop: Shop, *, removes: bool = False, **changes: Any) -> Standar
 
 async def read(shop: Shop) -> StandardCharge:
     return await standard_usecases.read_charge(shop.context, shop.house, TXID, kind="cobv")
-
-
-def properties(caught: pytest.ExceptionInfo[Violated]) -> list[str]:
-    return [row.property for row in caught.value.rows]
 
 
 async def count_parts(shop: Shop) -> int:
@@ -151,18 +147,18 @@ async def test_it_is_revised_and_removed_there(shop: Shop) -> None:
 async def test_what_cannot_be_is_told_before_the_institution_is_asked(shop: Shop) -> None:
     with pytest.raises(Violated) as caught:
         await put(shop, due=structs.replace(TERMS, due_on=date(2026, 6, 30), discount=None), key="nobodys@test.example")
-    assert properties(caught) == ["cobv.calendario.dataDeVencimento", "cobv.chave"]
+    assert broken(caught.value) == ["cobv.calendario.dataDeVencimento", "cobv.chave"]
     with pytest.raises(Violated) as caught:
         await standard_usecases.put_charge(shop.context, shop.house, TXID, contents(), 7)
-    assert properties(caught) == ["cobv.loc.id"]
+    assert broken(caught.value) == ["cobv.loc.id"]
     assert shop.there.calls == []
     await put(shop)
     with pytest.raises(Violated) as caught:
         await put(shop, due=structs.replace(TERMS, fine=None, discount=None))
-    assert properties(caught) == ["cobv.valor.multa", "cobv.valor.desconto"]
+    assert broken(caught.value) == ["cobv.valor.multa", "cobv.valor.desconto"]
     with pytest.raises(Violated) as caught:
         await put(shop, due=None, lifetime_s=60)
-    assert properties(caught) == ["txid"]
+    assert broken(caught.value) == ["txid"]
     with pytest.raises(errors.NotFound):
         await standard_usecases.patch_charge(shop.context, shop.house, TXID, ContentsChange(amount_cents=1))
     assert shop.there.calls == [f"open {TXID}"]
@@ -173,7 +169,7 @@ async def test_a_holder_without_an_address_has_none(shop: Shop) -> None:
     shop.context.directory.forget_all()
     with pytest.raises(Violated) as caught:
         await put(shop)
-    assert properties(caught) == ["cobv.recebedor"]
+    assert broken(caught.value) == ["cobv.recebedor"]
 
 
 async def test_an_institutions_refusal_is_a_row_of_ours(shop: Shop) -> None:
@@ -181,12 +177,12 @@ async def test_an_institutions_refusal_is_a_row_of_ours(shop: Shop) -> None:
     shop.there.answers = [CertainRefusal(code="CobVOperacaoInvalida", reason="data inválida", member=member)]
     with pytest.raises(Violated) as caught:
         await put(shop)
-    assert (properties(caught), caught.value.entity) == ([member], "cobv")
+    assert (broken(caught.value), caught.value.entity) == ([member], "cobv")
     assert "data inválida" in caught.value.rows[0].reason
     shop.there.traits = InstitutionTraits()
     with pytest.raises(Violated) as caught:
         await put(shop, TXID[:-1] + "W")
-    assert properties(caught) == ["cobv.calendario.dataDeVencimento"]
+    assert broken(caught.value) == ["cobv.calendario.dataDeVencimento"]
     assert "não abre cobranças com vencimento" in caught.value.rows[0].reason
 
 
@@ -254,6 +250,6 @@ async def test_no_lot_is_taken_there(shop: Shop) -> None:
     item = NewItem(txid=TXID, asked=WantedItem(contents=contents()), wanted="{}")
     with pytest.raises(Violated) as refused:
         await lot_usecases.put_lot(shop.context, shop.house, 1, "Carnê", [item])
-    assert properties(refused) == ["loteCobV"]
+    assert broken(refused.value) == ["loteCobV"]
     # Nor does it keep the txid.
     assert (await put(shop)).charge.txid == TXID

@@ -10,7 +10,7 @@ from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules.block_report import Defence, InfractionReport
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditReport, RejectedReport, Report
 from support import sandbox as support
-from support.sandbox import Sandbox, our_party, outside_transfer, refund_order
+from support.sandbox import Sandbox, our_party, outside_transfer, position, refund_order
 
 PAID_CENTS = 100
 JUDGED_AFTER = timedelta(days=7, minutes=1)
@@ -75,10 +75,6 @@ async def live(sandbox: Sandbox, count: int) -> dict[str, InfractionReport]:
     await sandbox.control.call(commands.SET_OFFSET, JUDGED_AFTER)
     reports = await support.reports_of(sandbox.rail, count)
     return {report.name: report for report in reports if isinstance(report, InfractionReport)}
-
-
-async def position(sandbox: Sandbox) -> int:
-    return (await sandbox.rail.position()).amount_cents
 
 
 async def test_of_what_was_given_back_in_part_the_rest_is_contested_and_taken(sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ from pixconnect.features.sandbox.network.answers import FEE_TEXT, fee_id
 from pixconnect.kernel.rules import rail as rails
 from support import sandbox as support
 from support.postgres import Addresses
-from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer
+from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer, position
 
 
 async def acknowledge(sandbox: Sandbox, reports: Sequence[rails.Report], code: str | None = None) -> None:
@@ -29,10 +29,6 @@ async def pay(sandbox: Sandbox, code: str | None = None) -> tuple[rails.CreditRe
     assert isinstance(report, rails.CreditReport)
     await acknowledge(sandbox, [report], code)
     return report, await paying
-
-
-async def position(sandbox: Sandbox) -> int:
-    return (await sandbox.rail.position()).amount_cents
 
 
 @pytest.mark.parametrize(("direction", "change_cents"), [("IN", 300), ("OUT", -300)])

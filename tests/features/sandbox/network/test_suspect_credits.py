@@ -21,7 +21,7 @@ from pixconnect.features.sandbox.rules import (
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditCancelled, CreditHeld, CreditReport, Report
 from support import sandbox as support
 from support.postgres import Addresses
-from support.sandbox import Sandbox, outside_transfer
+from support.sandbox import Sandbox, outside_transfer, position
 
 HELD_FOR = timedelta(hours=72)
 EVER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
@@ -46,10 +46,6 @@ async def judge(sandbox: Sandbox, name: str, verdict: Verdict) -> tuple[Report, 
 async def items(sandbox: Sandbox) -> list[tuple[str, str, int]]:
     pages = [page async for page in sandbox.rail.statement(*EVER)]
     return [(item.kind, item.id[32:], item.amount_cents) for page in pages for item in page]
-
-
-async def position(sandbox: Sandbox) -> int:
-    return (await sandbox.rail.position()).amount_cents
 
 
 async def test_it_is_told_as_held_and_is_money_that_the_institution_has(sandbox: Sandbox) -> None:

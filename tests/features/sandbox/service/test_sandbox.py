@@ -53,7 +53,7 @@ from pixconnect.platform.pool import connect
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import STARTED_AT, Service, make_charge, no_fence, open_holder
+from support.service import STARTED_AT, Service, make_charge, no_fence, open_holder, send_out
 
 
 class FakeControl:
@@ -140,9 +140,7 @@ async def test_a_charge_expires_at_its_own_instant(service: Service, caller: Cal
 
 
 async def test_it_waits_for_workers_to_do_what_fell_due(service: Service, caller: Caller, control: FakeControl) -> None:
-    await transfer_usecases.start_transfer(
-        service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    )
+    await send_out(service, caller, 1)
     moving = asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(seconds=1)))
     await asyncio.sleep(0.2)
     assert not moving.done()
@@ -185,9 +183,7 @@ async def test_back_it_jumps_and_deadlines_are_near(service: Service, caller: Ca
 
 
 async def test_after_a_reset_the_rail_is_asked_soon(service: Service, caller: Caller, control: FakeControl) -> None:
-    await transfer_usecases.start_transfer(
-        service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    )
+    await send_out(service, caller, 1)
     earliest = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
     await move_due(service.context, no_fence, range(256), earliest, service.clock.now(), 10)
     await clock_store.move(service.context.pool, timedelta(days=1))

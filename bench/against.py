@@ -93,10 +93,7 @@ def _accept(path: str, body: Callable[[Installation], object], *, method: str = 
         token = service.demonstration().token
         with nullcontext() if is_settled else stopped_processes(service.process.pid, "worker"):
             done = wrk(
-                *(service.base_url, path, body(service), [token]),
-                connections=CONNECTIONS,
-                seconds=seconds,
-                method=method,
+                *(service.base_url, path, body(service), [token]), connections=CONNECTIONS, seconds=seconds, method=method
             )
             cost = meter.cost(round(done.per_second * seconds))
         service.wait_until_quiet()

@@ -17,13 +17,7 @@ import uvloop
 
 from bench.harness.installation import installed
 from bench.harness.statement_costs import StatementCost, read_functions, read_statements, tell_costs
-from bench.measures.end_to_end import (
-    CHARGE_TOLD_TWICE,
-    TRANSFER_TOLD,
-    pay_charge_told_twice,
-    repeat_story,
-    settle_transfer,
-)
+from bench.measures.end_to_end import CHARGE_TOLD_TWICE, TRANSFER_TOLD, pay_charge_told_twice, repeat_story, settle_transfer
 
 LIVES = {"transfer": (settle_transfer, TRANSFER_TOLD), "charge": (pay_charge_told_twice, CHARGE_TOLD_TWICE)}
 SHOWN_MAX = 20

@@ -77,9 +77,7 @@ def stamp(folder: Path, version: str, day: str) -> None:
     replace_once(folder / "src" / "pixconnect" / "__init__.py", r'^__version__ = ".*"$', f'__version__ = "{version}"')
     replace_once(folder / "faces" / "pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
     replace_once(
-        folder / "faces" / "pyproject.toml",
-        r'^dependencies = \["pixconnect==.*$',
-        f'dependencies = ["pixconnect=={version}"]',
+        folder / "faces" / "pyproject.toml", r'^dependencies = \["pixconnect==.*$', f'dependencies = ["pixconnect=={version}"]'
     )
     # "Unreleased" may be followed by the next version.
     unreleased = f"^{re.escape(_UNRELEASED)}.*\n"

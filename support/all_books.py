@@ -233,10 +233,7 @@ async def _block(books: AllBooks) -> None:
             BlockTerms(reference=f"B2-{MARK}", kind="judicial", wanted_cents=cents - 250, held_cents=cents - 250),
         )
         report = BlockReport(
-            report_id=f"B{cents}",
-            party=structs.replace(party, key=None),
-            blocks=terms,
-            reported_at=books.live.clock.now(),
+            report_id=f"B{cents}", party=structs.replace(party, key=None), blocks=terms, reported_at=books.live.clock.now()
         )
         await receive_blocks(books.live.context, report)
         books.live.clock.advance(seconds=1)

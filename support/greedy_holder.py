@@ -146,14 +146,7 @@ def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Ask
         ),
         "logins": (
             100,
-            [
-                Asked(
-                    method="POST",
-                    path="/v1/iam/users/login",
-                    body=login,
-                    content_type="application/x-www-form-urlencoded",
-                )
-            ],
+            [Asked(method="POST", path="/v1/iam/users/login", body=login, content_type="application/x-www-form-urlencoded")],
         ),
     }
 

@@ -139,9 +139,7 @@ def attacking(
     """
     attack = Attack()
     process = multiprocessing.Process(
-        target=_attack,
-        args=(attack, base_url, requests, connections, cores, _hang_up if hangs_up else _send),
-        daemon=True,
+        target=_attack, args=(attack, base_url, requests, connections, cores, _hang_up if hangs_up else _send), daemon=True
     )
     process.start()
     try:

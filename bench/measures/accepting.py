@@ -73,10 +73,7 @@ class Rounds:
             meter = CpuMeter(self._service.process.pid)
             with stopped_processes(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
                 load = wrk(
-                    *(self._service.base_url, path, body, tokens),
-                    connections=connections,
-                    seconds=self._seconds,
-                    method=method,
+                    *(self._service.base_url, path, body, tokens), connections=connections, seconds=self._seconds, method=method
                 )
             costs.append(meter.cost(max(1, round(load.per_second * self._seconds))))
             loads.append(load)

@@ -92,12 +92,7 @@ def _measure_lives(name: str, story: Story, told: Sequence[str], seconds: float,
 
 
 async def repeat_story(
-    service: Installation,
-    story: Story,
-    told: Sequence[str],
-    seconds: float,
-    in_flight: int,
-    accounts: Sequence[Account] = (),
+    service: Installation, story: Story, told: Sequence[str], seconds: float, in_flight: int, accounts: Sequence[Account] = ()
 ) -> Row:
     """Run lives in several tasks and wait for these events of each; returns the time and CPU of a life."""
     took_s: list[float] = []

@@ -51,9 +51,7 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
         on_cores({all_cores[0]}),
         reserved_port() as tls_port,
         installed(
-            PIXCONNECT_LOG_LEVEL="error",
-            PIXCONNECT_TLS_PORT=str(tls_port),
-            PIXCONNECT_TLS_CLIENT_CERTIFICATE="required",
+            PIXCONNECT_LOG_LEVEL="error", PIXCONNECT_TLS_PORT=str(tls_port), PIXCONNECT_TLS_CLIENT_CERTIFICATE="required"
         ) as service,
         hostile_merchant() as port,
     ):

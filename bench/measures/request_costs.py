@@ -150,10 +150,7 @@ def _of_caller(key: str, charge_id: int, port: int) -> dict[str, Kind]:
         "wrong_cob": Kind("64 KiB of JSON that the Pix API's door refuses", "POST", "/pix/v2/cob", long),
         "query": Kind("query of 64 parameters", "GET", f"{CHARGE}/list?" + "a&" * 63),
         "qr_code": Kind(
-            "transfer by a code whose location elsewhere has a hostile chain",
-            "POST",
-            "/v1/connect/transfer/qrcode",
-            by_code,
+            "transfer by a code whose location elsewhere has a hostile chain", "POST", "/v1/connect/transfer/qrcode", by_code
         ),
         "picture": Kind("charge with its picture", "GET", f"{CHARGE}/{charge_id}?base64=true"),
         "endpoint": Kind("webhook endpoint that is refused", "POST", "/v1/webhook/endpoints", endpoint.encode()),

@@ -63,11 +63,7 @@ def find_known(row: FaceOperation, recordings: Sequence[RehearsalRecording]) -> 
 
 
 def _write_face(
-    profile: InstitutionProfile,
-    rows: Sequence[FaceOperation],
-    recordings: Sequence[RehearsalRecording],
-    *,
-    has_rules: bool,
+    profile: InstitutionProfile, rows: Sequence[FaceOperation], recordings: Sequence[RehearsalRecording], *, has_rules: bool
 ) -> str:
     rules = "with the rules of its test environment" if has_rules else "without test rules"
     asked = "required" if profile.client_certificate == "required" else "not requested"

@@ -317,10 +317,7 @@ def _resolve(
 ) -> Settings:
     port = int(api_socket.getsockname()[1])
     found = dataclasses.replace(
-        settings,
-        home=str(home.path),
-        port=port,
-        base_url=settings.base_url or f"http://{reachable_host(settings.host)}:{port}",
+        settings, home=str(home.path), port=port, base_url=settings.base_url or f"http://{reachable_host(settings.host)}:{port}"
     )
     if console_socket is not None:
         console_port = int(console_socket.getsockname()[1])

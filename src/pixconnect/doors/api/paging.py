@@ -49,11 +49,7 @@ def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Page
             raise errors.BadRequest("after: must not be given together with a page greater than 1")
         after = read_cursor(query.after, listed)
     span = Span(
-        page=query.page,
-        page_size=query.page_size,
-        initial_at=query.initial_date,
-        final_at=query.final_date,
-        after=after,
+        page=query.page, page_size=query.page_size, initial_at=query.initial_date, final_at=query.final_date, after=after
     )
     return PageRequest(span=span, listed=listed)
 

@@ -60,10 +60,7 @@ async def hold_transfer_days(connection: Connection, institution_ids: Sequence[i
     rows = await connection.fetch("select * from hold_transfer_days($1, $2)", institution_ids, day)
     return {
         row["institution_id"]: TransferAllowance(
-            owner_tax_id=row["tax_id"],
-            transfer_cents=row["transfer_cents"],
-            left_cents=row["left_cents"],
-            payees=row["payees"],
+            owner_tax_id=row["tax_id"], transfer_cents=row["transfer_cents"], left_cents=row["left_cents"], payees=row["payees"]
         )
         for row in rows
     }

@@ -28,12 +28,7 @@ FEATURE: Final = Feature(
             " that it has blocked. You can answer until `respond_by`, at `respond_to`.",
             is_own=True,
         ),
-        Event(
-            "infraction.answered",
-            "infraction",
-            "Your institution has received your answer to an infraction.",
-            is_own=True,
-        ),
+        Event("infraction.answered", "infraction", "Your institution has received your answer to an infraction.", is_own=True),
         Event(
             "infraction.taken",
             "infraction",

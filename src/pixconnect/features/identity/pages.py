@@ -30,10 +30,7 @@ async def sign_in(visit: Visit) -> Response:
         if way == "operator":
             session = await visit.parts.of_features[SignIn].operator(
                 OperatorSignIn(
-                    name=_text(form, "name"),
-                    password=_text(form, "password"),
-                    code=_text(form, "code"),
-                    address=visit.address,
+                    name=_text(form, "name"), password=_text(form, "password"), code=_text(form, "code"), address=visit.address
                 )
             )
         else:

@@ -163,10 +163,7 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
         violacoes=tuple(map(_show, rows)),
     )
     return Refused(
-        status=status,
-        content=msgspec.json.encode(problem),
-        headers=envelope.error_headers(error),
-        media_type=MEDIA_TYPE,
+        status=status, content=msgspec.json.encode(problem), headers=envelope.error_headers(error), media_type=MEDIA_TYPE
     )
 
 

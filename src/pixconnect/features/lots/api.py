@@ -338,10 +338,7 @@ async def _show(shown: ShownLot) -> LoteCobVConsultado:
             )
         )
     return LoteCobVConsultado(
-        numero=shown.lot.number,
-        descricao=shown.lot.description,
-        criacao=format_milliseconds(shown.lot.created_at),
-        cobsv=items,
+        numero=shown.lot.number, descricao=shown.lot.description, criacao=format_milliseconds(shown.lot.created_at), cobsv=items
     )
 
 

@@ -72,13 +72,7 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
             find_wait(context.pool, transfer.end_to_end_id) if is_out else suspect_credits.find_hold(context.pool, transfer)
         )
     is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
-    return PartiesView(
-        view=view,
-        is_named_by_us=is_ours,
-        institution=institution,
-        network_txid=network_txid,
-        wait=wait,
-    )
+    return PartiesView(view=view, is_named_by_us=is_ours, institution=institution, network_txid=network_txid, wait=wait)
 
 
 def is_named_by_us(transfer: Transfer, *, keeps_our_id: bool) -> bool:

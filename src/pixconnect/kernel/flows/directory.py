@@ -124,11 +124,7 @@ class HolderDirectory:
             tax_id=holder.tax_id,
         )
         return OwnAccount(
-            holder_id=holder.id,
-            party=party,
-            city=holder.city,
-            institution_id=holder.institution_id,
-            address=holder.address,
+            holder_id=holder.id, party=party, city=holder.city, institution_id=holder.institution_id, address=holder.address
         )
 
 

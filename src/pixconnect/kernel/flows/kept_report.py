@@ -108,10 +108,7 @@ async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport
     async with write_alone(context.pool) as connection:
         before = await kept_store.find(connection, kept_id)
         closed = await kept_store.close(
-            connection,
-            kept_id,
-            kept_report.storable(context.operator),
-            kept_report.storable(reason.strip(), REASON_LENGTH_MAX),
+            connection, kept_id, kept_report.storable(context.operator), kept_report.storable(reason.strip(), REASON_LENGTH_MAX)
         )
         if closed is None:
             known = "there is none with" if before is None else "it is closed already:"

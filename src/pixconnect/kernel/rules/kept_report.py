@@ -278,11 +278,7 @@ def _find_fault_of_infraction(report: InfractionReport) -> str | None:
         if _find_fault_of_amount(part.amount_cents) is not None:
             return _find_fault_of_amount(part.amount_cents)
     terms = BlockTerms(
-        reference=report.name,
-        kind="med",
-        wanted_cents=report.wanted_cents,
-        held_cents=report.held_cents,
-        until=report.until,
+        reference=report.name, kind="med", wanted_cents=report.wanted_cents, held_cents=report.held_cents, until=report.until
     )
     return find_fault_of_terms(terms) or _find_fault_of_amount(report.amount_cents)
 

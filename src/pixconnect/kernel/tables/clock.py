@@ -122,11 +122,7 @@ def take_reading(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datet
     """Return service time from a clock read after ``asked_at``, and correct this process's estimate."""
     before = was_right(clock)
     reading = Reading(
-        database_now=told.real_now,
-        asked_at=asked_at,
-        answered_at=clock.real_now(),
-        offset=told.offset,
-        revision=told.revision,
+        database_now=told.real_now, asked_at=asked_at, answered_at=clock.real_now(), offset=told.offset, revision=told.revision
     )
     now = clock.take(reading)
     # Logged once per change, not with each batch.

@@ -214,8 +214,5 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]
 
 def _transaction(row: asyncpg.Record) -> Transaction:
     return Transaction(
-        id=row["id"],
-        amount_cents=row["amount_cents"],
-        direction="IN" if row["is_in"] else "OUT",
-        created_at=row["created_at"],
+        id=row["id"], amount_cents=row["amount_cents"], direction="IN" if row["is_in"] else "OUT", created_at=row["created_at"]
     )

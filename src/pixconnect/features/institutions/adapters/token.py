@@ -241,10 +241,7 @@ class AccountTokens(Tokens):
             _log.warning("the institution grants less than receiving needs", missing=sorted(missing))
         life_s = min(life_s, _LIFE_MAX_S)
         return Token(
-            value=value,
-            renewed_at_s=asked_at_s + life_s * RENEWED_AFTER,
-            ends_at_s=asked_at_s + life_s,
-            granted=granted,
+            value=value, renewed_at_s=asked_at_s + life_s * RENEWED_AFTER, ends_at_s=asked_at_s + life_s, granted=granted
         )
 
 

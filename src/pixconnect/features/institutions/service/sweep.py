@@ -175,11 +175,7 @@ async def keep_unreadable(context: Context, account: InstitutionAccount, item: M
 async def note_end(context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int) -> None:
     """Record the end of a sweep whose findings are all recorded or kept."""
     done = Sweep(
-        institution_id=account.id,
-        pace=pace,
-        began_at=began_at,
-        ended_at=context.clock.real_now(),
-        items_count=items_count,
+        institution_id=account.id, pace=pace, began_at=began_at, ended_at=context.clock.real_now(), items_count=items_count
     )
     await day_store.write(context.pool, done)
 

@@ -137,10 +137,7 @@ async def read_charge(
         contents = earlier
     locations = await locate_charges(context, [charge])
     return StandardCharge(
-        charge=charge,
-        contents=contents,
-        revision=latest if revision is None else revision,
-        location=locations.get(charge.id),
+        charge=charge, contents=contents, revision=latest if revision is None else revision, location=locations.get(charge.id)
     )
 
 

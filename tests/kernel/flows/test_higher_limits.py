@@ -1,6 +1,7 @@
 """Higher limits of a holder: they wait for a day or for a second operator, and lower ones act at once."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -10,8 +11,8 @@ from pixconnect.features.cases.service.proposal import confirm_proposal
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows import holder as holder_usecases
 from pixconnect.kernel.flows.context import Context
-from pixconnect.kernel.flows.holder import HolderChanges
-from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.flows.holder import HolderChanges, SetLimits
+from pixconnect.kernel.rules.limit import LIMIT_COLUMNS, Limits
 from pixconnect.kernel.rules.limit import read_limits as read_contents
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.platform.adapters.system import SystemClock
@@ -159,11 +160,22 @@ async def test_the_service_itself_changes_no_limit(live: Context) -> None:
             await live.pool.execute(statement)
 
 
+async def test_the_functions_of_the_schema_have_each_limit(live: Context, database: Addresses) -> None:
+    await make_limited(live)
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        limits = json.loads(await connection.fetchval("select limits_of(holder) from holder limit 1"))
+        acts = await connection.fetchval("select prosrc from pg_proc where proname = 'act_on_due_limits'")
+    finally:
+        await connection.close()
+    assert limits.keys() == {*Limits.__struct_fields__}
+    assert [column for column in LIMIT_COLUMNS if f" {column} = " not in acts] == []
+
+
 @pytest.mark.parametrize(
     "statement",
     [
-        "update holder set day_limit_cents = null",
-        "update holder set transfer_limit_cents = 1001",
+        *(f"update holder set {column} = {higher}" for column in SetLimits.__struct_fields__ for higher in ("null", 11)),
         "update holder set night_begins_late = true",
         "update proposal set done_at = acts_at",
         """
@@ -176,7 +188,7 @@ async def test_the_service_itself_changes_no_limit(live: Context) -> None:
 async def test_one_operator_raises_no_limit_by_a_statement(live: Context, statement: str) -> None:
     holder_id = await make_limited(live)
     await change(live, holder_id, day_limit_cents=None)
-    await execute(live, "update holder set day_limit_cents = 10")
+    await execute(live, f"update holder set {', '.join(f'{column} = 10' for column in SetLimits.__struct_fields__)}")
     if "insert" in statement:
         await execute(live, "delete from proposal")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.operating import HolderId, TheHolder
@@ -18,19 +18,19 @@ from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.kernel.feature import list_verbs, read_place
 from pixconnect.kernel.flows import audit as audit_usecases
 from pixconnect.kernel.flows import holder as holder_usecases
-from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
+from pixconnect.kernel.flows.holder import HolderChanges, NewHolder, SetLimits
 from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey
 from pixconnect.kernel.rules.ledger import Funds
-from pixconnect.kernel.rules.limit import find_night_begin, read_limits
+from pixconnect.kernel.rules.limit import LIMIT_COLUMNS, find_night_begin, read_limits
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.platform.adapters.system import SystemClock
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
 _FUNDS: Final = "available_funds reserved_funds blocked_funds current_funds deficit"
-_LIMITS: Final = "transfer_limit day_limit night_limit wanted_transfer_limit wanted_day_limit wanted_night_limit approve_above"
-HOLDER_MONEY: Final = frozenset(f"{_FUNDS} {_LIMITS}".split())
+_LIMITS: Final = tuple(column.removesuffix("_cents") for column in SetLimits.__struct_fields__)
+HOLDER_MONEY: Final = frozenset((*_FUNDS.split(), *_LIMITS, *map("wanted_{}".format, _LIMITS), "approve_above"))
 """Its amounts, shown to people as reais."""
 
 app = App(name="holder", help="Account holders.")
@@ -226,7 +226,7 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 def describe_holder(holder: Holder) -> output.Shown:
     # Flags have the names of callers' balance.
     flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
-    limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
+    limits = " ".join(f"{name}={name}_cents" for name in _LIMITS)
     night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
     return {
         **output.pick(holder, "holder_id=id name tax_id street city state postal_code"),
@@ -253,11 +253,14 @@ def _shown_waiting(waiting: Mapping[str, Proposal]) -> output.Shown:
     if (wanted := waiting.get("limits")) is None:
         return shown
     limits = read_limits(wanted.contents)
+    amounts = zip(LIMIT_COLUMNS, structs.astuple(limits), strict=True)
     # The second operator has to see a removed limit too.
     return shown | {
-        "wanted_transfer_limit": "none" if limits.transfer_cents is None else limits.transfer_cents,
-        "wanted_day_limit": "none" if limits.day_cents is None else limits.day_cents,
-        "wanted_night_limit": "none" if limits.night_cents is None else limits.night_cents,
+        **{
+            f"wanted_{column.removesuffix('_cents')}": "none" if value is None else value
+            for column, value in amounts
+            if column in SetLimits.__struct_fields__
+        },
         "wanted_night_begins": find_night_begin(is_late=limits.night_begins_late, now=wanted.proposed_at),
         **output.pick(wanted, "wanted_by=proposed_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
     }

@@ -4,7 +4,7 @@ Functions for one holder raise ``NotFound`` if it does not exist.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import asyncpg
 import msgspec
@@ -20,6 +20,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import (
+    LIMIT_COLUMNS,
     cut_limits,
     find_raise_wait,
     find_stricter,
@@ -39,12 +40,21 @@ from pixconnect.platform.pool import Connection
 
 _TEXT_LENGTH_MAX = 255
 _ADDRESS = ("street", "city", "state", "postal_code")
-_AMOUNTS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
-_LIMITS = (*_AMOUNTS, "night_begins_late")
 _APPROVALS = ("approve_above_cents", "approve_new_payees")
 
 
-class NewHolder(Struct, frozen=True, kw_only=True):
+class SetLimits(Struct, frozen=True, kw_only=True):
+    """Limits as operators set them; ``None`` is no limit."""
+
+    transfer_limit_cents: int | UnsetType | None = UNSET
+    """Maximum of one transfer."""
+    day_limit_cents: int | UnsetType | None = UNSET
+    night_limit_cents: int | UnsetType | None = UNSET
+
+
+class NewHolder(SetLimits, frozen=True, kw_only=True):
+    """In live mode each limit must be set."""
+
     name: str
     tax_id: str
     """With or without punctuation."""
@@ -58,23 +68,15 @@ class NewHolder(Struct, frozen=True, kw_only=True):
     state: str | None = None
     postal_code: str | None = None
     account_type: AccountType = "TRANSACTIONAL"
-    transfer_limit_cents: int | UnsetType | None = UNSET
-    """Maximum of one transfer; ``None`` is no limit. In live mode each limit must be set."""
-    day_limit_cents: int | UnsetType | None = UNSET
-    night_limit_cents: int | UnsetType | None = UNSET
 
 
-class HolderChanges(Struct, frozen=True, kw_only=True):
+class HolderChanges(SetLimits, frozen=True, kw_only=True):
     """Changes of a holder; unset fields stay as they are."""
 
     may_deposit: bool | UnsetType = UNSET
     may_withdraw: bool | UnsetType = UNSET
     may_lend: bool | UnsetType = UNSET
     """Shown with the balance, without any other effect."""
-    transfer_limit_cents: int | UnsetType | None = UNSET
-    """``None`` is no limit."""
-    day_limit_cents: int | UnsetType | None = UNSET
-    night_limit_cents: int | UnsetType | None = UNSET
     night_begins_h: int | UnsetType = UNSET
     """Hour in Sao Paulo at which the night limit begins: one of two."""
     approve_above_cents: int | UnsetType | None = UNSET
@@ -119,9 +121,7 @@ async def make_holder(context: Operator, connection: Connection, new: NewHolder)
         account_number=new.account_number,
         account_type=new.account_type,
         created_at=now,
-        transfer_limit_cents=limits["transfer_limit_cents"],
-        day_limit_cents=limits["day_limit_cents"],
-        night_limit_cents=limits["night_limit_cents"],
+        **limits,
         city=address["city"] or new.city,
         street=address["street"],
         state=address["state"],
@@ -175,7 +175,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
         if changes_address:
             wanted |= _read_address({name: wanted.get(name, getattr(before, name)) for name in _ADDRESS})
         holder = msgspec.structs.replace(before, **wanted)
-        if not wanted.keys().isdisjoint(_LIMITS):
+        if not wanted.keys().isdisjoint(LIMIT_COLUMNS):
             holder = await _keep_higher(context, connection, before, holder)
         if not wanted.keys().isdisjoint(_APPROVALS):
             holder = await _keep_approvals(context, connection, before, holder)
@@ -308,10 +308,10 @@ async def _keep_approvals(context: Operator, connection: Connection, before: Hol
     return structs.replace(asked, **{name: getattr(before, name) for name in _APPROVALS})
 
 
-def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
+def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, Any]:
     # No holder of real money has no limits by oversight.
-    limits: dict[str, int | None] = {}
-    for field in _AMOUNTS:
+    limits: dict[str, Any] = {}
+    for field in SetLimits.__struct_fields__:
         limit: int | UnsetType | None = getattr(new, field)
         if isinstance(limit, UnsetType) and must_be_named:
             raise errors.BadRequest(

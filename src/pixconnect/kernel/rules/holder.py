@@ -23,7 +23,7 @@ from typing import Final, Literal
 from msgspec import Struct, structs
 
 from pixconnect.kernel.rules import tax_id
-from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.rules.limit import LIMIT_COLUMNS, Limits
 from pixconnect.kernel.rules.tax_id import Address
 from pixconnect.platform.base import errors
 from pixconnect.platform.outgoing_text import trim_pasted
@@ -103,21 +103,10 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        return Limits(
-            transfer_cents=self.transfer_limit_cents,
-            day_cents=self.day_limit_cents,
-            night_cents=self.night_limit_cents,
-            night_begins_late=self.night_begins_late,
-        )
+        return Limits(*[getattr(self, column) for column in LIMIT_COLUMNS])
 
     def with_limits(self, limits: Limits) -> "Holder":
-        return structs.replace(
-            self,
-            transfer_limit_cents=limits.transfer_cents,
-            day_limit_cents=limits.day_cents,
-            night_limit_cents=limits.night_cents,
-            night_begins_late=limits.night_begins_late,
-        )
+        return structs.replace(self, **dict(zip(LIMIT_COLUMNS, structs.astuple(limits), strict=True)))
 
     @property
     def address(self) -> Address | None:

@@ -5,9 +5,9 @@ beginning. A lower limit acts at once, and a higher one waits: an attacker who h
 raising it. Transfers that failed or were cancelled do not count; returned ones do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, LiteralString
 
 import msgspec
 from msgspec import Struct
@@ -17,8 +17,8 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, begin_of_day, end_of_day
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """``None`` is no limit."""
+class Limits(Struct, frozen=True):
+    """``None`` is no limit; a higher number, or none, is a higher limit."""
 
     transfer_cents: int | None = None
     day_cents: int | None = None
@@ -32,6 +32,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 NO_LIMITS: Final = Limits()
+LIMIT_COLUMNS: Final[tuple[LiteralString, ...]] = tuple(
+    name.replace("_cents", "_limit_cents")  # pyright: ignore[reportAssignmentType]  names of fields of ours
+    for name in Limits.__struct_fields__
+)
+"""A holder's columns, and fields of its record, in the order of the fields here."""
 
 
 class ApprovalRule(Struct, frozen=True, kw_only=True):
@@ -78,12 +83,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 def cut_limits(before: Limits, wanted: Limits) -> Limits:
     """Return the stricter of both in each part: the share of a change that acts at once."""
-    return Limits(
-        transfer_cents=find_stricter(before.transfer_cents, wanted.transfer_cents),
-        day_cents=find_stricter(before.day_cents, wanted.day_cents),
-        night_cents=find_stricter(before.night_cents, wanted.night_cents),
-        night_begins_late=before.night_begins_late and wanted.night_begins_late,
-    )
+    stricter: Iterable[Any] = map(find_stricter, msgspec.structs.astuple(before), msgspec.structs.astuple(wanted))
+    return Limits(*stricter)
 
 
 def find_stricter(before: int | None, wanted: int | None) -> int | None:

@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from pixconnect.kernel.rules.limit import find_night_begin
+from pixconnect.kernel.rules.limit import NO_LIMITS, find_night_begin
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_local
@@ -55,7 +55,7 @@ def _fold(operator: str) -> list[str]:
 LAPSES_AFTER: Final = timedelta(days=30)
 _CODE_LENGTH: Final = 8
 _NONE: Final[Mapping[str, Mapping[str, str]]] = dict(
-    limits=dict.fromkeys(("transfer_cents", "day_cents", "night_cents"), "none"),
+    limits={name: "none" for name, value in structs.asdict(NO_LIMITS).items() if value is None},
     approvals=dict(approve_above_cents="none"),
 )
 

@@ -979,22 +979,22 @@ begin
 end $function$;
 grant execute on function act_on_due_limits() to pixconnect_service;
 
+-- As the contents of a proposal: a limit is higher if its number is, or if it is missing.
+create function limits_of(of_holder holder) returns jsonb language sql immutable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select jsonb_strip_nulls(jsonb_build_object(
+        'transfer_cents', of_holder.transfer_limit_cents, 'day_cents', of_holder.day_limit_cents,
+        'night_cents', of_holder.night_limit_cents, 'night_begins_late', of_holder.night_begins_late::integer
+    ))
+$function$;
+
 create function check_higher_limits() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
-    if (
-        coalesce(new.transfer_limit_cents > old.transfer_limit_cents, old.transfer_limit_cents is not null
-            and new.transfer_limit_cents is null)
-        or coalesce(new.day_limit_cents > old.day_limit_cents, old.day_limit_cents is not null and new.day_limit_cents is null)
-        or coalesce(new.night_limit_cents > old.night_limit_cents, old.night_limit_cents is not null
-            and new.night_limit_cents is null)
-        or new.night_begins_late and not old.night_begins_late
-    ) and exists (select from installation where mode = 'live') and not is_agreed('limits', null, new.id, jsonb_strip_nulls(
-        jsonb_build_object(
-            'transfer_cents', new.transfer_limit_cents, 'day_cents', new.day_limit_cents,
-            'night_cents', new.night_limit_cents, 'night_begins_late', new.night_begins_late::integer
-        )
-    )) then
+    if exists (
+        select from jsonb_each_text(limits_of(old)) as was
+        where coalesce((limits_of(new) ->> was.key)::bigint > was.value::bigint, true)
+    ) and exists (select from installation where mode = 'live') and not is_agreed('limits', null, new.id, limits_of(new)) then
         raise exception 'higher limits of holder % wait, or another operator confirms them', new.id
             using errcode = 'integrity_constraint_violation', constraint = 'higher_limits_wait';
     end if;
@@ -1012,8 +1012,7 @@ begin
     end if;
     return new;
 end $function$;
-create trigger higher_limits_wait before update of transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late,
-    approve_above_cents, approve_new_payees on holder for each row execute function check_higher_limits();
+create trigger higher_limits_wait before update on holder for each row execute function check_higher_limits();
 
 create sequence write_group_id increment 2048;
 grant select, usage on sequence write_group_id to pixconnect_service;

@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 
 from pixconnect.kernel.rules.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.kernel.rules.ledger import Funds
-from pixconnect.kernel.rules.limit import Limits
+from pixconnect.kernel.rules.limit import LIMIT_COLUMNS
 from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
@@ -24,23 +24,6 @@ HOLDER: Final = Table(
     key=("id",),
 )
 
-
-def _read_limits(
-    transfer_cents: int | None,
-    day_cents: int | None,
-    night_cents: int | None,
-    night_begins_late: bool,  # noqa: FBT001  it is given columns
-) -> Limits:
-    return Limits(
-        transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents, night_begins_late=night_begins_late
-    )
-
-
-READ_LIMITS: Final = (
-    _read_limits,
-    *("transfer_limit_cents", "day_limit_cents", "night_limit_cents", "night_begins_late"),
-)
-"""Reads limits from the columns that hold them."""
 
 next_id: Final = Value[int]("select nextval('holder_id')")
 
@@ -94,8 +77,9 @@ async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -
 
 # Nothing else of a holder ever changes.
 _CHANGED = HOLDER.only(
-    "id, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late",
-    "disabled_at, approve_above_cents, approve_new_payees, street, city, state, postal_code",
+    "id, may_deposit, may_withdraw, may_lend, disabled_at, approve_above_cents, approve_new_payees, street, city, state",
+    "postal_code",
+    *LIMIT_COLUMNS,
 )
 
 

@@ -8,19 +8,18 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.kernel.rules.ledger import NOTHING_HELD, Balance, Held, LedgerEntry, Repayment, Transaction
-from pixconnect.kernel.rules.limit import ApprovalRule
+from pixconnect.kernel.rules.limit import LIMIT_COLUMNS, ApprovalRule, Limits
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.clock import DatabaseClock, clock_of
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.holder import HOLDER, READ_LIMITS
+from pixconnect.kernel.tables.holder import HOLDER
 from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
 from pixconnect.platform import privileges
 from pixconnect.platform.pool import Connection, Pool
 
 _RULES: Final = HOLDER.only(
-    "may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents, approve_above_cents",
-    "approve_new_payees, night_begins_late, institution_id",
+    "may_deposit, may_withdraw, may_lend, approve_above_cents, approve_new_payees, institution_id", *LIMIT_COLUMNS
 )
 
 
@@ -36,7 +35,7 @@ BALANCE: Final = Table(
     last_number bigint, last_entry_at timestamptz, modified_at timestamptz, blocks_count integer
     """,
     key=("holder_id",),
-    read={"limits": READ_LIMITS, "approval": (_approval, "approve_above_cents", "approve_new_payees")},
+    read={"limits": (Limits, *LIMIT_COLUMNS), "approval": (_approval, "approve_above_cents", "approve_new_payees")},
     joined=tuple(_RULES.types),
 )
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Final, LiteralString
 
 from pixconnect.kernel.rules.proof import Rule
+from pixconnect.kernel.tables.holder import HOLDER
 
 _rule: Final = partial(Rule, of="installation")
 _ASK: Final = (
@@ -98,9 +99,7 @@ AUDIT: Final = (
         broken=_as_audited(
             "holder",
             "select 'holder ' || id as subject, to_jsonb(holder) as state from holder",
-            "id,name,tax_id,city,branch,account_number,account_type,may_deposit,may_withdraw,may_lend,transfer_limit_cents,"
-            "day_limit_cents,night_limit_cents,disabled_at,created_at,institution_id,"
-            "approve_above_cents,approve_new_payees,night_begins_late",
+            HOLDER.without("street, state, postal_code, family_id, successor_id").names,
             holder="substring(subject from '^holder ([0-9]{1,16})$')::bigint",
             # A holder is put on an account as that is added.
             counts="(key <> 'institution_id' or was.value is not null)",

@@ -146,6 +146,7 @@ CASES: dict[str, Case] = {
         stops_at="40m",
     ),
     "DeliveriesLate": gauge("pixconnect_delivery_oldest_due_age_seconds", "100"),
+    "ReceiverFails": gauge("pixconnect_endpoint_oldest_failure_age_seconds", "20000"),
     "DeliveriesGivenUp": counter("pixconnect_deliveries_given_up_total", 1),
     "FeedLate": gauge("pixconnect_feed_lag_seconds", "100"),
     "PartitionsMissing": gauge("pixconnect_partitions_ahead", "0", "1", table="event"),

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("al
 
 HERE = {
     "TransferUnapproved", "CaseAges", "ReportWaits", "DatabaseForgot", "SigningKeyUnusable", "ErrorsAnswered",
-    "OrdersQueue", "DeliveriesLate", "DeliveriesGivenUp", "FeedLate", "PartitionsMissing",
+    "OrdersQueue", "DeliveriesLate", "DeliveriesGivenUp", "FeedLate", "PartitionsMissing", "ReceiverFails",
 }  # fmt: skip
 ORDERS_COUNT, CALLERS_COUNT = 1200, 16
 RETRIED_FOR_S = 30 * 86_400
@@ -219,11 +219,15 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(watched: Watched) -> N
 def test_webhooks_that_are_given_up_are_told(watched: Watched) -> None:
     watched.service.listener.is_deaf = True
     make_charge(watched)
+    watched.service.advance_clock(watched.account, 5 * 3600)
+    watched.seen.wait_until_firing("ReceiverFails")
     # A receiver that is deaf for as long as a delivery is tried.
     watched.service.advance_clock(watched.account, RETRIED_FOR_S)
     watched.seen.wait_until_firing("DeliveriesGivenUp")
     watched.service.listener.is_deaf = False
+    make_charge(watched)
     watched.seen.wait_until_quiet("DeliveriesGivenUp")
+    watched.seen.wait_until_quiet("ReceiverFails")
 
 
 def test_an_end_of_an_order_that_nobody_here_knows_waits_for_an_operator(watched: Watched) -> None:

@@ -91,6 +91,7 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
         assert values(await read()) == {
             "pixconnect_deliveries_due": 0,
             "pixconnect_delivery_oldest_due_age_seconds": 0.0,
+            "pixconnect_endpoint_oldest_failure_age_seconds": 0.0,
             "pixconnect_orders_due": {"transfer": 0, "refund": 0},
             "pixconnect_orders_open": {
                 f"{kind},{state}": 0 for kind in ("transfer", "refund") for state in ("unsent", "sent", "silent")
@@ -122,6 +123,10 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
         told = values(await read())
         assert told["pixconnect_deliveries_due"] == 3
         assert 0.2 <= told["pixconnect_delivery_oldest_due_age_seconds"] < 120
+        await service.execute_as_owner("update webhook_endpoint set first_failure_at = created_at - interval '5 hours'")
+        assert 18_000 <= values(await read())["pixconnect_endpoint_oldest_failure_age_seconds"] < 18_120
+        await service.execute_as_owner("update webhook_endpoint set status = 'inactive'")
+        assert values(await read())["pixconnect_endpoint_oldest_failure_age_seconds"] == 0.0
 
 
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:

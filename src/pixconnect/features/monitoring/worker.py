@@ -20,6 +20,7 @@ from pixconnect.features.sandbox.service.clock import read_clock
 from pixconnect.features.webhooks.service import delivery as delivery_usecases
 from pixconnect.features.webhooks.service.feed import read_lag_s
 from pixconnect.features.webhooks.tables import delivery as delivery_store
+from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.worker.delivery import DeliveryWorker
 from pixconnect.features.webhooks.worker.feed import Sequencer
 from pixconnect.kernel.feature import gather
@@ -120,9 +121,10 @@ _Orders = Mapping[str, tuple[OrderFigures, datetime]]
 """By kind, with the instant of the query."""
 
 
-async def _look_at_deliveries(context: Context, now: datetime) -> tuple[int, float]:
+async def _look_at_deliveries(context: Context, now: datetime) -> tuple[int, float, float]:
     due_count = await delivery_store.count_due(context.pool, now, COUNTED_MAX)
-    return due_count, age_s(await delivery_usecases.read_oldest_due(context), now)
+    failing_since = await endpoint_store.read_oldest_failure(context.pool)
+    return due_count, age_s(await delivery_usecases.read_oldest_due(context), now), age_s(failing_since, now)
 
 
 async def _look_at_orders(context: Context, now: datetime) -> _Orders:
@@ -153,7 +155,7 @@ async def _look_at_partitions(context: Context, _now: datetime) -> Mapping[str, 
 
 # fmt: off
 _KERNEL: Final = (
-    Meter[tuple[int, float]](look=_look_at_deliveries, gauges=(
+    Meter[tuple[int, float, float]](look=_look_at_deliveries, gauges=(
         Gauge("pixconnect_deliveries_due", (),
             f"Deliveries of all workers that are due, held back or not; counted up to {COUNTED_MAX}.",
             lambda seen: seen[0]),
@@ -161,6 +163,10 @@ _KERNEL: Final = (
             "How late the oldest due delivery is, among those of all workers that nothing holds back; the health check uses "
             "it.",
             lambda seen: seen[1]),
+        Gauge("pixconnect_endpoint_oldest_failure_age_seconds", (),
+            "How long an active webhook endpoint has failed without a success, of the one that has failed longest; 0 if none "
+            "fails; see `pixconnect operator endpoint list --status failing`.",
+            lambda seen: seen[2]),
     )),
     Meter[_Orders](look=_look_at_orders, gauges=(
         Gauge("pixconnect_orders_due", ("kind",),

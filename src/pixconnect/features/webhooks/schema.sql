@@ -63,6 +63,8 @@ comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a k
 comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
 comment on column webhook_endpoint.authorization_sealed is
     'The Authorization header sent to it, sealed; null if its owner has set none.';
+create index webhook_endpoint_failing on webhook_endpoint (first_failure_at) where status = 'active' and first_failure_at is
+    not null;
 create index webhook_endpoint_list on webhook_endpoint (holder_id, created_at, id);
 create index webhook_endpoint_of_key_by_host on webhook_endpoint (rtrim(lower("substring"(url,
     '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')) where pix_key is not null;

@@ -49,6 +49,23 @@ DELIVERIES = """
 """
 
 
+def test_a_failing_endpoint_is_listed_with_its_last_error(pixconnect: CommandLine, database: Addresses) -> None:
+    failing = ("operator", "endpoint", "list", "--status", "failing")
+    assert pixconnect.json(*failing) == {"endpoints": []}, "it is disabled"
+    active = "update webhook_endpoint set status = 'active', status_reason = null;"
+    due = "update delivery set status = 'pending', due_at = now(), attempts_count = id - 1 where id < 4;"
+    attempts = """
+        insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)
+        values (2, 1, '2026-07-02 13:00Z', 503, 0, '', 'old'), (3, 1, '2026-07-03 12:00Z', 503, 0, '', 'older'),
+            (3, 2, '2026-07-03 13:00Z', null, 0, '', 'the connection was refused')
+    """
+    postgres.execute(database.owner_url, DELIVERIES + active + due + attempts)
+    (listed,) = pixconnect.json(*failing)["endpoints"]
+    assert (listed["url"], listed["last_error"]) == ("https://shop.example/pix", "the connection was refused")
+    assert "first_failure_at" in listed
+    assert pixconnect.json(*failing, "--holder-id", "2") == {"endpoints": []}
+
+
 def test_an_outage_is_replayed_to_an_endpoint(pixconnect: CommandLine, database: Addresses) -> None:
     postgres.execute(database.owner_url, DELIVERIES)
     replay = ("operator", "endpoint", "replay", "5")

@@ -1,6 +1,6 @@
 """``pixconnect operator endpoint``: operators' verbs for holders' webhook endpoints."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -20,15 +20,19 @@ EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id
 
 
 @app.command(name="list")
-def list_endpoints(*, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False) -> None:
+def list_endpoints(
+    *, holder_id: HolderId | None = None, status: EndpointStatus | Literal["failing"] | None = None, json: Json = False
+) -> None:
     """Print webhook endpoints by id, at most 1000.
 
     Args:
         holder_id: Only this holder's endpoints.
-        status: Only endpoints with this status: `disabled` are those that failed for too long.
+        status: Only endpoints with this status: `disabled` are those that failed for too long, `failing` active ones
+            without a success since `first_failure_at`.
     """
     found = operating.run(endpoint_usecases.list_all_endpoints, holder_id, status)
-    output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
+    shown = [_shown(endpoint) | {"last_error": last_error} for endpoint, last_error in found]
+    output.show_list("endpoints", shown, as_json=json)
 
 
 @app.command

@@ -10,7 +10,7 @@ its certificate permits it.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct, structs
@@ -247,8 +247,14 @@ async def resume_backlog(connection: Connection, endpoint_id: int, resumed_at: d
         await endpoint_store.forget_resumed(connection, endpoint_id, resumed_at)
 
 
-async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
-    return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
+async def list_all_endpoints(
+    context: Operator, holder_id: int | None, status: EndpointStatus | Literal["failing"] | None
+) -> list[tuple[Endpoint, str | None]]:
+    """List endpoints by id, those that fail with their last error."""
+    found = await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
+    failing_ids = [endpoint.id for endpoint in found if endpoint.first_failure_at is not None]
+    last_errors = await endpoint_store.find_last_errors(context.pool, failing_ids)
+    return [(endpoint, last_errors.get(endpoint.id)) for endpoint in found]
 
 
 async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:

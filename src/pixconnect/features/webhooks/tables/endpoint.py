@@ -5,12 +5,12 @@ Also the hosts with key webhooks, their holders, and the hosts that an operator 
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final, Literal, LiteralString
 
 from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -64,9 +64,27 @@ async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | Non
     return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
-list_all: Final = FindAll[Endpoint, int | None, EndpointStatus | None, int](
-    ENDPOINT, "where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null) order by id limit $3"
+list_all: Final = FindAll[Endpoint, int | None, EndpointStatus | Literal["failing"] | None, int](
+    ENDPOINT,
+    """where (holder_id = $1 or $1 is null) and case $2 when 'failing' then status = 'active' and first_failure_at is not null
+        else status = $2 or $2 is null end order by id limit $3""",
 )
+
+read_oldest_failure: Final = Value[datetime | None]("""
+    select min(first_failure_at) from webhook_endpoint where status = 'active' and first_failure_at is not null
+""")
+"""Return since when an active endpoint has failed, for the one that has failed longest."""
+
+find_last_errors: Final = Pairs[int, str, Sequence[int]]("""
+    select endpoint.id, newest.error from unnest($1::bigint[]) as endpoint (id) cross join lateral (
+        select attempt.error from (
+            select * from delivery where endpoint_id = endpoint.id and status = 'pending'
+                and attempts_count > 0 and covered_by is null order by resource_id, event_id, delivery.id limit 20
+        ) as tried join delivery_attempt as attempt on delivery_id = tried.id and number = attempts_count
+        order by started_at desc limit 1
+    ) as newest
+""")
+"""The error of the newest attempt for the oldest pending deliveries of each endpoint."""
 
 list_removed: Final = Column[int, int]("select id from removed_endpoint where holder_id = $1 order by removed_at desc")
 

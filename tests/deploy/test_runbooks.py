@@ -7,6 +7,7 @@ from pixconnect.features.monitoring import process_metrics as api_metrics
 from pixconnect.features.monitoring import worker as worker_metrics
 from scripts.pages import command_line
 from support.prometheus import ROOT, read_alerts
+from support.service import a_policy
 
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -46,6 +47,11 @@ def test_a_metric_that_a_page_names_is_measured() -> None:
     for page in PAGES:
         measured = {family.name for family in (*api_metrics.FAMILIES, *worker_metrics.FAMILIES)}
         assert set(re.findall(r"`(pixconnect_[a-z_]+)`", page.read_text(encoding="utf-8"))) <= measured
+
+
+def test_pages_about_missing_workers_name_when_orders_are_cancelled() -> None:
+    for page in ("part-down", "slots-unheld"):
+        assert f"hands over within {a_policy().handover_timeout_s} s is cancelled" in (FOLDER / f"{page}.md").read_text()
 
 
 def _read_title(page: Path) -> str:

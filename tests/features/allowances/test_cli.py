@@ -15,7 +15,7 @@ from support.account_shop import open_shop
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import SECOND_LOGIN_ROLE, Addresses, execute_as_owner, make_live
+from support.postgres import SECOND_LOGIN_ROLE, Addresses, execute, execute_as_owner, make_live
 from support.service import FakeClock, open_service
 
 NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to="own")
@@ -135,7 +135,11 @@ def test_what_pays_no_charge_is_listed(live: CommandLine, alone: str) -> None:
     assert alone in shown
 
 
-def test_all_accounts_are_paused_by_one_line(live: CommandLine) -> None:
+def test_all_accounts_are_paused_by_one_line(live: CommandLine, database: Addresses) -> None:
     done = live.run("institution", "pause", "--all", PIXCONNECT_OPERATOR="ana")
     assert (done.returncode, done.stdout) == (0, "loja is paused\n"), done.stderr
     assert (read_account(live)["state"], read_newest_verb(live)) == ("paused", ("ana", "institution pause", "institution loja"))
+    closed = "set session_replication_role = replica; update pixconnect.institution_account set state = 'closed'"
+    execute(database.owner_url, closed)
+    done = live.run("institution", "pause", "--all")
+    assert (done.returncode, done.stdout) == (0, "no account\n"), done.stderr

@@ -259,8 +259,8 @@ def pause(
         _set_state(name, "paused")
     else:
         paused, failed = operating.run(pause_all)
-        for one in paused:
-            terminal.print_line(f"{one} is paused")
+        for line in [f"{one} is paused" for one in paused] or ([] if failed else ["no account"]):
+            terminal.print_line(line)
     operating.wait_until_in_force()
     if failed:
         raise CommandError(f"all: these were not paused: {', '.join(failed)}; all others were")

@@ -88,6 +88,8 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(
     assert f"pixconnect endpoint resume {endpoint_id} makes it active" in capsys.readouterr().err
     assert run("endpoint", "replay", endpoint_id, "--since", "2020-01-01")["replayed"] >= 1
     assert run("endpoint", "resume", endpoint_id)["status"] == "active"
+    assert main(["endpoint", "resume", endpoint_id]) == 0
+    assert capsys.readouterr().err == f"the endpoint {endpoint_id} was active already: nothing is changed\n"
     assert [one["id"] for one in run("endpoint", "list")["endpoints"]] == [added["id"]]
     assert run("endpoint", "remove", endpoint_id)["id"] == added["id"]
     assert main(["events", "resend", event_id]) == ExitStatus.REFUSED

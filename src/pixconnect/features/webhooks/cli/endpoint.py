@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Final, get_args
 
@@ -17,7 +18,7 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
 from pixconnect.kernel.rules.event import EventName
-from pixconnect_client import Client, Delivery
+from pixconnect_client import Client, Delivery, Forbidden
 
 app = App(name="endpoint", help="Where webhooks are posted.")
 
@@ -88,8 +89,14 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
 
 
 def _set_status(endpoint_id: int, status: str, *, as_json: bool) -> None:
+    before = None
     with open_session() as session:
+        # A client may change endpoints and not read them.
+        with suppress(Forbidden):
+            before = session.client.endpoints.get(endpoint_id).status
         output.show(records.shown(session.client.endpoints.change(endpoint_id, status=status)), as_json=as_json)
+    if before == status:
+        terminal.notice(f"the endpoint {endpoint_id} was {status} already: nothing is changed")
 
 
 @app.command

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.doors.cli import operating, output
+from pixconnect.doors.cli import operating, output, terminal
 from pixconnect.doors.cli.operating import HolderId
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import parse_instant
@@ -44,8 +44,10 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     Args:
         endpoint_id: The endpoint.
     """
-    endpoint = operating.run(endpoint_usecases.resume_endpoint, endpoint_id)
+    endpoint, was_active = operating.run(endpoint_usecases.resume_endpoint, endpoint_id)
     output.show(_shown(endpoint), as_json=json)
+    if was_active:
+        terminal.notice(f"the endpoint {endpoint_id} was active already; its pending deliveries are due now")
 
 
 @app.command

@@ -257,8 +257,12 @@ async def list_all_endpoints(
     return [(endpoint, last_errors.get(endpoint.id)) for endpoint in found]
 
 
-async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
-    """Reactivate a disabled endpoint and make its pending deliveries due; workers see it at their next poll."""
+async def resume_endpoint(context: Operator, endpoint_id: int) -> tuple[Endpoint, bool]:
+    """Reactivate a disabled endpoint and make its pending deliveries due; workers see it at their next poll.
+
+    Returns:
+        The endpoint, and whether it was active already.
+    """
     async with write_alone(context.pool) as connection:
         before = errors.found(
             await endpoint_store.lock_by_id(connection, endpoint_id), f"endpoint_id: there is no endpoint {endpoint_id}"
@@ -278,7 +282,7 @@ async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
             before={"status": before.status, "status_reason": before.status_reason},
             after={"status": after.status},
         )
-    return after
+    return after, before.status == "active"
 
 
 async def finish_resuming(context: Context) -> int:

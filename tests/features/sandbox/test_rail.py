@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
 from msgspec import structs
 
+from pixconnect.features.monitoring.service.health import check_rail
 from pixconnect.features.sandbox import rules as commands
 from pixconnect.features.sandbox.rail import SandboxConnection
 from pixconnect.kernel.rules import rail as rails
 from pixconnect.kernel.rules.holder import KeyType, parse_pix_key
 from pixconnect.kernel.rules.reject_code import RAISED_BY_NETWORK, REASONS
+from pixconnect.platform.base import errors
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, next_reports, order, outside_transfer, refund_order, reports_of
@@ -396,8 +399,8 @@ async def test_moving_back_keeps_what_has_settled_and_brings_open_deadlines_near
 async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:
     async with support.connected(sandbox.url, "wrong") as (rail, control):
         assert await rail.submit([order()]) == [rails.NotTaken()]
-        with pytest.raises(rails.RailUnavailable):
-            await rail.check()
+        with pytest.raises(errors.ServiceUnavailable, match=r"^the rail refuses our key: start it with"):
+            await check_rail(rail, partial(asyncio.sleep, 0, ()))
         with pytest.raises(commands.SandboxKeyRefused):
             await control.call(commands.LIST_KEYS, None)
     async with httpx2.AsyncClient(trust_env=False) as client:

@@ -264,7 +264,8 @@ class SandboxRail:
         try:
             return await self._connection.ask(method, path, b"" if asked is None else _encode(asked), total_s=total_s)
         except (_NothingSentError, _UnknownOutcomeError) as error:
-            raise rail.RailUnavailable(str(error)) from error
+            failure = rail.RailRefusesKey if isinstance(error, _KeyRefusedError) else rail.RailUnavailable
+            raise failure(str(error)) from error
 
 
 class HttpSandboxControl:

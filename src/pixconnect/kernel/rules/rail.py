@@ -34,6 +34,12 @@ def date_settled(ours: datetime | None, networks: datetime | None) -> datetime |
 class RailUnavailable(Exception):  # noqa: N818  it is not our error
     """The rail was unreachable, and we sent nothing that could take effect."""
 
+    summary = "the rail cannot be reached"
+
+
+class RailRefusesKey(RailUnavailable):
+    summary = "the rail refuses our key: start it with the service's secret keys, the previous one too"
+
 
 Contests = Literal["none", "theirs"]
 

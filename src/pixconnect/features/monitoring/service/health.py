@@ -188,9 +188,9 @@ async def check_rail(
     try:
         if "active" not in states:
             await rail.check()
-    except RailUnavailable:
+    except RailUnavailable as error:
         problems.append(
-            "the rail cannot be reached"
+            error.summary
             if has_rail
             else "every account at an institution is paused: no money leaves"
             if "paused" in states

@@ -67,6 +67,20 @@ def test_each_login_and_the_secret_key_are_tried(database: Addresses, monkeypatc
     assert (key.text, tables.check) == ("PIXCONNECT_SECRET_KEY opens the secrets of this database", "database")
 
 
+def test_what_a_part_refuses_at_its_start_is_found_before(tmp_path: Path) -> None:
+    fine = Settings(sandbox_receivers="web", rail_url="http://127.0.0.1:8090")
+    file = str(tmp_path / "absent.pem")
+    bad = (
+        Settings(sandbox_receivers="web:3000", rail_url="http://127.0.0.1"),
+        Settings(webhook_certificate_file=file, tls_port=8443, tls_certificate_file=file),
+        Settings(mode="live", location_ca_file=file),
+    )
+    assert not list(local_checks._look_at_readers(fine))
+    found = [one for settings in bad for one in local_checks._look_at_readers(settings)]
+    names = ("SANDBOX_RECEIVERS", "RAIL_URL", "TLS_CERTIFICATE_FILE", "WEBHOOK_CERTIFICATE_FILE", "LOCATION_CA_FILE")
+    assert [re.split("[:,]", one.text)[0] for one in found] == [f"PIXCONNECT_{name}" for name in names]
+
+
 def test_a_login_that_may_not_take_its_role_leads_to_migrate() -> None:
     async def log_in() -> None:
         raise InsufficientPrivilegeError("permission denied to set role")

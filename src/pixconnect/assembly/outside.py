@@ -79,7 +79,7 @@ async def open_outgoing(
     locations = LocationReader(
         location_http,
         clock,
-        _trusted(settings, control),
+        read_trusted(settings, control),
         allows_loopback=allows_loopback,
         # The simulated network serves its codes on loopback and without TLS, which no other host may.
         sandbox_authority=urlsplit(settings.rail_url).netloc if is_sandbox else None,
@@ -106,12 +106,18 @@ def read_named_receivers(settings: Settings) -> NamedHosts:
     return named if settings.mode == "sandbox" else NO_HOSTS
 
 
-def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
-    """Return the CAs trusted for QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
+def read_trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
+    """Return the CAs trusted for QR codes' payloads: the sandbox's own, or in live mode the configured bundle.
+
+    Raises ``SettingsError`` if the bundle cannot be read.
+    """
     if control is not None:
         return trust_sandbox(control)
     if settings.location_ca_file:
-        return trust_bundle(read_named_file(settings.location_ca_file))
+        try:
+            return trust_bundle(read_named_file(settings.location_ca_file))
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"PIXCONNECT_LOCATION_CA_FILE: {settings.location_ca_file} cannot be read ({error})") from None
 
     # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
     async def trust_none() -> Sequence[x509.Certificate]:

@@ -32,12 +32,12 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         await installation.check_mode(connection, "sandbox")
     finally:
         await connection.close()
-    (listener,) = listening.open_listening("127.0.0.1", _read_port(settings), 1, port_setting="PIXCONNECT_RAIL_URL")
+    (listener,) = listening.open_listening("127.0.0.1", read_port(settings), 1, port_setting="PIXCONNECT_RAIL_URL")
     with listener:
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
 
 
-def _read_port(settings: Settings) -> int:
+def read_port(settings: Settings) -> int:
     with suppress(ValueError):  # no number, or too large
         if port := urlsplit(settings.rail_url).port:
             return port

@@ -27,10 +27,18 @@ from pixconnect.doors.cli.integrator.credentials import Credentials, find_creden
 from pixconnect.doors.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
-from pixconnect.doors.cli.settings import RUNNING_FILE, find_port, reachable_host, read_database_settings, write_start
+from pixconnect.doors.cli.settings import (
+    RUNNING_FILE,
+    find_port,
+    reachable_host,
+    read_database_settings,
+    read_listeners,
+    write_start,
+)
 from pixconnect.platform import environment
 from pixconnect.platform.config import KEY_FILE, Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
+from pixconnect.running import tls
 from pixconnect_client import Client, Forbidden
 
 _FREE_OCTETS_MIN: Final = 200 << 20
@@ -57,6 +65,7 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
     for line in (*refused, *live_mode.list_risks(settings)):
         text, _, todo = line.partition("; ")
         yield live_mode.wrong("live", text, todo)
+    yield from _look_at_readers(settings)
     yield from _look_at_home(settings)
     runs = _runs(settings.home_path)
     if not runs and not settings.database_url:
@@ -66,6 +75,29 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
         yield from _look_at_parts(settings)
     if looks_at_tables and (runs or settings.operators_url):
         yield from _look_at_database()
+
+
+def _look_at_readers(settings: Settings) -> Iterator[Symptom]:
+    """Read the settings that parts read at their start, as they do."""
+    from pixconnect.assembly import outside, sandbox  # noqa: PLC0415  with them comes nearly everything
+
+    readers: list[Callable[[], object]] = [
+        partial(read_listeners, settings),
+        partial(tls.check_files, settings),
+        partial(outside.make_tls, *settings.webhook_tls_files),
+    ]
+    if settings.mode == "live":
+        readers.append(partial(outside.read_trusted, settings, None))
+    else:
+        readers.append(partial(outside.read_named_receivers, settings))
+        readers += [partial(sandbox.read_port, settings)] * bool(settings.rail_url)
+    for read in readers:
+        try:
+            read()
+        except Exception as error:
+            if (line := failures.explain(error)) is None:
+                raise
+            yield live_mode.wrong("settings", line, "set it to a valid value, or unset it")
 
 
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:

@@ -183,6 +183,10 @@ def test_what_is_scraped_has_the_ports_that_the_guide_gives_to_the_parts() -> No
     )
     assert said is not None
     assert ports == list(said.groups())
+    (kept,) = set(
+        re.findall(r"--storage.tsdb.retention.time=\d+d", guide + (FOLDER / "pixconnect.rules.yml").read_text(encoding="utf-8"))
+    )
+    assert kept.endswith("=40d")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pixconnect.features.webhooks.tables.delivery import ATTEMPT
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.kernel.tables.lookup import OF_VIEWER, Value
+from pixconnect.kernel.tables.lookup import OF_VIEWER, Column, Command, Pairs, Value
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Connection, Pool
@@ -163,49 +163,31 @@ count_pending: Final = Value[int, int, datetime | None, int]("""
 """)
 """Count an endpoint's pending deliveries, due by an instant or all, up to ``count_max``."""
 
-_LOCK_UNCOVERED: Final[LiteralString] = """
+lock_uncovered: Final = Pairs[int, int, int, Sequence[int]]("""
     select id, resource_id from delivery
-    where id = any($1) and holder_id = $2 and status = 'pending' and covers is null and covered_by is null
+    where holder_id = $1 and id = any($2) and status = 'pending' and covers is null and covered_by is null
     order by id for no key update
-"""
-
-
-async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: Sequence[int]) -> dict[int, int]:
-    """Lock those of these deliveries that are pending and in no notice yet, each with the id of its transfer."""
-    rows = await connection.fetch(_LOCK_UNCOVERED, delivery_ids, holder_id)
-    return {row["id"]: row["resource_id"] for row in rows}
-
+""")
+"""Lock those of these deliveries that are pending and in no notice yet, each with the id of its transfer."""
 
 # In one statement: a covered delivery that is not marked would also be sent by itself.
-_KEEP: Final[LiteralString] = """
-    with covered as (update delivery set covered_by = $1 where id = any($3) and holder_id = $2)
-    update delivery set notice = $4, covers = $3 where id = $1 and holder_id = $2
-"""
+keep_notice: Final = Command[int, int, Sequence[int], str]("""
+    with covered as (update delivery set covered_by = $2 where id = any($3) and holder_id = $1)
+    update delivery set notice = $4, covers = $3 where id = $2 and holder_id = $1
+""")
+"""Store a holder's delivery's body, and the other deliveries that it covers; all of them are locked."""
 
-
-async def keep_notice(connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str) -> None:
-    """Store a delivery's body, and the other deliveries that it covers; all of them are locked."""
-    await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
-
-
-async def lock_deliveries(connection: Connection, delivery_ids: Sequence[int]) -> None:
-    """Lock deliveries in the order that every process uses."""
-    await connection.execute("select from delivery where id = any($1) order by id for no key update", delivery_ids)
-
+lock_deliveries: Final = Command[Sequence[int]]("select from delivery where id = any($1) order by id for no key update")
+"""Lock deliveries in the order that every process uses."""
 
 # The body's result applies to all deliveries in it.
-_FOLLOW: Final[LiteralString] = """
+follow_notice: Final = Command[Sequence[int], Sequence[int]]("""
     update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
         failures_count = first.failures_count, modified_at = first.modified_at
     from delivery as first
-    where delivery.id = any($1) and delivery.covered_by = first.id and first.id = any($2)
-"""
-
-
-async def follow_notice(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
-    """Copy the result of notices to the deliveries that they cover; all of them are locked."""
-    await connection.execute(_FOLLOW, covered_ids, delivery_ids)
-
+    where delivery.id = any($2) and delivery.covered_by = first.id and first.id = any($1)
+""")
+"""Copy the result of notices to the deliveries that they cover; all of them are locked."""
 
 _SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"
 _LISTS_OF_NOTICES: Final = lists_of(_SHOWN)
@@ -227,22 +209,14 @@ async def find_notice(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDeli
 
 
 # Deliveries have no index by resource: an endpoint's are read from an instant on.
-_FIND_TOLD: Final[LiteralString] = """
+find_notices: Final = Column[int, int, datetime, Sequence[int], Sequence[str]]("""
     select distinct coalesce(delivery.covered_by, delivery.id) as id from delivery
     join event on event.id = delivery.event_id and event.holder_id = delivery.holder_id
     where delivery.endpoint_id in (select endpoint_id from key_webhook where holder_id = $1)
         and delivery.created_at >= $2 and delivery.resource_id = any($3) and event.name = any($4)
     order by 1
-"""
-
-
-async def find_notices(
-    pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
-) -> list[int]:
-    """Find the deliveries whose bodies had such events of these Pix, to a holder's webhooks."""
-    rows = await pool.fetch(_FIND_TOLD, holder_id, since, transfer_ids, event_types)
-    return [row["id"] for row in rows]
-
+""")
+"""Find the deliveries whose bodies had such events of these Pix, to a holder's webhooks."""
 
 _FIND_NAMES: Final[LiteralString] = """
     select id, holder_id, end_to_end_id from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)

@@ -1,7 +1,11 @@
 """Scopes, and the client that a failed token request counts for."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import pixconnect
 from pixconnect.kernel.rules import access
 from pixconnect.platform.base import errors
 
@@ -45,3 +49,13 @@ def test_scopes_are_kept_once_and_in_order() -> None:
 def test_a_client_needs_scopes_that_exist(scopes: list[str]) -> None:
     with pytest.raises(errors.BadRequest, match=r"^scope: "):
         access.parse_scopes(scopes)
+
+
+def test_a_kind_is_seen_by_the_scope_that_declares_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(access.READ_SCOPES, "charge", "held.read")
+    viewer = access.Viewer(holder_id=1, scopes=frozenset({"charge.read"}))
+    assert not viewer.may_see("charge")
+    with pytest.raises(errors.Forbidden, match=r"held\.read"):
+        viewer.require_sight("charge")
+    sources = Path(pixconnect.__path__[0]).rglob("*.py")
+    assert [path for path in sources if re.search(r'(may|require)\("[a-z]+\.read"', path.read_text("utf-8"))] == []

@@ -45,12 +45,12 @@ OVERVIEW: Final = (
 async def show_overview(visit: Visit) -> Response:
     context, viewer = visit.context, visit.viewer
     charges = transfers = None
-    if viewer.may("charge.read"):
+    if viewer.may_see("charge"):
         charges = await browse.browse(context, viewer, browse.CHARGES, Wanted(), None, NEWEST_COUNT)
-    if viewer.may("transfer.read"):
+    if viewer.may_see("transfer"):
         transfers = await browse.browse(context, viewer, browse.TRANSFERS, Wanted(), None, NEWEST_COUNT)
     endpoints: list[browse.EndpointLine] = []
-    if viewer.may("webhook.read"):
+    if viewer.may_see("endpoint"):
         endpoints = await browse.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.operator, 0, HOLDERS_MAX)

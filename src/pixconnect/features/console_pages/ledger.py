@@ -26,7 +26,7 @@ _MONTH: Final = timedelta(days=30)
 
 
 async def show_ledger(visit: Visit) -> Response:
-    visit.viewer.require("ledger.read")
+    visit.viewer.require_sight("ledger entry")
     if visit.holder_id is None:
         return visit.page("ledger.html", balance=None, extent=None, lines=[], is_cut=False)
     caller = _caller(visit)
@@ -84,7 +84,7 @@ async def take_export(visit: Visit) -> Response:
 
 async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
     """Return name, media type, the number of lines, and the contents."""
-    visit.viewer.require("ledger.read")
+    visit.viewer.require_sight("ledger entry")
     if visit.holder_id is None:
         raise errors.BadRequest("holder: choose a holder first")
     kind = visit.query("format") or "csv"

@@ -20,7 +20,7 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.credit import find_suspect_credits
 from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.flows.transfer import read_transfer_by_id, view_transfer
-from pixconnect.kernel.rules.access import READ_SCOPES, Caller, Viewer
+from pixconnect.kernel.rules.access import Caller, Viewer
 from pixconnect.kernel.rules.holder import Certainty, Party, judge_member
 from pixconnect.kernel.rules.order import HoldsUp, OrderWait
 from pixconnect.kernel.rules.refund import THEIRS_PREFIX, Refund
@@ -104,7 +104,7 @@ async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, reso
         NotFound: It does not exist, is another holder's, or has not settled: a possible failure proves nothing.
     """
     # First, so that a viewer without the right learns of none.
-    viewer.require(READ_SCOPES[kind])
+    viewer.require_sight(kind)
     if kind == "transfer":
         return await _read_of_transfer(context, viewer, resource_id)
     refund = await _find_refund(context.pool, resource_id, viewer.holder_id)

@@ -187,6 +187,9 @@ class Viewer(Struct, frozen=True, kw_only=True):
         scope = READ_SCOPES.get(kind)
         return self.holder_id is None if scope is None else self.may(scope)
 
+    def require_sight(self, kind: str) -> None:
+        self.require(READ_SCOPES[kind])
+
     def require(self, scope: ScopeName) -> None:
         if not self.may(scope):
             raise errors.Forbidden(f"this client lacks the scope {scope}")

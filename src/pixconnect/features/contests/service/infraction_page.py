@@ -70,7 +70,7 @@ async def browse_infractions(
     Raises:
         Forbidden: The viewer may not see them.
     """
-    viewer.require("infraction.read")
+    viewer.require_sight("infraction")
     span = check_span(wanted, after, page_size)
     states = check_names("status", wanted.statuses, STATES)
     pool, whose, left = context.pool, viewer.holder_id, page_size + 1
@@ -106,18 +106,18 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
         Forbidden: The viewer may not see infractions.
         NotFound: It does not exist, or is another holder's.
     """
-    viewer.require("infraction.read")
+    viewer.require_sight("infraction")
     pool = context.pool
     found = await infraction_store.find_any(pool, infraction_id, viewer.holder_id)
     if found is None:
         raise errors.NotFound("id: there is no such infraction")
     transfer = charge = None
-    if viewer.may("transfer.read"):
+    if viewer.may_see("transfer"):
         transfer = await transfer_store.find_by_id(pool, found.holder_id, found.transfer_id)
-    if found.charge_id is not None and viewer.may("charge.read"):
+    if found.charge_id is not None and viewer.may_see("charge"):
         charge = await charge_store.find_by_id(pool, found.holder_id, found.charge_id)
     block = (await movement_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
-    refunds = await infraction_store.find_given_back(pool, found) if viewer.may("refund.read") else []
+    refunds = await infraction_store.find_given_back(pool, found) if viewer.may_see("refund") else []
     now = await service_now(context.clock, pool)
     abilities = await find_abilities(context, found.institution_id)
     return InfractionPage(
@@ -135,7 +135,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
 async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
     """Find the contests of some Pix; none for a viewer who may not see infractions."""
     received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
-    return await infraction_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
+    return await infraction_store.find_of_transfers(context.pool, received) if viewer.may_see("infraction") else []
 
 
 async def find_claim(context: Context, contests: Iterable[Infraction]) -> Block | None:
@@ -168,7 +168,7 @@ def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], 
 
 async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datetime | None]:
     """Count infractions that wait for an answer, with the first deadline; none for a viewer who may not see them."""
-    if not viewer.may("infraction.read"):
+    if not viewer.may_see("infraction"):
         return 0, None
     now = await service_now(context.clock, context.pool)
     return await infraction_store.count_unanswered(context.pool, viewer.holder_id, now)

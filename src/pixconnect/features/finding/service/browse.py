@@ -28,7 +28,7 @@ from pixconnect.features.webhooks.tables import delivery_history
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
 from pixconnect.kernel.flows.context import Context, Core
-from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
+from pixconnect.kernel.rules.access import Viewer
 from pixconnect.kernel.rules.charge import STATUSES, Charge
 from pixconnect.kernel.rules.event import EVENT_NAMES, Event
 from pixconnect.kernel.rules.listing import Cursor, Span, write_cursor
@@ -99,7 +99,7 @@ async def browse(
     Raises:
         Forbidden: The viewer may not see them.
     """
-    viewer.require(READ_SCOPES[kind.name])
+    viewer.require_sight(kind.name)
     statuses = check_names("status", wanted.statuses, kind.statuses)
     wanted = wanted if kind.name == "charge" else wanted.by_payment()
     span = check_span(wanted, after, page_size)
@@ -120,18 +120,18 @@ async def browse(
 async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transfer]) -> dict[int, str]:
     """What callers call the charges that these transfers have paid, as far as the viewer may see charges."""
     wanted = [(each.charge_id, each.holder_id) for each in transfers if each.charge_id is not None]
-    return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may("charge.read") else {}
+    return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may_see("charge") else {}
 
 
 async def find_payments(context: Core, viewer: Viewer, charges: Collection[tuple[int, int]]) -> dict[int, Transfer]:
     """Find the payments of these charges, named by id and holder, as far as the viewer may see transfers; by charge."""
-    found = await browse_store.find_payments(context.pool, *split_pairs(charges)) if viewer.may("transfer.read") else []
+    found = await browse_store.find_payments(context.pool, *split_pairs(charges)) if viewer.may_see("transfer") else []
     return {each.charge_id: each for each in found if each.charge_id is not None}
 
 
 async def find_refunded(context: Core, viewer: Viewer, refunds: Sequence[Refund]) -> dict[int, Transfer]:
     """Find the transfers that these refunds return, by refund, as far as the viewer may see transfers."""
-    pairs = {each.id: (each.transfer_id, each.holder_id) for each in refunds if viewer.may("transfer.read")}
+    pairs = {each.id: (each.transfer_id, each.holder_id) for each in refunds if viewer.may_see("transfer")}
     found = await browse_store.find_refunded(context.pool, list(pairs.values())) if pairs else {}
     return {refund_id: found[pair] for refund_id, pair in pairs.items() if pair in found}
 
@@ -149,7 +149,7 @@ class Marks(Struct, frozen=True, kw_only=True):
 async def read_marks(context: Core, viewer: Viewer, shown: Iterable[tuple[str, int, int]]) -> Marks:
     """Read the marks of charges and transfers, each named by its kind, id and holder."""
     wanted = [one for one in shown if one[0] in {"charge", "transfer"}]
-    contested = await search_store.find_contested(context.pool, wanted) if viewer.may("infraction.read") else {}
+    contested = await search_store.find_contested(context.pool, wanted) if viewer.may_see("infraction") else {}
     return Marks(
         returned=await browse_store.read_returned(context.pool, wanted),
         contested=contested,
@@ -189,7 +189,7 @@ async def browse_events(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Event]:
     """List events, of some types or of all; as ``browse``."""
-    viewer.require("webhook.read")
+    viewer.require_sight("event")
     names = check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = check_span(wanted, after, page_size)
     if viewer.holder_id is not None and not wanted.event_types:
@@ -286,7 +286,7 @@ async def browse_deliveries(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
     """List deliveries to one endpoint or to all present ones; as ``browse``."""
-    viewer.require("webhook.read")
+    viewer.require_sight("delivery")
     statuses = check_names("status", wanted.statuses, get_args(DeliveryStatus))
     check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = check_span(wanted, after, page_size)
@@ -330,7 +330,7 @@ class EventView(Struct, frozen=True, kw_only=True):
 
 
 async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
-    viewer.require("webhook.read")
+    viewer.require_sight("event")
     event = errors.found(
         await timeline_store.find_event(context.pool, event_id, viewer.holder_id), "id: there is no such event"
     )
@@ -353,7 +353,7 @@ class EndpointLine(Struct, frozen=True, kw_only=True):
 
 async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:
     """List endpoints by id, each with its state; a single one must exist."""
-    viewer.require("webhook.read")
+    viewer.require_sight("endpoint")
     endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
     backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)
     return [

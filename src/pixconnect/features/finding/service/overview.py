@@ -41,7 +41,7 @@ async def read_money(context: Core, viewer: Viewer, holder_ids: Sequence[int], l
 
     No holder whose ledger the viewer may not see.
     """
-    seen = [each for each in holder_ids if viewer.may("ledger.read") and viewer.holder_id in (None, each)]
+    seen = [each for each in holder_ids if viewer.may_see("ledger entry") and viewer.holder_id in (None, each)]
     if not seen:
         return []
     now = await service_now(context.clock, context.pool)
@@ -119,7 +119,7 @@ async def read_figures(context: Context, viewer: Viewer, initial_at: datetime, f
     if initial_at > final_at:
         raise errors.BadRequest("instant: the time ends before it begins")
     first_hour = initial_at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    pool, sees_webhooks = context.pool, viewer.may("webhook.read")
+    pool, sees_webhooks = context.pool, viewer.may_see("delivery")
     sums, holder_ids, is_partial = await _add_up(context, viewer, first_hour, final_at, step)
     endpoint_ids: list[int] = []
     if sees_webhooks:
@@ -128,7 +128,7 @@ async def read_figures(context: Context, viewer: Viewer, initial_at: datetime, f
         endpoint_ids = [endpoint.id for endpoint in found]
         sums += await figures_store.read_webhook_sums(pool, holder_ids, endpoint_ids, first_hour, final_at, step)
     settling, reasons = [], []
-    if viewer.may("transfer.read"):
+    if viewer.may_see("transfer"):
         settling = await figures_store.read_settling(pool, viewer.holder_id, initial_at, final_at)
         reasons = await figures_store.read_reasons(pool, viewer.holder_id, initial_at, final_at)
     delivering = await figures_store.read_delivering(pool, endpoint_ids, initial_at, final_at) if endpoint_ids else []

@@ -61,11 +61,11 @@ async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resour
         Forbidden: The viewer may not see this kind.
         NotFound: It does not exist, or is another holder's.
     """
-    viewer.require(READ_SCOPES[kind])
+    viewer.require_sight(kind)
     # One snapshot: a refund that settles between two reads would contradict the sums of its payment.
     async with context.pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         holder_id, facts = await _find(connection, viewer, kind, resource_id)
-        if viewer.may("refund.read"):
+        if viewer.may_see("refund"):
             transfer_ids = [transfer.id for transfer in facts.transfers]
             facts = structs.replace(facts, refunds=await timeline_store.find_refunds(connection, holder_id, transfer_ids))
     if facts.charge is None:
@@ -90,16 +90,16 @@ async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: i
     whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
     if kind == "refund":
         refund = errors.found(await timeline_store.find_refund(pool, resource_id, whose), "id: there is no such refund")
-        if not viewer.may("transfer.read"):
+        if not viewer.may_see("transfer"):
             return refund.holder_id, Facts(refunds=[refund])
         transfer_id, whose = refund.transfer_id, refund.holder_id
     if kind != "charge":
         transfer = errors.found(await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer")
-        if transfer.charge_id is None or not viewer.may("charge.read"):
+        if transfer.charge_id is None or not viewer.may_see("charge"):
             return transfer.holder_id, Facts(transfers=[transfer])
         charge_id, whose = transfer.charge_id, transfer.holder_id
     charge = errors.found(await timeline_store.find_charge(pool, charge_id, whose), "id: there is no such charge")
-    if not viewer.may("transfer.read"):
+    if not viewer.may_see("transfer"):
         return charge.holder_id, Facts(charge=charge)
     return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
 
@@ -119,10 +119,10 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
         facts = structs.replace(facts, holds=[*facts.holds, *([] if hold is None else [hold])])
     if names := [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]:
         facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
-    if viewer.may("ledger.read"):
+    if viewer.may_see("ledger entry"):
         entries = await timeline_store.find_ledger_entries(pool, holder_id, facts.transfers, facts.refunds)
         facts = structs.replace(facts, entries=entries)
-    if not viewer.may("webhook.read"):
+    if not viewer.may_see("event"):
         return facts
     of: list[tuple[Resource, int]] = [
         *([] if facts.charge is None else [("charge", facts.charge.id)]),
@@ -142,7 +142,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
 
 async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int) -> DeliveryView:
     """Return a delivery with its attempts, and the headers of another attempt now."""
-    viewer.require("webhook.read")
+    viewer.require_sight("delivery")
     pool = context.pool
     delivery = errors.found(
         await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id), "id: there is no such delivery"

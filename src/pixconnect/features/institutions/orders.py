@@ -175,8 +175,8 @@ async def find_mistaken(
         return None
     names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
-    day = to_day(ending.settled_at)
-    return await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day)
+    since, day = to_day(ordered.created_at), to_day(ending.settled_at)
+    return await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, since)
 
 
 class Steps(EndRule):

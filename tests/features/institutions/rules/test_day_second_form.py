@@ -55,9 +55,9 @@ def test_ten_thousand_equal_lines_are_compared_joined_and_judged_in_bounded_time
     lines = [BookLine(key=("transfer", number), names=(f"E{number}",), **fields) for number in range(count)]
     bare = [a_line(f"A{number}") for number in range(count + 1)]
     assert (len(join_items(bare, lines).joins), len(join_items(bare[:-1], lines).joins)) == (0, count)
-    none: frozenset[Any] = frozenset()
-    begin: dict[str, Any] = dict(begins_at=AT.replace(day=1), begins_on=DAY, today=DAY, read_until=AT)
-    known = OpenAmounts(open_cents=none, unnamed_cents=none, our_names=none, **begin)
+    known = OpenAmounts(
+        unnamed_cents=frozenset(), our_names=frozenset(), begins_at=AT.replace(day=1), begins_on=DAY, today=DAY, read_until=AT
+    )
     left = LeftLines(structs.replace(line, amount_cents=number + 1001) for number, line in enumerate(lines))
     later = [structs.replace(item, day=date(2026, 7, 2)) for item in bare]
     assert {judge_left(item, left, known).waits for item in later} == {"not_yet_read"}

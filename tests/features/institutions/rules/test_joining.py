@@ -339,7 +339,6 @@ def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
 
 
 KNOWN = OpenAmounts(
-    open_cents=frozenset({500, 700}),
     unnamed_cents=frozenset({500}),
     our_names=frozenset({E2E}),
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
@@ -358,8 +357,6 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="fee", end_to_end_id=E2E), "fee"),
         (dict(direction="OUT", kind="pix"), "by_hand"),
         (dict(direction="OUT", kind="pix", end_to_end_id=OTHER_E2E), "by_hand"),
-        (dict(direction="OUT", kind="pix", amount_cents=700), "order_unknown"),
-        (dict(direction="OUT", kind="pix", amount_cents=700, end_to_end_id=OTHER_E2E), "by_hand"),
         (dict(direction="OUT", kind="refund"), "reversal"),
         (dict(direction="OUT", kind="boleto", day=KNOWN.today), "boleto"),
         (dict(kind="wire"), "wire"),

@@ -97,7 +97,7 @@ def test_yield_taxes_and_other_words_are_none(text: str) -> None:
         ([("A", -100)], 0, dict(A=100)),
         ([("A", -100), ("R", 100)], 0, dict(A=100, R=100)),
         # In the morning the investment returns with its yield; in the evening all is invested again.
-        ([("A", -120), ("R", 105)], 100, dict(R=100, A=120)),
+        ([("A", -120), ("R", 102)], 100, dict(R=100, A=120)),
         ([("R", 60)], 100, dict(R=60)),
         ([("R", 125)], 100, dict(R=100)),
         # More than the yield: the rest was invested before the books began.

@@ -88,12 +88,15 @@ async def lines(service: Service) -> list[tuple[str, str]]:
 TAKEN_BACK = [("by_hand", "OUT", 300, None), ("reversal", "IN", 300, "L1")]
 
 
-async def test_the_end_of_a_refund_takes_back_the_movement_that_its_item_became(shop: Shop) -> None:
+@pytest.mark.parametrize("hours", [0, 20])
+async def test_the_end_of_a_refund_takes_back_the_movement_that_its_item_became(shop: Shop, hours: int) -> None:
     pix = await receive(shop)
     refund = await ask_in_doubt(shop, pix)
     await tell_line(shop)
     assert await movements(shop.live) == TAKEN_BACK[:1]
     assert await funds(shop) == (400, 300, 0)
+    # It may settle a day after its debit.
+    shop.live.clock.advance(hours=hours)
     shop.there.end_refunds("returned")
     assert await end(shop, refund) == "RETURNED"
     assert await movements(shop.live) == TAKEN_BACK

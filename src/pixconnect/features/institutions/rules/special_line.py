@@ -49,8 +49,8 @@ _COST: Final = re.compile(
 """Words for taxes and fees on an investment, whose lines may begin like those of the investment."""
 _APPLIED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?APL", re.IGNORECASE)
 _REDEEMED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?RES", re.IGNORECASE)
-_YIELD_MAX: Final = 4
-"""A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
+_YIELD_MAX: Final = 50
+"""A redemption of up to 2 % more than the position belongs to it, even if lines are missing."""
 _DIGEST_LENGTH: Final = 48
 
 

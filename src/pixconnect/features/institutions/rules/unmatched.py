@@ -42,9 +42,8 @@ _RETURNS_READ_WITHIN: Final = timedelta(days=3)
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The facts for judging items beside the lines: pending orders, and the beginning of the books."""
 
-    open_cents: frozenset[int]
-    """Amounts of open orders and refunds, and ``unnamed_cents`` of those without a known network name."""
     unnamed_cents: frozenset[int]
+    """Amounts of open orders and refunds without a known network name."""
     our_names: frozenset[str]
     """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
     begins_at: datetime
@@ -126,7 +125,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         # Not every institution calls a Pix one: the next reading may show that it is.
         if item.day >= known.today or not _is_read(item, known.read_until):
             return "day_not_over" if item.day >= known.today else "not_yet_read"
-    elif item.amount_cents in (known.unnamed_cents if item.names else known.open_cents):
+    elif item.amount_cents in known.unnamed_cents:
         return "order_unknown"
     return None
 

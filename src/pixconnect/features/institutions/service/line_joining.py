@@ -64,7 +64,6 @@ async def find_left(
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
     # Names, and how far Pix were read, are looked up for the rest.
     known = OpenAmounts(
-        open_cents=open_cents,
         unnamed_cents=unnamed_cents,
         our_names=frozenset(),
         begins_at=account.opened_at,

@@ -33,7 +33,7 @@ _MAY_BE_PIX: Final[LiteralString] = """
 """
 
 # A process that died after posting the movement has not matched its line yet. The line is found by its names if it has some.
-# Without names it must be the only line of its amount and day, without other marks.
+# Without names it must be the only line of its amount on the days of its order, without other marks.
 _FIND_MISTAKEN: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         item.end_to_end_id is not null or item.return_id is not null as is_named
@@ -49,7 +49,7 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
-            else item.day = $5 and item.joined_by is distinct from 'answer'
+            else item.day between $8 and $5 and item.joined_by is distinct from 'answer'
         end
         and item.day between $5 - $6::integer and $5 + $6::integer
         and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
@@ -61,7 +61,13 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
 
 
 async def find_mistaken(
-    connection: Connection | Pool, institution_id: int, amount_cents: int, names: Sequence[str], of: Sequence[str], day: date
+    connection: Connection | Pool,
+    institution_id: int,
+    amount_cents: int,
+    names: Sequence[str],
+    of: Sequence[str],
+    day: date,
+    since: date | None = None,
 ) -> ReversedMovement | None:
     """Find the movement that was really this transfer or refund, if its line was read before.
 
@@ -69,9 +75,10 @@ async def find_mistaken(
         names: Of the transfer or refund on the network.
         of: The names of the returned payment.
         day: On which it settled, in Sao Paulo.
+        since: On which it was ordered: the institution may have debited it since. By default the same day.
     """
-    no_pix = list(NO_PIX)
-    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX, no_pix)
+    days = day, DAYS_APART_MAX, list(NO_PIX), since or day
+    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, *days)
     # Several that only resemble it may each be something else: an operator finds out.
     if not rows or (not rows[0]["is_named"] and len(rows) > 1):
         return None

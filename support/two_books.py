@@ -303,11 +303,11 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     async def come_to_rest_with_people(self, last: date, chance: Random) -> Counter[str]:
         """The same, with operators' answers for orders that the bank never answered; returns the number of each answer."""
         await self.come_to_rest(last, chance)
-        said = await self._let_people_end()
+        said = await self.let_people_end()
         await self.come_to_rest(last, chance)
         return said
 
-    async def _let_people_end(self) -> Counter[str]:
+    async def let_people_end(self) -> Counter[str]:
         """Two operators look into the bank's books about orders that the bank never answered, and record the answer."""
         context, said = self.here.live.context, Counter[str]()
         await case_usecases.look_for_cases(context)

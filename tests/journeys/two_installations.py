@@ -122,7 +122,8 @@ class Side(Struct, kw_only=True):
         """Two operators record the planted returns and the first sum, and nothing else waits for an operator."""
         here = self.books.here
         ana, bia = (as_operator(here.live.context, name) for name in ("ana", "bia"))
-        await case_usecases.look_for_cases(here.live.context)
+        # A machine under load may lose a call before it reaches the bank.
+        assert (await self.books.let_people_end()).keys() <= {"ended by people: never"}
         for shown in await case_usecases.list_cases(here.live.context):
             assert shown.case.kind == "day", shown.case
             day = date.fromisoformat(shown.case.name)

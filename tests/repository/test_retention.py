@@ -67,6 +67,19 @@ def test_the_functions_of_the_database_keep_what_the_register_wants_kept() -> No
     assert re.sub(r": |, ", lambda found: found[0].strip(), party_text[1]) == encode_party(UNKNOWN_PARTY)
 
 
+def test_each_text_that_the_worker_ends_is_emptied_by_a_function() -> None:
+    functions = re.findall(r"^create function erase_\w+\(.*?^\$function\$;", STORE, re.DOTALL | re.MULTILINE)
+    emptied = {
+        (table, column)
+        for table, assigned in re.findall(r"update (\w+) set ([^;]*?)\s+from ", "".join(functions))
+        for column in re.findall(r"(?:^|,)\s*(\w+) = ", assigned)
+    }
+    # Rows with the origin of requests are deleted, and an order with its end.
+    ended = {name for name, rows in RETENTIONS.rows.items() if name != "asked" and rows[0].ends == "worker"}
+    kept = {place for place, data in TEXT_COLUMNS.items() if data in ended} - emptied - {("open_order", "br_code")}
+    assert sorted(kept) == [], "empty it in a function `erase_...`, and list that in `erasures` of its feature"
+
+
 def test_events_are_kept_no_longer_than_the_register_says() -> None:
     event = RETENTIONS.find("event", NOW)
     assert event.at_most is not None

@@ -76,6 +76,14 @@ class Event(NamedTuple):
     """Whether callers of a sandbox can cause it."""
 
 
+class Erasure(NamedTuple):
+    """A kind of rows with texts about people. The schema has its row of ``text_sweep`` and its function ``erase_<kind>s``."""
+
+    kind: str
+    data: str
+    """Of its texts, in the register of personal data."""
+
+
 class Verb(NamedTuple):
     """A verb of the command line, or a group of verbs."""
 
@@ -162,6 +170,7 @@ class Feature(NamedTuple):
     """Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
     face_settings: Places = ()
     """What reads the settings of faces, of one feature: ``doors.cli.settings.FaceSettings``."""
+    erasures: tuple[Erasure, ...] = ()
     text_columns: str = ""
     """Columns that contain text: lines as in ``kernel/register/text_columns.csv``."""
     pages: Places = ()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Event, Feature, Scope, Verb
+from pixconnect.kernel.feature import Erasure, Event, Feature, Scope, Verb
 
 FEATURE: Final = Feature(
     report_takers=("features.contests.service.infraction:REPORT_TAKERS",),
@@ -51,6 +51,7 @@ FEATURE: Final = Feature(
         ),
     ),
     event_families=("features.contests.rules.infraction:FAMILIES",),
+    erasures=(Erasure("infraction", "contest"),),
     text_columns="""
 infraction,name end_to_end_id txid charge_external_id,entry
 infraction,reason situation state defence_state,none

@@ -7,13 +7,14 @@ deletes no row: the books, their chain and every recorded head stay.
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.features.people import tables as person_store
 from pixconnect.features.people.tables import PersonEndpoint, PersonRow
+from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.register import RETENTIONS, Retention
@@ -28,7 +29,11 @@ ERASED_AT_ONCE: Final = 500
 """Rows that are emptied in one transaction."""
 
 
-ErasedKind = Literal["transfer", "refund", "charge", "infraction"]
+if TYPE_CHECKING:
+    ErasedKind: TypeAlias = str
+else:
+    ErasedKind = Literal[partition_store.SWEPT]
+_OF_FEATURES: Final = {one.kind: one.data for feature in list_features() for one in feature.erasures}
 
 
 class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,9 +131,9 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
         acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
     # New texts follow the same rules as soon as they are old enough.
     notes = [
-        ErasedRow(kind=kind, id=row.id, holder_id=row.holder_id)
+        ErasedRow(kind=row.kind, id=row.id, holder_id=row.holder_id)
         for row in held
-        if (kind := _erasable(row.kind)) is not None and not row.is_open
+        if row.kind in partition_store.SWEPT and not row.is_open
     ]
     erased = await _erase(context, notes, ages, _subject(tax_id), "person erase", note, batch_max)
     return Erasure(
@@ -270,8 +275,8 @@ def _kept(context: Operator, row: PersonRow, ages: RetentionPeriods) -> list[tup
             return [as_("counterparty", ages.party)]
         case "charge":
             return [as_("debtor", ages.unpaid)]
-        case "infraction":
-            return [as_("contest", ages.party)]
+        case kind if kind in _OF_FEATURES:
+            return [as_(_OF_FEATURES[kind], ages.party)]
         case "holder":
             return [as_("account", None)]
         case kind:
@@ -296,10 +301,6 @@ def _named(row: PersonRow) -> PersonRow:
     """Return the row by its names alone: a company may have many."""
     names = {name: text for name, text in row.texts.items() if name in _NAMES}
     return msgspec.structs.replace(row, texts=names)
-
-
-def _erasable(kind: str) -> ErasedKind | None:
-    return kind if kind in ("transfer", "refund", "charge", "infraction") else None
 
 
 def _subject(tax_id: str) -> str:

@@ -926,8 +926,9 @@ create trigger take_network_id after update of network_id on transfer for each r
 grant insert, select, update (status, counterparty, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at,
     settled_at, modified_at, network_id, network_settled_at) on table transfer to pixconnect_service;
 
-create function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age interval) returns
-    table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+create function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age interval,
+    party_age interval) returns table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path
+    to 'pixconnect', 'pg_temp'
 as $function$
 #variable_conflict use_column
 declare
@@ -985,8 +986,7 @@ begin
     perform lose_salts('transfer', gone_ids, gone_holders);
     return query select * from unnest(gone_ids, gone_holders, gone_parts);
 end $function$;
-grant execute on function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age
-    interval) to pixconnect_operator;
+grant execute on function erase_transfers to pixconnect_operator;
 
 create function keep_unless_erased() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1412,8 +1412,9 @@ create trigger take_network_id after update of network_id on refund for each row
 grant insert, select, update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at, network_id,
     network_settled_at) on table refund to pixconnect_service;
 
-create function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) returns table(id bigint,
-    holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+create function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age interval, party_age
+    interval) returns table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp'
 as $function$
 #variable_conflict use_column
 declare
@@ -1445,8 +1446,7 @@ begin
     perform lose_salts('refund', gone_ids, gone_holders);
     return query select each.id, each.holder_id, 'message' from unnest(gone_ids, gone_holders) as each (id, holder_id);
 end $function$;
-grant execute on function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) to
-    pixconnect_operator;
+grant execute on function erase_refunds to pixconnect_operator;
 
 create function post_ledger_entries() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -2600,15 +2600,19 @@ create table text_sweep (
     kind text collate "C" not null,
     last_id bigint default 0 not null,
     ended_at timestamp with time zone,
-    constraint text_sweep_pkey primary key (kind),
-    constraint text_sweep_kind_check check (kind in ('transfer', 'refund', 'charge', 'infraction'))
+    due text not null,
+    constraint text_sweep_pkey primary key (kind)
 );
 comment on table text_sweep is 'Progress of the pass that erases texts which no rule keeps any more.';
-comment on column text_sweep.kind is 'Of transfers, refunds, charges or infractions.';
+comment on column text_sweep.kind is 'The table; a function erases its texts.';
 comment on column text_sweep.last_id is 'The last id checked in this pass.';
 comment on column text_sweep.ended_at is 'When the last walk came to its end, in real time; null while one is under way.';
+comment on column text_sweep.due is 'The condition for rows whose texts may be due, with the end of a party''s time as $4.';
 grant select on table text_sweep to pixconnect_service;
-insert into text_sweep (kind) values ('transfer'), ('refund'), ('charge'), ('infraction');
+insert into text_sweep (kind, due) values
+    ('transfer', 'status <> ''PROCESSING'' and (payer_message is not null or created_at < $4)'),
+    ('refund', 'description is not null'),
+    ('charge', 'status <> ''PENDING'' and (payer_name <> ''-'' or contents is not null)');
 
 create function sweep_texts(wanted text, count_max integer, unpaid_age interval, message_age interval, party_age interval)
     returns table(looked_count bigint, erased_count bigint) language plpgsql security definer set search_path to 'pixconnect',
@@ -2637,20 +2641,11 @@ begin
         select count(*), max(id) filter (where created_at < $3), array_agg(id) filter (where is_due),
             array_agg(holder_id) filter (where is_due)
         from seen
-    $sql$, case wanted
-        when 'transfer' then 'status <> ''PROCESSING'' and (payer_message is not null or created_at < $4)'
-        when 'refund' then 'description is not null'
-        when 'infraction' then 'state in (''taken'', ''released'') and created_at < $4 and (words is not null or defence <> ''-'')'
-        else 'status <> ''PENDING'' and (payer_name <> ''-'' or contents is not null)'
-    end, wanted) into looked_count, next_id, ids, holders
+    $sql$, walk.due, wanted) into looked_count, next_id, ids, holders
         using walk.last_id, count_max, young_at, clock_timestamp() - party_age;
     if ids is not null then
-        erased := case wanted
-            when 'transfer' then (select count(*) from erase_transfers(ids, holders, message_age, party_age))
-            when 'refund' then (select count(*) from erase_refunds(ids, holders, message_age))
-            when 'infraction' then (select count(*) from erase_infractions(ids, holders, party_age))
-            else (select count(*) from erase_charges(ids, holders, unpaid_least, message_age, party_age))
-        end;
+        execute format('select count(*) from %I($1, $2, $3, $4, $5)', 'erase_' || wanted || 's') into erased
+            using ids, holders, unpaid_least, message_age, party_age;
     end if;
     -- Ids rise with time: behind the first that is too young there is nothing to find.
     if looked_count < count_max or next_id is null then
@@ -3446,8 +3441,10 @@ create trigger keep_infraction before update on infraction for each row when ((o
 grant insert, select, update (taken_cents, state, respond_by, reported_at, defence, defended_at, defence_state, defence_refusal,
     send_at, remind_at, modified_at) on table infraction to pixconnect_service;
 
-create function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) returns table(id bigint,
-    holder_id bigint, part text) language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+-- A contest's texts go when the counterparty of its Pix may: neither means anything without the other.
+create function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], unpaid_age interval, message_age interval,
+    party_age interval) returns table(id bigint, holder_id bigint, part text) language plpgsql security definer set search_path
+    to 'pixconnect', 'pg_temp'
 as $function$
 #variable_conflict use_column
 begin
@@ -3467,8 +3464,9 @@ begin
         from due where infraction.id = due.id and infraction.holder_id = due.holder_id
         returning infraction.id, infraction.holder_id, 'all'::text;
 end $function$;
-grant execute on function erase_infractions(wanted_ids bigint[], wanted_holders bigint[], party_age interval) to
-    pixconnect_operator;
+grant execute on function erase_infractions to pixconnect_operator;
+insert into text_sweep (kind, due) values
+    ('infraction', 'state in (''taken'', ''released'') and created_at < $4 and (words is not null or defence <> ''-'')');
 
 create table infraction_return (
     refund_id bigint not null,

@@ -13,6 +13,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.tables.lookup import Command, Value
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.pool import Connection, Pool
@@ -97,8 +98,8 @@ async def read_ahead(connection: Connection | Pool) -> tuple[dict[str, int], tim
 set_retention: Final = Command[timedelta]("update partition_pass set retention = $1")
 """Set, as the owner, the minimum retention of events."""
 
-# The rows of ``text_sweep``: a new kind needs a row there and a branch in ``sweep_texts``.
-SWEPT: Final = ("transfer", "refund", "charge", "infraction")
+SWEPT: Final = ("transfer", "refund", "charge", *(one.kind for feature in list_features() for one in feature.erasures))
+"""The rows of ``text_sweep``."""
 
 
 class RetentionPeriods(Struct, frozen=True, kw_only=True):
@@ -132,17 +133,10 @@ async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods,
     return (row["looked_count"], row["erased_count"]) if row else (0, 0)
 
 
+_ERASE: Final = {kind: f"select * from erase_{kind}s($1, $2, $3, $4, $5)" for kind in SWEPT}
+
+
 async def erase(connection: Connection, kind: str, rows: Sequence[tuple[int, int]], ages: RetentionPeriods) -> list[Erased]:
     """Empty the erasable texts of rows of a kind of ``SWEPT``, each by id and holder; return the changed ones."""
-    statements: dict[str, tuple[LiteralString, tuple[timedelta, ...]]] = {
-        # The state of the chain is locked before any row: entries are chained before their texts change or after.
-        "transfer": ("select * from erase_transfers($1, $2, $3, $4)", (ages.message, ages.party)),
-        # A refund has only a message: its payment has the payee.
-        "refund": ("select * from erase_refunds($1, $2, $3)", (ages.message,)),
-        # Charges are in no chain, so nothing has to stay provable, and none is noted in ``erased_text``.
-        "charge": ("select * from erase_charges($1, $2, $3, $4, $5)", (ages.unpaid, ages.message, ages.party)),
-        # A contest's texts are erased when the counterparty of its Pix may be: neither means anything without the other.
-        "infraction": ("select * from erase_infractions($1, $2, $3)", (ages.party,)),
-    }
-    statement, periods = statements[kind]
-    return [Erased(**row) for row in await connection.fetch(statement, *split_pairs(rows), *periods)]
+    found = await connection.fetch(_ERASE[kind], *split_pairs(rows), ages.unpaid, ages.message, ages.party)
+    return [Erased(**row) for row in found]

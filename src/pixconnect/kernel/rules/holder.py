@@ -163,7 +163,7 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
     """
     if len(text) > SENT_LENGTH_MAX:
         raise errors.InvalidPixKey(f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks")
-    return _parse(trim_pasted(text), key_type)
+    return _parse(text, key_type)
 
 
 def as_kept(text: str) -> str:
@@ -175,7 +175,8 @@ def as_kept(text: str) -> str:
 
 
 @lru_cache(_CACHED_MAX)
-def _parse(text: str, key_type: KeyType | None) -> PixKey:
+def _parse(sent: str, key_type: KeyType | None) -> PixKey:
+    text = trim_pasted(sent)
     found = key_type or _type_of(text)
     tidy, is_form = _FORMS[found]
     key = tidy(text)

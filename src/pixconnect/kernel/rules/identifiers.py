@@ -140,9 +140,9 @@ def fingerprint(request: IdempotentRequest) -> bytes:
     kept_forms: Mapping[str, Callable[[Any], Any]] | None = getattr(type(request), "kept_forms", None)
     if kept_forms is None:
         return _VERSION + _hash(contents)
-    kept = contents | {name: keep(contents[name]) for name, keep in kept_forms.items()}
-    digest = _BOTH_VERSION + sha256(_encode(kept)).digest()[:_HASH_SIZE]
-    return digest if kept == contents else digest + _hash(contents)
+    others = {name: kept for name, keep in kept_forms.items() if (kept := keep(contents[name])) != contents[name]}
+    digest = _BOTH_VERSION + sha256(_encode(contents | others if others else contents)).digest()[:_HASH_SIZE]
+    return digest + _hash(contents) if others else digest
 
 
 def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:

@@ -55,7 +55,7 @@ def test_what_a_group_makes_changes_in_it_only_where_its_insert_has_all_columns(
     with pytest.raises(InvariantBroken):
         changes.move(TRANSFERS, transfer, begin_return(transfer, 1))
     rows, charge = FactRows(CHARGES), a_charge()
-    rows.put(charge)
+    rows.new[charge.id, charge.holder_id] = charge
     held = msgspec.structs.replace(charge, held_by=7)
     rows.move(charge, held)
     with pytest.raises(InvariantBroken):

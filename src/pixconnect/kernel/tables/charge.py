@@ -117,10 +117,9 @@ CHARGES: Final = Fact(
     find_update=_find_update,
     may_move_new=True,
     sort_key=attrgetter("external_id", "holder_id"),
-    follow=lambda before, after: [
-        *_count(before, after),
-        *(_count_due(before, after) if after and after.due_on is not None else ()),
-    ],
+    follow=lambda before, after: (
+        [*_count(before, after), *_count_due(before, after)] if after and after.due_on else _count(before, after)
+    ),
 )
 
 find_external: Final = lookup.by_external_ids(CHARGE)

@@ -60,10 +60,6 @@ class FactRows(Generic[Row]):
         """Their state before and after the batch."""
         self.deleted: list[Row] = []
 
-    def put(self, row: Row) -> None:
-        key = self.fact.key
-        self.new[len(self.new) if key is None else key(row)] = row
-
     def move(self, before: Row, after: Row) -> None:
         fact = self.fact
         key = after if fact.key is None else fact.key(after)
@@ -101,7 +97,8 @@ class Changes:
         self._by_fact = _RowsByFact()
 
     def put(self, fact: Fact[Row], row: Row) -> None:
-        self._by_fact[fact].put(row)
+        new, key = self._by_fact[fact].new, fact.key
+        new[len(new) if key is None else key(row)] = row
         if fact.follow is not None:
             self._put_all(fact.follow(None, row))
 

@@ -141,12 +141,11 @@ def count(kind: Kind) -> Follow:
     def follow(before: Counted | None, after: Counted) -> list[tuple[Fact[Change], Change]]:
         if before is not None and before.status == after.status:
             return []
-        counted = [(after.status, 1)] if before is None else [(after.status, 1), (before.status, -1)]
         holder_id, created_at = after.holder_id, after.created_at
-        return [
-            (TALLIES, Change(holder_id=holder_id, kind=kind, status=status, created_at=created_at, change=change))
-            for status, change in counted
-        ]
+        made = TALLIES, Change(holder_id=holder_id, kind=kind, status=after.status, created_at=created_at, change=1)
+        if before is None:
+            return [made]
+        return [made, (TALLIES, Change(holder_id=holder_id, kind=kind, status=before.status, created_at=created_at, change=-1))]
 
     return follow
 

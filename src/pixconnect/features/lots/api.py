@@ -23,7 +23,7 @@ from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, S
 from pixconnect.features.pix_api.api import charge_body, frame
 from pixconnect.features.pix_api.api.charge_body import ChargePatch, ChargePut
 from pixconnect.features.pix_api.api.charge_records import Txid
-from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, PeriodQuery, refusing_repeated
+from pixconnect.features.pix_api.api.frame import Asked, Body, Parametros, PeriodQuery, refuse_repeated_member
 from pixconnect.features.pix_api.api.frame import StandardOperation as Row
 from pixconnect.features.pix_api.api.violations import TXID, Members, Violations, list_members
 from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
@@ -32,7 +32,7 @@ from pixconnect.kernel.rules.location import WITH_DUE_DATE
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.base.errors import Violated, Violation
-from pixconnect.platform.json_members import list_names, refuse_repeated
+from pixconnect.platform.json_members import RepeatedMember, list_names, refuse_repeated
 
 BODY_MAX: Final = 4 * 1024 * 1024
 """In bytes: a thousand charges with the maximum contents."""
@@ -233,12 +233,14 @@ async def _refuse_repeated(body: Body) -> None:
     # It was read before, so it is an object with a list of objects, if any.
     octets = body.unjudged.removeprefix(BOM_UTF8)
     items = bytes(_read_raw(octets).get("cobsv", b"[]"))
-    with refusing_repeated():
+    try:
         refuse_repeated(octets.replace(items, b"[]"), _NAMES)
         for number, item in enumerate(_list_raw(items)):
             if number % _YIELD_AFTER == 0:
                 await asyncio.sleep(0)
             refuse_repeated(bytes(item), _NAMES)
+    except RepeatedMember as error:
+        raise refuse_repeated_member(error) from None
 
 
 def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> None:

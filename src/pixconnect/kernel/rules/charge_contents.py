@@ -241,7 +241,7 @@ def change_contents(contents: ChargeContents, change: ContentsChange) -> ChargeC
 
 
 def _list_given(change: ContentsChange | DueChange) -> dict[str, object]:
-    return {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not None}
+    return {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
 
 
 def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:

@@ -9,8 +9,7 @@ An instant counts at the displayed precision, milliseconds: a displayed instant 
 """
 
 import re
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import MAXYEAR, datetime, timedelta
 from functools import partial
 from typing import Annotated, Final, TypeVar
@@ -198,16 +197,14 @@ def _read_body(names: Sequence[bytes] | None, raw: bytes, headers: Mapping[bytes
         raise UnsupportedMediaType("Content-Type: must be application/json")
     if headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
         raise UnsupportedMediaType("Content-Encoding: must be identity")
-    with refusing_repeated():
-        return Body(decoding.read_object(raw, names), raw if len(raw) > decoding.BODY_MAX else b"")
-
-
-@contextmanager
-def refusing_repeated() -> Generator[None]:
     try:
-        yield
+        return Body(decoding.read_object(raw, names), raw if len(raw) > decoding.BODY_MAX else b"")
     except RepeatedMember as error:
-        raise MalformedRequest(f"O membro {error.name} aparece duas vezes no mesmo objeto do corpo.") from None
+        raise refuse_repeated_member(error) from None
+
+
+def refuse_repeated_member(error: RepeatedMember) -> MalformedRequest:
+    return MalformedRequest(f"O membro {error.name} aparece duas vezes no mesmo objeto do corpo.")
 
 
 def _make_reader(names: Sequence[bytes] | None) -> Reader:

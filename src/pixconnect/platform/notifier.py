@@ -34,8 +34,8 @@ EVENT_CHANNEL: Final = "pixconnect_events"
 """There are events without a position in the feed."""
 CALLBACK_CHANNEL: Final = "pixconnect_callbacks"
 """An institution called about incoming money; the payload names the account and the paces at which to read it."""
-EVENT_QUIET_S: Final = 0.1
-"""One rest of the sequencer: an event without orders and deliveries waits for that at most."""
+EVENT_QUIET_S: Final = 0.2
+"""The time that an event may take to be readable. One without orders and deliveries waits for that at most."""
 
 
 class WakeWorkers(Protocol):

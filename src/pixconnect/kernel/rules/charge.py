@@ -27,7 +27,6 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules import holder, reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge_contents import (
-    CHARGE_FIELDS,
     LIFETIME_S,
     ChargeContents,
     ChargeFields,
@@ -37,7 +36,6 @@ from pixconnect.kernel.rules.charge_contents import (
     find_expiry,
     read_fields,
     set_rule,
-    take_fields,
 )
 from pixconnect.kernel.rules.event import SLOTS_COUNT, Event, EventName
 from pixconnect.platform.base import errors
@@ -259,12 +257,11 @@ def shows_payer(charge: Charge, now: datetime) -> bool:
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
-    # As ``read_fields``, without another call for each charge.
-    fields: dict[str, Any] = dict(zip(CHARGE_FIELDS, take_fields(new.request), strict=True), key=new.key)
+    # As ``read_fields``, in less time.
+    fields: dict[str, Any] = msgspec.structs.asdict(new.request) | {"key": new.key, "external_id": new.external_id}
     return Charge(
         id=new.charge_id,
         holder_id=new.holder_id,
-        external_id=new.external_id,
         fingerprint=new.fingerprint,
         txid=new.txid,
         br_code=new.br_code,

@@ -100,7 +100,8 @@ class Changes:
         new, key = self._by_fact[fact].new, fact.key
         new[len(new) if key is None else key(row)] = row
         if fact.follow is not None:
-            self._put_all(fact.follow(None, row))
+            for other, its in fact.follow(None, row):
+                self.put(other, its)
 
     def move(self, fact: Fact[Row], before: Row, after: Row) -> None:
         """Write a change of a row; its lock is held, or this batch makes it."""

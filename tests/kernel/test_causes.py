@@ -16,7 +16,6 @@ from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.rail import Abilities, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform import privileges
-from pixconnect.platform.pool import connect
 from support.attacker import attempt, end_order, entry, refuse
 from support.books import check_books
 from support.operators import as_operator
@@ -111,10 +110,7 @@ async def test_no_more_settles_than_is_reserved(
     attacker: "Connection", service: Service, caller: Caller, database: Addresses
 ) -> None:
     sent_id = await send(service, caller)
-    owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
-    await owner.execute("set session_replication_role = replica")
-    await owner.execute("update balance set reserved_cents = 400, available_cents = available_cents + 100")
-    await owner.close()
+    await service.execute_without_guards("update balance set reserved_cents = 400, available_cents = available_cents + 100")
     settle = f"update transfer set status = 'CONFIRMED', settled_at = now() where id = {sent_id}"
     taken = entry("reserved", "settlement", 500, transfer_id=sent_id)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:

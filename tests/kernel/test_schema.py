@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from scripts.pages.catalogue import SCHEMAS, read_tables
@@ -21,18 +20,16 @@ async def test_the_shape_is_that_of_the_tables_and_their_page_can_be_written(dat
 
 
 async def test_no_constraint_waits_for_its_validation(database: postgres.Addresses) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    found = await connection.fetch("select conrelid::regclass::text, conname from pg_constraint where not convalidated")
-    await connection.close()
+    async with postgres.as_owner(database) as connection:
+        found = await connection.fetch("select conrelid::regclass::text, conname from pg_constraint where not convalidated")
     assert [tuple(row) for row in found] == []
 
 
 async def test_a_function_of_the_owner_looks_into_its_own_schema_alone(database: postgres.Addresses) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    functions = await connection.fetch(
-        "select proname, proconfig from pg_proc where pronamespace = 'pixconnect'::regnamespace and prosecdef"
-    )
-    await connection.close()
+    async with postgres.as_owner(database) as connection:
+        functions = await connection.fetch(
+            "select proname, proconfig from pg_proc where pronamespace = 'pixconnect'::regnamespace and prosecdef"
+        )
     # A temporary table must not take the place of a table of the schema.
     assert functions
     assert [each["proname"] for each in functions if "search_path=pixconnect, pg_temp" not in each["proconfig"]] == []

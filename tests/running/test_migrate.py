@@ -75,22 +75,19 @@ async def test_a_word_of_an_address_that_nobody_knows_is_named_in_one_line(datab
 
 
 async def test_an_older_server_is_refused(database: postgres.Addresses) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    with pytest.raises(CommandError, match="pixconnect needs 16 or later"):
-        await migrate.refuse_old_server(connection, 990_000)
-    await connection.close()
+    async with postgres.as_owner(database) as connection:
+        with pytest.raises(CommandError, match="pixconnect needs 16 or later"):
+            await migrate.refuse_old_server(connection, 990_000)
 
 
 async def test_there_is_no_sandbox_in_live_mode(database: postgres.Addresses) -> None:
     await _start_again(database)
     settings = Settings(mode="live", database_url=database.service_url, owner_database_url=database.owner_url)
     await migrate.bring_up_to_date(settings)
-    connection = await asyncpg.connect(database.owner_url)
-    assert await connection.fetchval("select count(*) from pg_namespace where nspname = 'sandbox'") == 0
-    await connection.close()
+    async with postgres.as_owner(database) as connection:
+        assert await connection.fetchval("select count(*) from pg_namespace where nspname = 'sandbox'") == 0
 
 
 async def _start_again(database: postgres.Addresses) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    await connection.execute("drop schema pixconnect cascade; drop schema sandbox cascade")
-    await connection.close()
+    async with postgres.as_owner(database) as connection:
+        await connection.execute("drop schema pixconnect cascade; drop schema sandbox cascade")

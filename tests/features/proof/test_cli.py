@@ -11,7 +11,7 @@ import pytest
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.features.proof.service.verify import RULES
 from support.command_line import CommandLine
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import open_holder, open_service
 from support.verifier import be_started, chain_deposit
 from support.waiting import wait_until
@@ -24,10 +24,9 @@ async def fund(database: Addresses) -> int:
 
 
 async def execute(database: Addresses, *statements: str) -> None:
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    for statement in statements:
-        await connection.execute(statement)
-    await connection.close()
+    async with as_owner(database) as connection:
+        for statement in statements:
+            await connection.execute(statement)
 
 
 async def take_a_cent(database: Addresses) -> None:
@@ -140,9 +139,5 @@ def test_heads_and_entries_are_held_against_it(database: Addresses, pixconnect: 
     told = pixconnect.json("verify", "entry", str(entry_id), *of_holder)
     assert (told["is_as_chained"], told["head"]) == (True, head["head"])
     assert "has no entry 77, or not yet" in pixconnect.refusal("verify", "entry", "77", *of_holder)
-    asyncio.run(take_from_entry(database))
+    asyncio.run(execute(database, "set session_replication_role = replica", "update ledger_entry set amount_cents = 999"))
     assert pixconnect.run("verify", "entry", str(entry_id), *of_holder).returncode == ExitStatus.BROKEN
-
-
-async def take_from_entry(database: Addresses) -> None:
-    await execute(database, "set session_replication_role = replica", "update ledger_entry set amount_cents = 999")

@@ -36,12 +36,9 @@ RECEIPT = Receipt(
 )  # fmt: skip
 
 
-def viewer(caller: Caller) -> Viewer:
-    return Viewer(holder_id=caller.holder_id, scopes=caller.scopes)
-
-
 async def read(context: Context, caller: Caller, kind: ReceiptKind, resource_id: int) -> Receipt:
-    return await read_receipt(context, viewer(caller), kind, resource_id)
+    viewer = Viewer(holder_id=caller.holder_id, scopes=caller.scopes)
+    return await read_receipt(context, viewer, kind, resource_id)
 
 
 def list_texts(receipt: Receipt) -> list[str]:

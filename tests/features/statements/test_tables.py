@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.features.statements import tables as statement_store
 from pixconnect.platform.pool import open_pool
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.records import AT
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ async def test_lines_are_the_holders_own_and_in_order(database: Addresses, pool:
 async def test_a_part_reads_its_lines_in_a_long_history(database: Addresses, pool: "Pool", analyzed: bool) -> None:
     await fill(database.owner_url, 1, entries_count=20_000)
     if analyzed:
-        owner = await asyncpg.connect(database.owner_url)
-        await owner.execute("analyze")
-        await owner.close()
+        await execute_as_owner(database, "analyze")
     for text, arguments in (
         (statement_store._READ_LINES, (1, 10_001, 10_100)),
         (statement_store._FIND_EXTENT, (1, after_s(5_000), after_s(15_000))),

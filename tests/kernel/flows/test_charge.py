@@ -18,7 +18,7 @@ from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.platform.base import errors
 from support.books import check_books
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import own_key
 from support.service import Service, credit_report, open_holder, open_service
 
@@ -88,9 +88,8 @@ async def test_charges_of_before_an_upgrade_are_found(service: Service, caller: 
     charge = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=7))
     contents = {"amount_cents": 7, "external_id": "ChargeRequest", "key": charge.key, "payer": None}
     first_version = blake2b(msgspec.json.encode(contents), digest_size=16).digest()
-    owner = await asyncpg.connect(database.owner_url)
-    await owner.execute("update pixconnect.charge set fingerprint = $1", first_version)
-    await owner.close()
+    async with as_owner(database) as owner:
+        await owner.execute("update pixconnect.charge set fingerprint = $1", first_version)
     again = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=7))
     assert again.id == charge.id
     with pytest.raises(errors.ExternalIdConflict):

@@ -53,16 +53,11 @@ async def twins(database: Addresses) -> AsyncIterator[tuple[Twin, Twin]]:
         one = Twin(first, await open_holder(first, account_number="1"), "1")
         two = Twin(second, await open_holder(second, account_number="2"), "2")
         await first.context.ids.charge_id(), await first.context.ids.transfer_id(), await first.context.ids.refund_id()
-        await _set_back(database)
+        sequences = "unnest(array['charge_id', 'transfer_id', 'refund_id'])"
+        await execute_as_owner(database, f"select setval(name, 1, false) from {sequences} as name")
         (await second.context.ids.charge_id(), await second.context.ids.transfer_id(), await second.context.ids.refund_id())
         yield one, two
         await check_books(first)
-
-
-async def _set_back(database: Addresses) -> None:
-    await execute_as_owner(
-        database, "select setval(name, 1, false) from unnest(array['charge_id', 'transfer_id', 'refund_id']) as name"
-    )
 
 
 async def test_a_refund_returns_the_charge_of_its_own_holder(twins: tuple[Twin, Twin]) -> None:

@@ -5,8 +5,7 @@ from typing import Any, Final
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.transfer import TRANSFER
-from pixconnect.platform.pool import connect
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.service import Service, send_out
 
 
@@ -35,10 +34,8 @@ _COPY_IT: Final = """
 
 async def test_the_index_finds_a_name_with_its_holder(service: Service, caller: Caller, database: Addresses) -> None:
     await send_out(service, caller, 1)
-    owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
-    await owner.execute(f"set session_replication_role = replica; {_COPY_IT}")
-    await owner.execute("vacuum analyze transfer")
-    await owner.close()
+    await execute_as_owner(database, f"set session_replication_role = replica; {_COPY_IT}")
+    await execute_as_owner(database, "vacuum analyze transfer")
     recorder: Any = Recorder()
     await lookup.one_by(TRANSFER, "external_id")(recorder, 1, "a")
     await lookup.by_external_ids(TRANSFER)(recorder, [("a", 1)])

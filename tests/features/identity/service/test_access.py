@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from pixconnect.features.identity.service import access
@@ -11,7 +10,7 @@ from pixconnect.kernel.rules.access import SCOPES, IssuedClient
 from pixconnect.platform.base import errors
 from support import identity
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import FakeClock
 
 
@@ -28,9 +27,8 @@ async def issued(context: Context) -> IssuedClient:
 
 
 async def test_the_secret_is_not_in_the_database(database: Addresses, context: Context, issued: IssuedClient) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    row = str(await connection.fetchrow("select * from pixconnect.client"))
-    await connection.close()
+    async with as_owner(database) as connection:
+        row = str(await connection.fetchrow("select * from pixconnect.client"))
     assert issued.client_secret not in row
     assert issued.client_secret.encode().hex() not in row
 

@@ -18,7 +18,7 @@ from pixconnect.kernel.rules.access import FAILURES_MAX, SESSION_IDLE_MAX, SESSI
 from pixconnect.platform.base import errors
 from support import identity
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.service import FakeClock
 
 _ADDRESS = "203.0.113.9"
@@ -128,7 +128,7 @@ async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_
     await door.operator(_asked(maria, clock))
     await guess(10)
     clock.advance(seconds=86_400)
-    await _let_a_minute_pass(database)
+    await execute_as_owner(database, "update pixconnect.token_failure set failed_at = failed_at - interval '61 s'")
     for code in ({}, {"code": maria.recovery_codes[0]}):
         refusal = await _refusal(door.operator(_asked(maria, clock, **code, address="192.0.2.1")))
         assert (type(refusal), refusal.message) == (errors.Unauthorized, "name, password or code: one of them is wrong")
@@ -138,12 +138,6 @@ async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_
     # A code that was refused meanwhile is not used up.
     await door.operator(_asked(maria, clock))
     await door.operator(_asked(maria, clock, code=maria.recovery_codes[0]))
-
-
-async def _let_a_minute_pass(database: Addresses) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    await connection.execute("update pixconnect.token_failure set failed_at = failed_at - interval '61 s'")
-    await connection.close()
 
 
 async def test_an_address_that_guesses_is_refused_by_every_door(

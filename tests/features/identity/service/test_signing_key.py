@@ -6,7 +6,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
@@ -20,7 +19,7 @@ from pixconnect.platform.base.entropy import SealBroken
 from support import identity
 from support.identity import published_kids
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import FakeClock
 from support.waiting import until
 
@@ -92,9 +91,8 @@ async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring
 
 
 async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyring: Keyring) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
-    await connection.close()
+    async with as_owner(database) as connection:
+        sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
     assert sealed[0] == 2
     assert b"\x30\x81" not in sealed[:4]
 

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pixconnect.features.identity.service import access, token_issuer
@@ -26,7 +25,7 @@ from pixconnect.platform.base import errors
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.service import STARTED_AT, FakeClock
 
 IS_WAITING = """
@@ -48,9 +47,7 @@ async def attempt(context: Context, keyring: Keyring, request: TokenRequest) -> 
 
 
 async def age_failures(database: Addresses, seconds: int) -> None:
-    connection = await asyncpg.connect(database.owner_url)
-    await connection.execute(f"update pixconnect.token_failure set failed_at = failed_at - interval '{seconds} s'")
-    await connection.close()
+    await execute_as_owner(database, f"update pixconnect.token_failure set failed_at = failed_at - interval '{seconds} s'")
 
 
 async def test_a_token_has_scopes_asked_for_and_had(context: Context, keyring: Keyring, issued: IssuedClient) -> None:

@@ -215,15 +215,12 @@ async def _run(seed: int) -> tuple[int, int]:
         step = service.steps.of[ours.order.end_to_end_id]
         # A payment that was removed before we knew of it is never found, and the refusal of a second call proves
         # nothing.
-        is_never_known = step.name_there in woovi.removed or not _is_known(ours) or not woovi.has_list
+        is_known = ours.order.credit_party.key == KNOWN_KEY
+        is_never_known = step.name_there in woovi.removed or not is_known or not woovi.has_list
         may_stay_open = service.was_restored or service.has_two_steps or is_never_known
         assert may_stay_open or ours.ending is not None, (seed, step)
     ended = [ours for ours in service.orders if ours.ending is not None]
     return len(ended), sum(isinstance(ours.ending, Settled) for ours in ended)
-
-
-def _is_known(ours: Ours) -> bool:
-    return ours.order.credit_party.key == KNOWN_KEY
 
 
 def _check(service: Service, woovi: Woovi, seed: int) -> None:

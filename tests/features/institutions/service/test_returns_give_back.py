@@ -14,7 +14,6 @@ from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows.holder import HolderChanges, set_holder
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.rules.block_report import InfractionReport
-from pixconnect.kernel.rules.holder import Party
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
@@ -99,7 +98,8 @@ async def test_a_late_give_back_is_a_case_until_it_goes(giver: Shop, hindrance: 
             await set_holder(operator, house_id, HolderChanges(may_withdraw=False))
             reason = "may not withdraw"
         case "funds":
-            await receive_movement(giver.at, movement_report(giver.live, party=await read_party(giver)))
+            party = (await giver.context.directory.read_account(giver.house.holder_id)).party
+            await receive_movement(giver.at, movement_report(giver.live, party=party))
             reason = "available funds"
         case _:
             reason = "up to 0 cents more today"
@@ -127,10 +127,6 @@ async def test_a_late_give_back_is_a_case_until_it_goes(giver: Shop, hindrance: 
     assert (listed.given_back, listed.reason, listed.returned_cents) == ("made", None, 1000)
     assert await look(giver) == []
     await check_books(giver.live)
-
-
-async def read_party(giver: Shop) -> Party:
-    return (await giver.context.directory.read_account(giver.house.holder_id)).party
 
 
 async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_a_case(giver: Shop) -> None:

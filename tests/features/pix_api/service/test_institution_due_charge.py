@@ -78,10 +78,6 @@ async def read(shop: Shop) -> StandardCharge:
     return await standard_usecases.read_charge(shop.context, shop.house, TXID, kind="cobv")
 
 
-async def count_parts(shop: Shop) -> int:
-    return len(await shop.live.fetch("select from paid_amount"))
-
-
 async def told(shop: Shop) -> list[tuple[list[str], int]]:
     """The reported differences of payments from their charges, and the requested amounts."""
     rows = await shop.live.fetch("select body from event where name = 'charge.diverged' order by id")
@@ -223,7 +219,7 @@ async def test_what_was_paid_is_recorded_whole_and_a_difference_is_told(
     assert (charge.status, charge.amount_cents) == ("APPROVED", cents)
     assert charge.asked_cents == (None if cents == 1000 else 1000)
     assert await told(shop) == ([(divergences, asked_cents)] if divergences else [])
-    assert await count_parts(shop) == is_kept
+    assert len(await shop.live.fetch("select from paid_amount")) == is_kept
     shown = await pix_usecases.read_pix(shop.context, shop.house, pix.end_to_end_id)
     assert shown.componentes_valor is not None
     assert (shown.componentes_valor.original.valor == "10.00") == (is_kept or cents == 1000)

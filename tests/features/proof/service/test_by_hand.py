@@ -17,7 +17,7 @@ from support.books import EVERYBODY, check_books
 from support.damage import NEVER_RIGHT
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import own_key
 from support.service import Service
 
@@ -75,10 +75,9 @@ async def owner(shop: Shop, database: Addresses) -> AsyncIterator[asyncpg.Connec
     await shop.give_back(pix, 300)
     await shop.move_orders()
     await check_books(shop.live)
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await connection.execute("set session_replication_role = replica")
-    yield connection
-    await connection.close()
+    async with as_owner(database) as connection:
+        await connection.execute("set session_replication_role = replica")
+        yield connection
 
 
 async def find_broken(owner: asyncpg.Connection, shop: Shop) -> set[str]:

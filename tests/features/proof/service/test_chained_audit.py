@@ -19,7 +19,7 @@ from pixconnect.kernel.flows.context import write_alone
 from pixconnect.kernel.rules.proof import Finding
 from support.books import chain_all
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import Service, open_holder
 
 BROKEN, CHANGED, _, KEPT = (*(rule.name for rule in AUDIT_CHAIN), chain_store.KEPT_HEADS.name)
@@ -74,9 +74,8 @@ async def written(service: Service) -> Service:
 
 @pytest.fixture
 async def owner(database: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    yield connection
-    await connection.close()
+    async with as_owner(database) as connection:
+        yield connection
 
 
 async def ask_all(owner: asyncpg.Connection, kept: Sequence[ChainHead] = ()) -> list[Finding]:

@@ -8,7 +8,7 @@ import pytest
 from pixconnect.features.proof.service.verify import RULES, ProofRequest, Verification, verify
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.proof import Extent
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import Service
 from support.verifier import be_started, open_book_reader
 
@@ -24,9 +24,8 @@ ASKS_THE_MODE = {
 
 @pytest.fixture
 async def owner(caller: Caller, database: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    yield connection
-    await connection.close()
+    async with as_owner(database) as connection:
+        yield connection
 
 
 async def look(service: Service, database: Addresses, extent: Extent = "whole") -> Verification:

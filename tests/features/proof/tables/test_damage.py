@@ -17,7 +17,7 @@ from support.all_books import AllBooks, open_all_books
 from support.books import EVERYBODY
 from support.damage import NEVER_RIGHT, Catalogue, plant, read_catalogue, sort_found, without_numbers
 from support.multiplied_books import multiply
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.verifier import open_book_reader
 
 ENTRIES = int(os.environ.get("PIXCONNECT_DAMAGE_ENTRIES", "100000"))
@@ -37,9 +37,8 @@ async def books(database: Addresses) -> AsyncIterator[AllBooks]:
 
 @pytest.fixture
 async def owner(books: AllBooks, database: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    yield connection
-    await connection.close()
+    async with as_owner(database) as connection:
+        yield connection
 
 
 async def ask_everything(owner: asyncpg.Connection, books: AllBooks) -> list[Finding]:

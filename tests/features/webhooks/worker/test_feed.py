@@ -142,16 +142,12 @@ async def test_a_database_that_is_away_ends_nothing(service: Service, monkeypatc
         await until_read(service, event_ids)
 
 
-async def read_swept_id(service: Service) -> int:
-    return await service.context.pool.fetchval("select swept_id from event_feed_state")
-
-
 async def test_it_sweeps_from_time_to_time(service: Service) -> None:
     async with running(service, poll_s=0.01, sweep_s=0.0):
         event_ids = await write_events(service, 1)
         await until_read(service, event_ids)
         async with asyncio.timeout(60):
-            while await read_swept_id(service) < event_ids[-1]:  # noqa: ASYNC110  nothing tells
+            while await service.fetchval("select swept_id from event_feed_state") < event_ids[-1]:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0.01)
 
 

@@ -65,20 +65,15 @@ async def insert_refused(connection: Connection, refused: Sequence[RefusedCredit
     await connection.execute(_INSERT_REFUSED, *REFUSED_CREDIT.arrays(rows))
 
 
-_FORGET_REFUSED: Final[LiteralString] = """
+forget_refused: Final = Value[int, timedelta, int]("""
     with forgotten as (
         delete from refused_credit where name = any(array(
             select name from refused_credit where refused_at < clock_timestamp() - $1::interval order by refused_at limit $2
         )) returning 1
     )
     select count(*) from forgotten
-"""
-
-
-async def forget_refused(pool: Pool, kept_for: timedelta, count_max: int) -> int:
-    """Delete at most this many of the oldest; return their number."""
-    return await pool.fetchval(_FORGET_REFUSED, kept_for, count_max)
-
+""")
+"""Delete at most this many of the oldest; return their number."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_party = msgspec.json.Decoder(Party).decode

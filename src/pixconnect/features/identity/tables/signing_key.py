@@ -66,16 +66,10 @@ async def list_all(connection: Connection | Pool) -> list[SigningKey]:
 
 insert: Final = SIGNING_KEY.insert
 
-
 # A key that no longer signs is only used to verify.
-_FORGET_PRIVATE: LiteralString = """
-update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
-"""
-
-
-async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
-    await connection.execute(_FORGET_PRIVATE, list(kids))
-
+forget_private: Final = Command[Sequence[str]](
+    "update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null"
+)
 
 revoke: Final = Command[str, datetime]("""
 update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and revoked_at is null
@@ -84,10 +78,8 @@ update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and
 
 reseal: Final = Command[str, bytes]("update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null")
 
-
-async def delete(connection: Connection, kids: Sequence[str]) -> None:
-    """Delete keys that no longer verify anything."""
-    await connection.execute("delete from signing_key where kid = any($1)", list(kids))
+delete: Final = Command[Sequence[str]]("delete from signing_key where kid = any($1)")
+"""Delete keys that no longer verify anything."""
 
 
 class Authority(Struct, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ class Sequencer(Member):
         self.given_count = 0
         self.swept_count = 0
         leases.add(self)
-        leases.listen(EVENT_CHANNEL, self._receive)
+        leases.listen(EVENT_CHANNEL, lambda *_: self._woken.set())
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -91,9 +91,6 @@ class Sequencer(Member):
                 self.swept_count += await sweep_positions(self._context)
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("the feed's sweep failed", reason=type(error).__name__)
-
-    def _receive(self, *_: object) -> None:
-        self._woken.set()
 
     def looked(self, *, is_due: bool) -> None:
         if is_due:

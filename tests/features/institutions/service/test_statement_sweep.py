@@ -245,3 +245,25 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
         assert [tuple(row) for row in rows] == [("A1", None), ("ofx:F2", "contradicts")]
     moved = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance' order by 1")
     assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])
+
+
+async def test_a_file_of_the_whole_month_takes_no_day_from_the_api_that_it_has_not_read_whole(shop: Shop) -> None:
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    there, day = there_of(shop), to_day(shop.live.clock.real_now())
+    line = make_ofx_line(item_id="F1", at=f"{day:%Y%m%d}", amount="-1.00")
+    content = make_ofx(line, first=f"{day:%Y%m%d}", last=f"{day + timedelta(days=29):%Y%m%d}", closing="")
+    await record_file(as_operator(shop.live.context), "loja", content)
+    await settle_items(shop.at, shop.account, day)
+    # The API has the file's line under its own id, another like it, and the days to come.
+    for name, cents, days in (("A1", -100, 0), ("A2", -100, 0), ("B1", -700, 1)):
+        there.book(name, cents, day + timedelta(days=days), kind="wire")
+        for _ in range(2):
+            shop.live.clock.advance(hours=1)
+            await sweep(shop)
+        if name != "A1":
+            shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[1:] == ["closed", "closed", "provisional"]
+    moved = await shop.live.fetch("select item_id from movement where kind <> 'opening_balance' order by 1")
+    assert [row["item_id"] for row in moved] == ["A2", "B1", "F1"]
+    await check_books(shop.live)

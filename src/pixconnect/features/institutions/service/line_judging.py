@@ -104,8 +104,21 @@ async def judge_listed(
     changed = [line.item.item_id for line in judged if line.outcome == "changed"]
     asked = await item_store.find(connection, account_id, changed) if changed else {}
     judged = [structs.replace(line, outcome="known") if line.item.item_id in asked else line for line in judged]
+    filed_ids = await _find_filed(connection, account_id, [line.item for line in judged if line.outcome == "new"])
+    judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
     await write_judged(connection, account_id, "api", judged, now)
     return judged
+
+
+async def _find_filed(connection: Connection, account_id: int, new: Sequence[InstitutionItem]) -> set[str]:
+    """Find the API's lines that a file has reported before, of a day that it had not read whole; each of the file's once."""
+    if not new:
+        return set()
+    days, amounts = [item.day for item in new], [*{item.amount_cents for item in new}]
+    found = await item_store.list_filed(connection, account_id, min(days), max(days), amounts)
+    filed = [item for item in found if item.source != "api" and item.waits not in SET_ASIDE]
+    filed = compare([item for item in found if item.source == "api"], filed, "api").unlisted
+    return {item.item_id for item, match in zip(new, compare(new, filed, "api").matches, strict=True) if match is not None}
 
 
 async def write_judged(
@@ -303,6 +316,6 @@ async def _find_difference(connection: Connection, day: RecordedDay) -> int:
 async def find_others(
     connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
 ) -> dict[date, RecordedDay]:
-    """Find those of some days that another format has reported."""
+    """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
     told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
-    return {one.day: one for one in told if one.source != source}
+    return {one.day: one for one in told if one.source != source and (one.source == "api" or one.was_read_whole)}

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from msgspec import Struct, structs
@@ -37,7 +37,7 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, Writer, write_alone
 from pixconnect.kernel.rules.kept_report import storable
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import to_day
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
@@ -199,12 +199,11 @@ async def _record(
     connection: Connection, account: InstitutionAccount, file: files.StatementFile, read_at: datetime
 ) -> tuple[RecordedStatement, Judgement]:
     file = await statement_account.add_blocked(connection, account, file)
-    spoken, begins_on = list_span(file.first_on, file.last_on), to_day(account.opened_at)
-    dated = file.date(read_at)
-    as_of, _ = dated
-    told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
-    # A format that has not reported a day completely yields to one that has.
-    others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
+    dated, begins_on = file.date(read_at), to_day(account.opened_at)
+    as_of, known_until = dated
+    # Many banks write the days that were asked for, up to the end of the month.
+    spoken = list_span(file.first_on, min(file.last_on, to_day(as_of)))
+    others = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
     judgement, own_lines, closed = await judge_file(connection, account, file, others, dated)
     second = [item for item in file.items if item.day in others]
     first = others.get(file.first_on)
@@ -231,7 +230,8 @@ async def _record(
                 institution_id=account.id,
                 day=day,
                 source=file.format,
-                read_at=as_of if day in spoken else None,
+                # Of days after the last one that it can list, the file shows no end.
+                read_at=(as_of if day <= known_until else datetime.combine(day, time(), SAO_PAULO)) if day in spoken else None,
                 opening_cents=opening.cents if opening and day == file.first_on else None,
                 closing_cents=closing.cents if closing and day == closing.on else None,
             )

@@ -144,9 +144,8 @@ async def _record(
         listed += [line for line in lines if line.day in others]
         if moved is not None:
             moved.update((line.item_id, line.signed_cents) for line in lines)
-    whole = {day: one for day, one in others.items() if one.was_read_whole}
-    if is_whole and whole:
-        await _compare(context, account, whole, [line for line in listed if line.day in whole and line.amount_cents])
+    if is_whole and others:
+        await _compare(context, account, others, [line for line in listed if line.amount_cents])
     return count, is_whole
 
 

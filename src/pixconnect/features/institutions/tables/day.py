@@ -109,7 +109,8 @@ _TELL: Final[LiteralString] = f"""
             then coalesce(told.closing_cents, case when told.state not like 'closed%' then excluded.closing_cents end)
             else coalesce(excluded.closing_cents, told.closing_cents) end,
         read_at = greatest(excluded.read_at, told.read_at),
-        source = case when told.source <> 'api' and (excluded.read_at at time zone 'America/Sao_Paulo')::date > told.day
+        source = case when told.source <> 'api'
+            and (excluded.source = 'api' or (excluded.read_at at time zone 'America/Sao_Paulo')::date > told.day)
             and coalesce((told.read_at at time zone 'America/Sao_Paulo')::date <= told.day, true)
             then excluded.source else told.source end
 """

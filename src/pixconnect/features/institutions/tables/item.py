@@ -77,6 +77,15 @@ list_days: Final = FindAll[RecordedItem, int, date, date](
     ITEM, "where institution_id = $1 and day between $2 and $3 order by day, item_id"
 )
 
+list_filed: Final = FindAll[RecordedItem, int, date, date, Sequence[int]](
+    ITEM,
+    """
+    where institution_id = $1 and day between $2 and $3 and amount_cents = any($4) and (source <> 'api' or waits = 'same_line')
+    order by day, item_id
+""",
+)
+"""List lines of files of some days and amounts, and the API's that repeat one."""
+
 list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str]](
     ITEM,
     """

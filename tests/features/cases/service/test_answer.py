@@ -134,6 +134,17 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
     assert (await moved(shop), await look(shop)) == ([-100, -100, 100, 300_00], [])
 
 
+async def test_a_line_of_a_closed_day_before_its_file_is_asked_about_on_that_day(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    await read(shop, ("F2", "-2.00", "COMPRA", "01"), first="20260702", last="20260702", opening="99.00", closing="97.00")
+    cases = {case.name: case.id for case in await look(shop)}
+    assert [*cases] == ["2026-07-01", "2026-07-02"]
+    shown = await case_usecases.read_case(shop.live.context, cases["2026-07-01"])
+    assert [(one.item_id, one.answer) for one in shown.answers] == [("F2", "counts"), ("F2", "aside")]
+    await answer(shop, cases["2026-07-01"], counts=["F2"])
+    assert await moved(shop) == [-200, -100]
+
+
 async def test_a_struck_line_is_replaced_by_its_correction_in_one_answer(shop: Shop) -> None:
     await read(shop, FEE, closing="99.00")
     await read(shop, ("F2", "-2.00", "TARIFA"), closing="98.00")

@@ -192,6 +192,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
 """docs/guides/reconcile.md explains each to operators."""
 SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
+ASKED: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "person")
 
 
 State = Literal["waiting", "made", "not_made"]

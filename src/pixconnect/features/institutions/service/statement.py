@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
-from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, UnmatchedItem
+from pixconnect.features.institutions.rules.unmatched import ASKED, OUTCOMES, SET_ASIDE, UnmatchedItem
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement_account
 from pixconnect.features.institutions.service.account import being_worked_on
@@ -283,7 +283,8 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
             verdicts, released = await find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)
         await post_kept(context, account, now)
-        touched_on = min((spoken_of, *(item.day for item in (*alone, *released))))
+        reopening_on = await day_store.find_reopening(context.pool, account.id, spoken_of - WAITED_MAX, ASKED)
+        touched_on = min((spoken_of, reopening_on or spoken_of, *(item.day for item in (*alone, *released))))
         looked_back_to = to_day(now) - day_usecases.LOOKED_BACK
         open_days = await day_store.find_open(context.pool, account.id, looked_back_to, touched_on)
         # Still under the lock, so that no item of the account becomes a movement meanwhile.

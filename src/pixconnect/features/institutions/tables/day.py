@@ -220,6 +220,13 @@ find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
 """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
 
+find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
+    select min(day) from institution_item join institution_day using (institution_id, day)
+    where institution_id = $1 and day >= $2 and joined_kind is null and waits = any($3) and state = 'closed'
+""")
+"""Find the first closed day with a line that waits for an answer: a file may have lines of days before its own."""
+
+
 async def lock_work(connection: Connection, institution_id: int) -> bool:
     """Lock an account's items until the transaction ends; ``False`` if another process has them."""
     return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _LOCKS, institution_id)

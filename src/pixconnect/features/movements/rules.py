@@ -98,34 +98,29 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
     )
 
 
-def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
+def open_opposite(movement: Movement, proved: str, available_cents: int, now: datetime) -> Movement:
     """Open the reversal of a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
-    opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", now)
+    opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", available_cents, now)
     return structs.replace(opposite, end_to_end_id=proved)
 
 
-def open_struck(movement: Movement, reason: str, balance: Balance, now: datetime) -> Movement:
+def open_struck(movement: Movement, reason: str, available_cents: int, now: datetime) -> Movement:
     """Open the reversal of a movement whose line two operators have taken out."""
-    opposite = _open_opposite(movement, reason, now)
-    is_taken = opposite.direction == "OUT"
-    return structs.replace(
-        opposite,
-        # The incoming money may be spent by now: the holder owes the rest.
-        deficit_cents=max(0, movement.amount_cents - balance.available_cents) if is_taken else 0,
-        network_settled_at=now,
-    )
+    return structs.replace(_open_opposite(movement, reason, available_cents, now), network_settled_at=now)
 
 
-def _open_opposite(movement: Movement, description: str, now: datetime) -> Movement:
+def _open_opposite(movement: Movement, description: str, available_cents: int, now: datetime) -> Movement:
     errors.ensure(movement.opposite_of is None and movement.status == "POSTED", movement.item_id)
     digest = hashlib.sha256(movement.item_id.encode()).hexdigest()
+    is_in = movement.direction == "IN"
     return structs.replace(
         movement,
         # No institution's item has this name.
         item_id=f"opposite:{digest[:_DIGEST_LENGTH]}",
         kind="reversal",
-        direction="IN" if movement.direction == "OUT" else "OUT",
-        deficit_cents=0,
+        direction="OUT" if is_in else "IN",
+        # The incoming money may be spent by now: the holder owes the rest.
+        deficit_cents=max(0, movement.amount_cents - available_cents) if is_in else 0,
         entry_id=None,
         deficit_entry_id=None,
         description=description[:140],

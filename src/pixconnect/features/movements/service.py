@@ -15,7 +15,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
+from pixconnect.features.institutions.rules import unmatched
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as line_store
@@ -198,7 +200,8 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
 
 def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
-    work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, work.now)))
+    available_cents = work.balances[movement.holder_id].available_cents if movement.direction == "IN" else 0
+    work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, available_cents, work.now)))
 
 
 async def take_back_struck(batch: Batch[StruckItem]) -> None:
@@ -209,7 +212,8 @@ async def take_back_struck(batch: Batch[StruckItem]) -> None:
         movement = standing.get((one.holder_id, one.item_id))
         if movement is None:
             raise errors.BadRequest(f"out: the movement {one.item_id} was taken back already")
-        opposite = movement_rules.open_struck(movement, one.reason, work.balances[one.holder_id], work.now)
+        available_cents = work.balances[one.holder_id].available_cents
+        opposite = movement_rules.open_struck(movement, one.reason, available_cents, work.now)
         work.put(MOVEMENTS, _post(work, opposite))
     await work.write()
 
@@ -218,22 +222,30 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
     """Take back movements of items that became one while the transfer or refund that they are was settled beside.
 
     Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees
-    what the other does. Call it where no item of the account becomes a movement meanwhile.
+    what the other does. A received Pix may be listed after its line. Call it where no item of the account becomes a movement
+    meanwhile.
     ``days`` are the first and the last of the transfers and refunds, in Sao Paulo.
     """
     proved: list[OrderItem] = []
     async with context.pool.acquire() as connection:
         apart = timedelta(days=DAYS_APART_MAX)
         amounts = await return_store.list_moved_amounts(connection, institution_id, (days[0] - apart, days[1] + apart))
+        credited = await return_store.list_credited(connection, institution_id, (days[0], days[1] + apart))
+        amounts = sorted({*amounts, *(item.amount_cents for item in credited)})
         alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
-        for line in alone:
-            if not line.is_order or line.state != "settled":
-                continue
+        alone = [line for line in alone if line.state == "settled" and line.key[0] != "movement"]
+        for line in [line for line in alone if line.is_order]:
             mistaken = await return_store.find_mistaken(
                 connection, institution_id, line.amount_cents, line.names, line.original, line.day
             )
             if mistaken is not None:
                 proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
+        if credited and (lines := [line for line in alone if line.direction == "IN"]):
+            whole = {day.day for day in await day_store.list_days(connection, institution_id, *days) if day.was_read_whole}
+            proved += [
+                OrderItem(mistaken=item, key=line.key, name=line.names[-1])
+                for line, item in unmatched.find_credited(lines, credited, whole)
+            ]
     # The others are done all the same, and a retry finds only the rest.
     for outcome in await context.writes.submit_all(TAKE_BACK, proved):
         if isinstance(outcome, errors.PixConnectError):

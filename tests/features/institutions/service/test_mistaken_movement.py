@@ -19,6 +19,7 @@ from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.returns import EVERY, follow_sent_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
+from pixconnect.features.institutions.service.sweep import sweep
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -291,6 +292,30 @@ async def test_an_item_of_an_account_is_one_movement_whoever_of_its_holders_has_
     with pytest.raises(errors.InternalError):
         await movement_usecases.post_statement_item(shop.at, sister, report)
     assert len(await movements(shop.live)) == 1
+
+
+@pytest.mark.parametrize(("days", "alike_count"), [(0, 1), (1, 1), (1, 2)])
+async def test_a_pix_listed_after_its_line_takes_back_the_movement(shop: Shop, days: int, alike_count: int) -> None:
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    paid_at = shop.live.clock.real_now()
+    await note_listed(shop.at, shop.account, (to_day(paid_at), to_day(paid_at)))
+    shop.live.clock.advance(days=days)
+    on = to_day(shop.live.clock.real_now())
+    credit = InstitutionItem(item_id="C", day=on, settled_at=None, direction="IN", amount_cents=500, kind="other")
+    shop.live.clock.advance(days=1)
+    await shop.read()
+    await shop.tell_lines(*[structs.replace(credit, item_id=f"C{number}") for number in range(alike_count)])
+    await note_listed(shop.at, shop.account, (to_day(paid_at), on))
+    assert (await funds(shop))[0] == 500 * alike_count
+    shop.pay(500, settled_at=paid_at)
+    await sweep(shop.at, shop.there, "wide")
+    # Of several that look alike a person finds out.
+    is_taken = alike_count == 1
+    assert (await funds(shop))[0] == 500 * (alike_count + (not is_taken))
+    assert ("transfer" in dict(await lines(shop.live))) == is_taken
+    assert bool(await look(shop)) != is_taken
+    await check_books(shop.live)
 
 
 class Returns:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Final, Literal, get_args
 
@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, Waiting
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, ReversedMovement, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
@@ -193,6 +193,38 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
 SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
 ASKED: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "person")
+
+
+class CreditedItem(ReversedMovement, frozen=True, kw_only=True):
+    """A nameless credit that is a movement, and may be a Pix."""
+
+    day: date
+    amount_cents: int
+
+
+def find_credited(
+    lines: Iterable[BookLine], items: Iterable[CreditedItem], whole: Collection[date]
+) -> list[tuple[BookLine, CreditedItem]]:
+    """Find the movements that were really these received Pix, which the institution listed after their lines.
+
+    Several that look alike may each be something else, unless as many Pix of their day do.
+
+    Args:
+        whole: Days whose statement lists all lines: a Pix of such a day may be a line of a later one.
+    """
+    found = list[tuple[BookLine, CreditedItem]]()
+    groups = defaultdict[tuple[date, int], list[BookLine]](list)
+    for line in lines:
+        groups[line.day, line.amount_cents].append(line)
+    free = {item.line_id: item for item in items}
+    for (day, cents), alike in sorted(groups.items(), reverse=True):
+        near = [item for item in free.values() if item.amount_cents == cents and item.day == day]
+        if not near and day in whole:
+            near = [item for item in free.values() if item.amount_cents == cents]
+            near = [item for item in near if day < item.day <= day + timedelta(days=DAYS_APART_MAX)]
+        for line, item in zip(alike, near, strict=False) if len(near) <= len(alike) else ():
+            found.append((line, free.pop(item.line_id)))
+    return found
 
 
 State = Literal["waiting", "made", "not_made"]

@@ -19,12 +19,14 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount, ReceivedPix
-from pixconnect.features.institutions.rules.joining import OPENING_PREFIX
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, OPENING_PREFIX
 from pixconnect.features.institutions.rules.sweep import MalformedItem, Pace, Sweep, begin_sweep, is_due
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.charge_opening import ask_about_paid
 from pixconnect.features.institutions.service.refund import record_returns
+from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -253,6 +255,11 @@ async def _record_received(context: Context, account: InstitutionAccount, listed
     taken_count = await take_reports(context, new)
     if reopened:
         await day_usecases.judge(context, account, min(reopened))
+    if days and await return_store.list_credited(
+        context.pool, account.id, (min(days), max(days) + timedelta(days=DAYS_APART_MAX))
+    ):
+        # Their lines may be movements by now, which are taken back.
+        await settle_if_free(context, account, min(days))
     return taken_count == len(new)
 
 

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
-from pixconnect.features.institutions.rules.unmatched import GiveBack, UnmatchedCredit
+from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.lookup import FindAll, Pairs
 from pixconnect.kernel.tables.refund import REFUND
@@ -100,6 +100,26 @@ async def list_moved_amounts(connection: Connection, institution_id: int, days: 
     """Return amounts of some days' outgoing items that could be a Pix and are unreversed movements."""
     rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
     return [row["amount_cents"] for row in rows]
+
+
+_LIST_CREDITED: Final[LiteralString] = """
+    select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id, item.day, item.amount_cents
+    from institution_item as item
+    join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+    where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'IN'
+        and item.kind <> all($4) and item.end_to_end_id is null and item.return_id is null
+        and item.joined_by is distinct from 'answer' and movement.opposite_of is null and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+    order by item.day, item.item_id
+"""
+
+
+async def list_credited(connection: Connection | Pool, institution_id: int, days: tuple[date, date]) -> list[CreditedItem]:
+    """List nameless credits of some days that are unreversed movements, and could be Pix that the API lists late."""
+    rows = await connection.fetch(_LIST_CREDITED, institution_id, *days, list(NO_PIX))
+    return [CreditedItem(**row) for row in rows]
 
 
 # An order is committed before its line can be read: no line from before the loss is a lost order's. The hour allows for clocks.

@@ -45,6 +45,7 @@ class Recorded:
         self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)
         """When files are made."""
         self.newer = frozenset[date]()
+        self.has_investments = False
 
     def read(
         self,
@@ -73,6 +74,7 @@ class Recorded:
             known=tuple(self.items.values()),
             ids_are_stable=self.is_stable,
             perhaps_texts=perhaps_texts,
+            has_investments=self.has_investments,
         )
         judgement = judge_lines(lines, evidence)
         self._keep(judgement)
@@ -244,6 +246,34 @@ def test_an_older_file_strikes_a_line_of_a_newer_one_only_with_its_balance(newes
 def test_a_day_of_another_format_proves_nothing_if_its_sums_differ() -> None:
     lines = [FEE, a_line("B1", 9_900, "SALDO DO DIA"), a_line("F2", -200, day=2)]
     assert find_differing(lines, [july(1), july(2)], {july(1): -100}) == {july(2)}
+
+
+APPLIED: Final = a_line("A1", -9_900, "APLICACAO AUTOMATICA")
+
+
+@pytest.mark.parametrize(
+    ("lines", "closing", "outcomes"),
+    [
+        ([APPLIED, a_line("S1", 9_900, "SALDO APLICADO")], 10_000, ["new", "balance_line"]),
+        ([APPLIED, a_line("S1", 100, "SALDO EM CONTA")], 10_000, ["new", "balance_line"]),
+        # A line is missing: the invested sum does not take its place.
+        ([APPLIED, a_line("S1", 9_900, "SALDO APLICADO")], 19_900, ["new", "perhaps_balance"]),
+        ([APPLIED, FEE, a_line("X1", 9_900, "SALDO APLICADO")], 9_900, ["new", "new", "balance_line"]),
+        # A running balance of the account alone.
+        ([APPLIED, a_line("S1", 100, "EM CONTA")], 10_000, ["new", "balance_line"]),
+        # How much of a redemption is yield, is unknown before it is posted.
+        ([a_line("R1", 9_905, "RESGATE AUTOMATICO"), a_line("S1", 5, "SALDO")], 10_005, ["new", "perhaps_balance"]),
+        ([a_line("R1", 9_905, "RESGATE AUTOMATICO"), a_line("S1", 5, "SALDO")], 10_000, ["new", "perhaps_balance"]),
+    ],
+)
+def test_lines_of_own_investments_leave_balances_with_investments_unchanged(
+    lines: list[InstitutionItem], closing: int, outcomes: list[str]
+) -> None:
+    recorded = Recorded()
+    recorded.has_investments = True
+    assert recorded.read(*lines, opening=10_000, closing=closing) == outcomes
+    assert find_differing([APPLIED], [july(1)], {}, has_investments=True) == set()
+    assert find_differing([APPLIED, lines[0]], [july(1)], {}) == {july(1)}
 
 
 def test_of_too_many_choices_none_is_made() -> None:

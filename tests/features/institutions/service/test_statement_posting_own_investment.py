@@ -84,9 +84,14 @@ async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_i
 
 @pytest.mark.parametrize("options", [dict(balance="with_investments")])
 async def test_days_close_by_balances_that_have_the_investments(shop: Shop) -> None:
-    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="100.00", opening="100.00")
+    lines = ("A1", "-99.00", "APLICACAO AUTOMATICA"), ("S1", "99.00", "SALDO APLICADO")
+    await read_day(shop, 1, *lines, closing="100.00", opening="100.00")
     await read_day(shop, 2, ("R2", "99.05", "RESGATE AUTOMATICO"), closing="100.05")
     assert (await funds(shop), await states(shop)) == ((100_05, 100_05, 0), ["closed"] * 2)
+    # Such a balance included what was invested before the books began.
+    await read_day(shop, 3, ("R3", "40.00", "RESGATE CDB"), closing="100.05")
+    assert (await funds(shop), await waiting(shop)) == ((100_05, 100_05, 0), {"S1": "balance_line", "R3": "could_be_ours"})
+    assert [case.amount_cents for case in await look(shop)] == [None]
 
 
 async def test_the_next_run_does_what_one_left_that_died(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

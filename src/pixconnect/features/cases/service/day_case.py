@@ -15,8 +15,10 @@ from typing import Final
 from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
+from pixconnect.features.institutions.rules.special_line import find_told_change
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service.day import UnmatchedSpan
+from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base.clock import SAO_PAULO
@@ -50,9 +52,12 @@ def _of_day(
     apart_cents, disagreements_count, first_cents = apart
     # If all of it is one holder's, it is that holder's case; without a name it is the house's.
     owners = {line.holder_id for line in lines} if not (items or apart_cents or first_cents) else set[int]()
+    has_investments = find_balance_meaning(account) == "with_investments"
     # In the sums of the day, and none of our records.
     unrecorded_cents = sum(
-        item.signed_cents for item in items if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
+        find_told_change(item, has_investments=has_investments) or 0
+        for item in items
+        if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
     )
     booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
     said = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []

@@ -16,13 +16,14 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
+from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment, sum_told_changes
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
 _CHOICES_MAX: Final = 20_000
@@ -62,6 +63,10 @@ class Balances(Struct, frozen=True, kw_only=True):
     """
     newer: frozenset[date] = frozenset()
     """Days reported by a file made later: this file's balances do not replace theirs."""
+    has_investments: bool = False
+    """The balances include the account's investments."""
+    unsure: frozenset[date] = frozenset()
+    """Days with lines of which it is unknown what they change of the balances: these decide nothing about such a day."""
     nets: Mapping[date, int] = {}
     """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
     today: date
@@ -72,6 +77,13 @@ class Balances(Struct, frozen=True, kw_only=True):
 
     def covers(self, day: date) -> bool:
         return self.first_on <= day <= min(self.last_on, self.today) and day not in self.elsewhere
+
+    def find_change(self, line: InstitutionItem) -> int | None:
+        """Return what a line changes of these balances, if known: the only value to compare with them."""
+        return find_told_change(line, has_investments=self.has_investments)
+
+    def sum_changes(self, lines: Iterable[InstitutionItem]) -> int | None:
+        return sum_told_changes(lines, has_investments=self.has_investments)
 
 
 class Doubt(Struct, frozen=True, kw_only=True):
@@ -85,12 +97,15 @@ class Doubt(Struct, frozen=True, kw_only=True):
     """By the file; it confirms no other line, because its balances may include other changes of days that it lacks."""
 
 
-def find_differing(lines: Iterable[InstitutionItem], days: Iterable[date], nets: Mapping[date, int]) -> frozenset[date]:
-    """Find days of another format on which a file's lines move other sums than the recorded ones."""
-    moved = Counter[date]()
+def find_differing(
+    lines: Iterable[InstitutionItem], days: Iterable[date], nets: Mapping[date, int], *, has_investments: bool = False
+) -> frozenset[date]:
+    """Find days of another format on which a file's lines move other sums than the recorded ones, or may."""
+    of_days = defaultdict[date, list[InstitutionItem]](list)
     for line in lines:
-        moved[line.day] += 0 if is_called_balance(line) else line.signed_cents
-    return frozenset(day for day in days if moved[day] != nets.get(day, 0))
+        of_days[line.day] += [] if is_called_balance(line) else [line]
+    moved = {day: sum_told_changes(of_days[day], has_investments=has_investments) for day in days}
+    return frozenset(day for day, cents in moved.items() if cents != nets.get(day, 0))
 
 
 def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
@@ -112,6 +127,8 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
                 spans[order[place - 1], order[place]].append(number)
         steps_max = max(_STEPS_MAX // max(len(spans), 1), _STEPS_MIN)
         for (since, until), numbers in spans.items():
+            if any(since < day <= until for day in balances.unsure):
+                continue
             target = ends[until] - ends[since] - sum(net for day, net in nets.items() if since < day <= until)
             chosen = _choose_whole([(number, doubts[number]) for number in numbers], target, steps_max)
             # Other balances may show another state of the account: they may exclude a line, but not confirm one.
@@ -219,11 +236,16 @@ def _may_be_balance(item: InstitutionItem) -> bool:
 
 
 def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """Find lines called balances that equal that of their day's end by the file's own balances and lines."""
+    """Find lines called balances that equal that of their day's end by the file's own balances and lines.
+
+    Beside lines of own investments, such a line may be the invested sum too.
+    """
     called = {n for n, line in enumerate(lines) if balances.covers(line.day) and is_called_balance(line)}
+    if balances.has_investments and any(map(is_own_investment, lines)):
+        return called
     moved = Counter[date]()
     for line in (line for number, line in enumerate(lines) if called and number not in called):
-        moved[line.day] += line.signed_cents if balances.covers(line.day) else 0
+        moved[line.day] += (balances.find_change(line) or 0) if balances.covers(line.day) else 0
     days = sorted({*moved, *(lines[number].day for number in called)})
     # The sum moved by the lines from the first day to the end of each.
     moved_until = dict(zip(days, accumulate(moved[day] for day in days), strict=True))
@@ -241,14 +263,17 @@ def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int
     opening = balances.opening_cents
     if opening is None:
         opening = carry(balances.ends, balances.nets, balances.first_on - timedelta(days=1))
+    if opening is None:
+        return marked
     counted = [number for number, line in enumerate(lines) if balances.covers(line.day) and number not in marked]
-    for order in (counted, counted[::-1]) if opening is not None else ():
-        running = opening or 0
+    # A running balance may be the account's own, even if the balances include investments.
+    for with_own, order in product({balances.has_investments, False}, (counted, counted[::-1])):
+        running = opening
         for number in order:
             if number in able and lines[number].signed_cents == running:
                 marked.add(number)
             else:
-                running += lines[number].signed_cents
+                running += find_told_change(lines[number], has_investments=with_own) or 0
     return marked
 
 
@@ -277,17 +302,20 @@ def find_struck(
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
         return _NONE
     struck, listed = _compare(lines, outcomes, missing)
+    listed_cents = balances.sum_changes(line for line in listed if line.day <= closing.on)
+    if balances.unsure or listed_cents is None:
+        return _NONE
     file_ends = {closing.on: closing.cents}
     if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:
-        file_ends[newest] = opening + sum(line.signed_cents for line in listed if line.day <= newest)
+        file_ends[newest] = opening + (balances.sum_changes(line for line in listed if line.day <= newest) or 0)
     may_be = _may_be_struck(struck, balances, file_ends) and chains(balances, {before: opening}, closing)
-    beyond_cents = closing.cents - opening - sum(line.signed_cents for line in listed if line.day <= closing.on)
+    beyond_cents = closing.cents - opening - listed_cents
     if not may_be or not beyond_cents:
         return (struck if may_be else (), frozenset())
     doubts = [
-        (number, Doubt(day=line.day, signed_cents=line.signed_cents, alike=number))
+        (number, Doubt(day=line.day, signed_cents=cents, alike=number))
         for number, (line, outcome) in enumerate(zip(lines, outcomes, strict=True))
-        if line.day <= closing.on and outcome in _PERHAPS
+        if line.day <= closing.on and outcome in _PERHAPS and (cents := balances.find_change(line))
     ]
     chosen = frozenset(number for number, counts in choose(doubts, beyond_cents).items() if counts)
     return (struck if chosen else (), chosen)
@@ -299,7 +327,8 @@ def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[
     if closing is None or cents is None or closing.on in balances.newer or not chains(balances, {before: cents}, closing):
         return []
     inner = {day: told for day, told in balances.ends.items() if before < day < closing.on and day not in balances.newer}
-    return [day for day, told in inner.items() if told != cents + sum(line.signed_cents for line in lines if line.day <= day)]
+    changes = {day: balances.sum_changes(line for line in lines if line.day <= day) for day in inner}
+    return [day for day, told in inner.items() if (moved := changes[day]) is not None and told != cents + moved]
 
 
 def find_opening(balances: Balances) -> int | None:
@@ -333,10 +362,13 @@ def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, file_ends
     # A line matched to a Pix of this service has happened, even if a file lacks it.
     if not struck or not all(item.joined_kind in (None, "movement") and item.day <= max(file_ends) for item in struck):
         return False
+    # Balances show no line that leaves them unchanged.
+    if not all(map(balances.find_change, struck)):
+        return False
     # A line of a day that a later file reports is wrong only if that file has the same balance.
     if not any(item.day in balances.newer and item.waits != "perhaps_struck" for item in struck):
         return True
     return any(
-        balances.ends.get(day) == cents and sum(item.signed_cents for item in struck if item.day <= day) != 0
+        balances.ends.get(day) == cents and balances.sum_changes(item for item in struck if item.day <= day) != 0
         for day, cents in file_ends.items()
     )

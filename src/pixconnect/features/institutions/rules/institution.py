@@ -170,6 +170,8 @@ class UnknownOutcome(Struct, frozen=True, kw_only=True):
 
 
 ItemKind = MovementKind | Literal["pix", "refund"]
+ItemSource = str
+"""A file's format, or `api` for the institution's API, which lists lines of whole days."""
 """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; all others are movements."""
 OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
 RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome

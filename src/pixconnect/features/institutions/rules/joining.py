@@ -15,9 +15,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemSource
 from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
-from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 
 DAYS_APART_MAX: Final = 4
 """Institutions book facts of a weekend or holiday on the next banking day."""

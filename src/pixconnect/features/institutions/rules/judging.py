@@ -134,8 +134,8 @@ def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], e
     if not found:
         return found
     doubts = [
-        (number, balance_proof.Doubt(day=lines[number].day, signed_cents=lines[number].signed_cents, alike=number))
-        for number in found
+        (number, balance_proof.Doubt(day=line.day, signed_cents=evidence.find_change(line) or 0, alike=number))
+        for number, line in ((number, lines[number]) for number in found)
     ]
     whole_until = _find_whole(lines, outcomes, evidence)
     is_whole = all(line.day <= whole_until for line in lines)
@@ -147,12 +147,9 @@ def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], e
     opening, closing = balance_proof.find_opening(evidence), evidence.closing
     if closing is None or opening is None:
         return date.min
-    moved = sum(
-        line.signed_cents
-        for line, outcome in zip(lines, outcomes, strict=True)
-        if line.day <= closing.on and OUTCOMES[outcome].counts
-    )
-    return closing.on if opening + moved == closing.cents else date.min
+    counted = [line for line, outcome in zip(lines, outcomes, strict=True) if OUTCOMES[outcome].counts]
+    moved = evidence.sum_changes(line for line in counted if line.day <= closing.on)
+    return closing.on if moved is not None and opening + moved == closing.cents else date.min
 
 
 def _list_outdated(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> list[date]:
@@ -173,14 +170,20 @@ def _decide(
     """Decide which doubtful lines count, by position, among those that the balances decide."""
     nets = Counter(evidence.nets)
     for line, outcome in zip(lines, outcomes, strict=True):
-        nets[line.day] += line.signed_cents if outcome == "new" else 0
-    balances = structs.replace(evidence, nets=nets)
+        nets[line.day] += (evidence.find_change(line) or 0) if outcome == "new" else 0
+    changes = [evidence.find_change(item) for item, _ in judged]
+    unsure = {
+        item.day
+        for (item, one), change in zip(judged, changes, strict=True)
+        if change is None and (one == "new" or one in _DOUBTS)
+    }
+    balances = structs.replace(evidence, nets=nets, unsure=evidence.unsure | unsure)
 
     def choose(numbers: Sequence[int]) -> dict[int, bool]:
         doubts = [
             balance_proof.Doubt(
                 day=item.day,
-                signed_cents=item.signed_cents,
+                signed_cents=changes[number] or 0,
                 alike=(_key(item), one),
                 is_contrary=one == "contradicts",
                 is_listed=number < len(lines),
@@ -189,7 +192,7 @@ def _decide(
         ]
         return {numbers[place]: counts for place, counts in balance_proof.decide(doubts, balances).items()}
 
-    numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
+    numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved and changes[number]]
     decided = choose(numbers) if numbers else {}
     never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
     if any(decided.get(number) for number in never):

@@ -180,6 +180,27 @@ def is_contrary_investment(item: InstitutionItem) -> bool:
     return _APPLIED.match(item.text) is not None or _COST.search(item.text) is not None
 
 
+def find_told_change(item: InstitutionItem, *, has_investments: bool) -> int | None:
+    """Return what a line changes of the reported balances; ``None`` if that is unknown before it is posted.
+
+    Args:
+        has_investments: The balances include the account's investments: of a redemption only its yield changes them.
+    """
+    if not has_investments or not is_own_investment(item):
+        return item.signed_cents
+    return None if item.direction == "IN" or is_contrary_investment(item) else 0
+
+
+def sum_told_changes(items: Iterable[InstitutionItem], *, has_investments: bool) -> int | None:
+    moved = 0
+    for item in items:
+        cents = find_told_change(item, has_investments=has_investments)
+        if cents is None:
+            return None
+        moved += cents
+    return moved
+
+
 def plan_investments(
     items: Collection[InstitutionItem], position_cents: int, is_told: Callable[[date], bool], yielded: Mapping[str, int] = {}
 ) -> dict[str, int | None]:

@@ -17,7 +17,7 @@ from pixconnect.features.institutions.rules.joining import BookLine, RecordedIte
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
-from pixconnect.features.institutions.service.statement_account import find_balance_meaning
+from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -221,8 +221,8 @@ async def _sum_days(
     connection: Connection, account: InstitutionAccount, first_on: date, last_on: date
 ) -> dict[date, day_rules.DaySums]:
     groups = defaultdict[date, list[ItemGroup]](list)
-    has_investments = find_balance_meaning(account) == "with_investments"
-    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments):
+    changes, _ = await sum_days(connection, account, first_on, last_on)
+    for group in changes:
         groups[group.day].append(group)
     return {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
 

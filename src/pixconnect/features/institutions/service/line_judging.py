@@ -24,7 +24,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
-from pixconnect.features.institutions.service.statement_account import find_balance_meaning
+from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
     ItemSource,
@@ -71,7 +71,7 @@ async def judge_file(
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
-    differing = find_differing(file.items, others, evidence.nets)
+    differing = find_differing(file.items, others, evidence.nets, has_investments=file.has_investments)
     evidence = structs.replace(evidence, elsewhere=frozenset(others), lacking=differing)
     # A line reported by another format, under its own texts and ids, is the same line.
     told = [item for item in evidence.known if item.waits not in SET_ASIDE]
@@ -178,8 +178,8 @@ async def _read_evidence(
     # A closed day's balance must still agree; without one, another may decide waiting lines.
     span = since or first_on, next((day for day in later if day in closed), later[0] if later else last_on)
     nets = Counter[date]()
-    has_investments = find_balance_meaning(account) == "with_investments"
-    for group in await item_store.sum_days(connection, account.id, *span, has_investments=has_investments):
+    changes, unsure = await sum_days(connection, account, *span)
+    for group in changes:
         nets[group.day] += sum_groups([group]).net_cents
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
     known |= await _find_named(connection, account.id, lines)
@@ -194,6 +194,8 @@ async def _read_evidence(
         agreed=frozenset(agreed),
         closed=closed,
         newer=newer,
+        has_investments=file.has_investments,
+        unsure=unsure,
         nets=nets,
         today=dated[1],
         perhaps_texts=file.perhaps_texts,
@@ -227,10 +229,9 @@ async def _find_opening(connection: Connection, account: InstitutionAccount) -> 
     """Find the balance at the end of the day on which the account's books began, unless a line of that day has no hour."""
     day = to_day(account.opened_at)
     before_cents = await item_store.sum_before_opening(connection, account.id, day)
-    has_investments = find_balance_meaning(account) == "with_investments"
-    groups = await item_store.sum_days(connection, account.id, day, day, has_investments=has_investments)
+    groups, unsure = await sum_days(connection, account, day, day)
     moved = sum_groups(groups).net_cents
-    return None if before_cents is None else account.opening_cents + moved - before_cents
+    return None if before_cents is None or unsure else account.opening_cents + moved - before_cents
 
 
 async def judge_second(

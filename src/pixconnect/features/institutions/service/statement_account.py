@@ -8,7 +8,7 @@ A file's format is detected by its contents: file names prove little.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final, cast
 
 from msgspec import Struct, structs
@@ -16,6 +16,9 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import ItemGroup
+from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment
+from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.statement_files import FORMATS, statement_file
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
 from pixconnect.features.institutions.statement_files.statement_file import (
@@ -26,6 +29,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     choose_statements,
 )
 from pixconnect.features.institutions.tables import books as books_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.kernel.flows.context import Operator
 from pixconnect.platform.base import errors
@@ -133,10 +137,37 @@ def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:
     return cast("BalanceMeaning", account.options.get("balance", read_profile(account.profile_name).account.balance))
 
 
+async def sum_days(
+    connection: Connection, account: InstitutionAccount, first_on: date, last_on: date
+) -> tuple[Sequence[ItemGroup], frozenset[date]]:
+    """Sum the changes of the reported balances on each day; also return the days on which some are unknown."""
+    has_investments = find_balance_meaning(account) == "with_investments"
+    groups = await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments)
+    if not has_investments:
+        return groups, frozenset()
+    # The opening day's lines before the opening balance cancel, each with its whole amount.
+    without = (*SET_ASIDE, "before_opening")
+    others = await item_store.list_unjoined_others(connection, account.id, (first_on, last_on), without)
+    own = [item for item in others if is_own_investment(item)]
+    groups += [
+        ItemGroup(
+            day=item.day,
+            direction=item.direction,
+            kind=item.kind,
+            is_return=False,
+            amount_cents=-item.amount_cents,
+            items_count=0,
+        )
+        for item in own
+    ]
+    return groups, frozenset(item.day for item in own if find_told_change(item, has_investments=True) is None)
+
+
 async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
-    """Return the file with blocked money added to its balances, if these omit that."""
-    if find_balance_meaning(account) != "available":
-        return file
+    """Return the file with the meaning of its balances; if these omit blocked money, it is added."""
+    meaning = find_balance_meaning(account)
+    if meaning != "available":
+        return structs.replace(file, has_investments=meaning == "with_investments")
 
     async def add(balance: StatedBalance | None) -> StatedBalance | None:
         if balance is None:

@@ -33,6 +33,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
 from pixconnect.features.institutions.rules.special_line import is_own_investment, name_yield, plan_investments
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
+from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
@@ -178,8 +179,12 @@ async def plan(connection: Connection, account: InstitutionAccount, left: Sequen
         return {}
     first_on, last_on = min(item.day for item in items), max(item.day for item in items)
     days = await day_store.list_days(connection, account.id, first_on - _BEFORE, last_on)
+    has_investments = find_balance_meaning(account) == "with_investments"
 
     def is_told(day: date) -> bool:
+        # A balance with the investments included what was invested before the books began.
+        if has_investments:
+            return False
         before = next((one for one in reversed(days) if one.day < day), None)
         if before is None:
             return day - to_day(account.opened_at) <= timedelta(days=1)

@@ -16,7 +16,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemSource
+from pixconnect.features.institutions.rules.special_line import sum_told_changes
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, find_difference
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import tax_id as tax_ids
@@ -30,9 +31,6 @@ ITEM_ID_LENGTH_MAX: Final = 255
 """The maximum length of an OFX ``FITID``."""
 STATEMENTS_MAX: Final = 400
 TEXT_LENGTH_MAX: Final = 255
-
-ItemSource = str
-"""A file's format, or `api` for the institution's API, which lists lines of whole days."""
 
 
 class InvalidStatement(ValueError):  # noqa: N818  named by its subject
@@ -61,6 +59,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
     """All lines with an amount, in the file's order; an id may occur more than once (``judging.judge_lines``)."""
+    has_investments: bool = False
+    """Its balances include the account's investments."""
     perhaps_texts: frozenset[InstitutionItem] = frozenset()
     """Those that a payer may have written into another one's text, or whose currency a payer may have written."""
     made_at: datetime | None = None
@@ -120,8 +120,9 @@ def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
     opening_cents = file.opening.cents if file.opening is not None else opening_cents
     if file.closing is None or opening_cents is None:
         return False
-    moved = sum(item.signed_cents for item in file.items if item.day <= file.closing.on)
-    return opening_cents + moved == file.closing.cents
+    items = [item for item in file.items if item.day <= file.closing.on]
+    moved = sum_told_changes(items, has_investments=file.has_investments)
+    return moved is not None and opening_cents + moved == file.closing.cents
 
 
 def check_count(statements: Sequence[StatementFile]) -> None:

@@ -109,6 +109,19 @@ async def list_unjoined(
     return await ITEM.find_all(connection, _ALONE, institution_id, *after, count, without)
 
 
+_UNJOINED_OTHERS: Final[LiteralString] = """
+    where institution_id = $1 and day between $2 and $3 and joined_kind is null and kind = 'other'
+        and not coalesce(waits, '') = any($4)
+"""
+
+
+async def list_unjoined_others(
+    connection: Connection | Pool, institution_id: int, days: tuple[date, date], without: Sequence[str]
+) -> list[RecordedItem]:
+    """List unmatched items of some days and of no particular kind, except for some reasons."""
+    return await ITEM.find_all(connection, _UNJOINED_OTHERS, institution_id, *days, without)
+
+
 _ASIDE: Final[LiteralString] = """
     where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id
 """

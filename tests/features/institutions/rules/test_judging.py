@@ -261,6 +261,8 @@ APPLIED: Final = a_line("A1", -9_900, "APLICACAO AUTOMATICA")
         ([APPLIED, FEE, a_line("X1", 9_900, "SALDO APLICADO")], 9_900, ["new", "new", "balance_line"]),
         # A running balance of the account alone.
         ([APPLIED, a_line("S1", 100, "EM CONTA")], 10_000, ["new", "balance_line"]),
+        # A redemption of the running balance is none.
+        ([a_line("R1", 10_000, "RESGATE AUTOMATICO")], 10_000, ["new"]),
         # How much of a redemption is yield, is unknown before it is posted.
         ([a_line("R1", 9_905, "RESGATE AUTOMATICO"), a_line("S1", 5, "SALDO")], 10_005, ["new", "perhaps_balance"]),
         ([a_line("R1", 9_905, "RESGATE AUTOMATICO"), a_line("S1", 5, "SALDO")], 10_000, ["new", "perhaps_balance"]),

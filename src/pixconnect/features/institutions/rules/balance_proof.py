@@ -270,7 +270,7 @@ def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int
     for with_own, order in product({balances.has_investments, False}, (counted, counted[::-1])):
         running = opening
         for number in order:
-            if number in able and lines[number].signed_cents == running:
+            if number in able and lines[number].signed_cents == running and not is_own_investment(lines[number]):
                 marked.add(number)
             else:
                 running += find_told_change(lines[number], has_investments=with_own) or 0

@@ -59,14 +59,14 @@ STATEMENT_LINES: Final = (
     ),
     _rule(
         name="part_of_a_line_is_left_of_it",
-        says="a kept part of a block's debit, and a yield, is what is left of its line",
+        says="a kept part of a block's debits, and a yield, is what is left of its lines",
         broken=f"""
             select movement.holder_id, array['movement ' || movement.item_id] as ids, part.cents::text as expected,
                 movement.amount_cents::text as found, movement.created_at as since
             from movement left join (
                 select debit.institution_id, 'kept:' || left(encode(sha256(convert_to(item_id, 'UTF8')), 'hex'), 48) as name,
-                    debited_cents - taken_cents as cents
-                from ({DEBITS}) as debit where credited_cents = 0
+                    debited_cents - taken_cents - credited_cents as cents
+                from ({DEBITS}) as debit
                 union all
                 select own.institution_id, 'yield:' || left(encode(sha256(convert_to(own.item_id, 'UTF8')), 'hex'), 48),
                     item.amount_cents - own.principal_cents

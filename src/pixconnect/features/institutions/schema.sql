@@ -507,20 +507,26 @@ create trigger check_line after insert on movement for each row when (new.instit
 create function check_debited_block() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
+declare
+    debited bigint;
+    credited bigint;
 begin
-    perform from block
+    -- Lines join in parts: two sessions must not both find room for theirs.
+    perform from block where id = new.joined_id::bigint for no key update;
+    select coalesce(sum(amount_cents) filter (where not is_reversal), 0), coalesce(sum(amount_cents) filter (where is_reversal), 0)
+    into debited, credited from institution_item
+    where institution_id = new.institution_id and joined_kind = 'block' and joined_id = new.joined_id;
+    perform from block cross join lateral (
+        select coalesce(sum(amount_cents) filter (where kind = 'taken'), 0) as taken,
+            sum(amount_cents) filter (where kind = 'covered' and step.holder_id = block.holder_id) as covered
+        from block_step as step where step.block_id = block.id
+    ) as moved
     where id = new.joined_id::bigint and institution_id = new.institution_id and line_id is null
+        and new.direction = case when new.is_reversal then 'IN' else 'OUT' end
         and case
-            when new.is_reversal then new.direction = 'IN' and exists (
-                select from institution_item as debit
-                where debit.institution_id = new.institution_id and debit.joined_kind = 'block'
-                    and debit.joined_id = new.joined_id and not debit.is_reversal and debit.amount_cents >= new.amount_cents
-            )
-            when state = 'open' then new.direction = 'OUT' and held_cents = new.amount_cents
-            else new.direction = 'OUT' and new.amount_cents = (
-                select sum(amount_cents) from block_step as step
-                where step.block_id = block.id and step.holder_id = block.holder_id and step.kind = 'covered'
-            )
+            when new.is_reversal then credited <= debited - taken
+            when state = 'open' then debited <= held_cents + taken + credited
+            else debited <= covered
         end;
     if not found then
         raise exception 'item % is no money of block %', new.item_id, new.joined_id

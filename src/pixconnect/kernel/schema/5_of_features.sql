@@ -116,7 +116,8 @@ create index institution_item_alone on institution_item (institution_id, day) wh
 create index institution_item_day on institution_item (institution_id, day);
 create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
     and direction = 'OUT';
-create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal);
+create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal, (
+    case joined_kind when 'block' then item_id else '' end));
 grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits) on table
     institution_item to pixconnect_service;
 

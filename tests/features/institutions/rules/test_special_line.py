@@ -27,6 +27,7 @@ def line(item_id: str, cents: int, kind: Any = "judicial", text: str = "BLOQUEIO
 COURT = BlockOfAccount(id=7, kind="judicial", held_cents=500)
 CONTEST = BlockOfAccount(id=8, kind="med", held_cents=500)
 DEBITED = BlockOfAccount(id=7, kind="judicial", held_cents=500, debited_cents=500)
+RAISED = structs.replace(DEBITED, held_cents=700)
 MED = ("pix", "PIX BLOQUEIO MED")
 
 
@@ -37,16 +38,23 @@ MED = ("pix", "PIX BLOQUEIO MED")
         ([line("D", -500), line("C", 500)], [COURT], [("D", 7, False), ("C", 7, True)], set[str]()),
         ([line("C", 500)], [DEBITED], [("C", 7, True)], set[str]()),
         ([line("D", -500, *MED)], [COURT, CONTEST], [("D", 8, False)], set[str]()),
-        ([line("D", -500), line("E", -500)], [COURT], [("D", 7, False)], set[str]()),
-        # Another amount may be a part of the block.
+        ([line("D", -500), line("E", -500)], [COURT], [("D", 7, False)], {"E"}),
+        # Another amount may be a part of the block; parts together are the block.
         ([line("D", -400)], [COURT], [], {"D"}),
+        ([line("D", -400), line("E", -100)], [COURT], [("D", 7, False), ("E", 7, False)], set[str]()),
+        ([line("E", -200)], [RAISED], [("E", 7, False)], set[str]()),
+        # A block is returned in parts, and never more than was debited.
+        ([line("C", 200), line("E", 300)], [DEBITED], [("C", 7, True), ("E", 7, True)], set[str]()),
+        ([line("C", 200), line("E", 301)], [DEBITED], [("C", 7, True)], {"E"}),
+        ([line("C", 200)], [DEBITED, structs.replace(DEBITED, id=9, held_cents=300)], [("C", 9, True)], set[str]()),
         ([line("D", -500, *MED)], [COURT], [], set[str]()),
         ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
-        ([line("D", -500)], [DEBITED], [], set[str]()),
-        ([line("C", 500)], [COURT], [], set[str]()),
+        ([line("D", -500)], [DEBITED], [], {"D"}),
+        ([line("D", -500)], [structs.replace(DEBITED, days=(date(2026, 6, 1), date(2026, 6, 2)))], [], set[str]()),
+        ([line("C", 500)], [COURT], [], {"C"}),
     ],
 )
 def test_a_line_is_joined_to_a_block_of_its_kind_and_amount(
@@ -58,8 +66,8 @@ def test_a_line_is_joined_to_a_block_of_its_kind_and_amount(
 
 def test_of_a_block_of_which_a_part_was_returned_the_rest_is_given_back() -> None:
     block = BlockOfAccount(id=8, kind="med", held_cents=200, debited_cents=500, taken_cents=300)
-    joins, _ = join_blocks([line("C", 500, *MED), line("E", 200, *MED)], [block])
-    assert [join.item_id for join in joins] == ["E"]
+    joins, waiting = join_blocks([line("C", 500, *MED), line("E", 200, *MED)], [block])
+    assert ([join.item_id for join in joins], waiting) == (["E"], {"C"})
 
 
 def own(item_id: str, cents: int, text: str = "", day: int = 1, **changes: Any) -> InstitutionItem:

@@ -63,6 +63,23 @@ async def test_a_debit_and_a_credit_of_blocked_money_are_its_blocks(shop: Shop) 
     assert (await funds(shop), await moved(shop), await look(shop)) == ((100_00, 0, 100_00), [], [])
 
 
+async def test_a_block_is_debited_and_returned_in_parts(shop: Shop) -> None:
+    parts = ("J1", "-25.00", "BLOQUEIO JUDICIAL"), ("J2", "-15.00", "BLOQUEIO JUDICIAL", "02")
+    await read(shop, parts[0], closing="75.00")
+    assert (await funds(shop), await waiting(shop)) == ((35_00, 65_00, 100_00), {"J1": "could_be_ours"})
+    await read(shop, parts[1], first="20260702", last="20260702", opening="75.00", closing="60.00")
+    assert (await funds(shop), await waiting(shop)) == ((60_00, 40_00, 60_00), {})
+    await tell(shop, 25_00)
+    part = "J3", "15.00", "DESBLOQUEIO JUDICIAL", "03"
+    await read(shop, part, first="20260703", last="20260703", opening="60.00", closing="75.00")
+    assert (await funds(shop), await moved(shop), await waiting(shop)) == ((75_00, 25_00, 75_00), [], {})
+    await tell(shop, 0)
+    shop.live.clock.advance(days=6)
+    for _ in range(2):
+        await statement_usecases.settle_items(shop.live.context, shop.account)
+        assert (await moved(shop), await funds(shop)) == ([-25_00], (75_00, 0, 75_00))
+
+
 async def test_what_a_court_keeps_is_a_movement_once_its_block_has_ended(shop: Shop) -> None:
     await read(shop, DEBIT, closing="60.00")
     await tell(shop, 0)

@@ -17,7 +17,7 @@ from datetime import date, timedelta
 from itertools import groupby
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import (
@@ -55,7 +55,7 @@ _DIGEST_LENGTH: Final = 48
 
 
 class BlockOfAccount(Struct, frozen=True, kw_only=True):
-    """A block whose debit is unknown, or is matched and not returned."""
+    """A block whose money a line may take off the account, or return."""
 
     id: int
     kind: BlockKind
@@ -64,19 +64,36 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     days: tuple[date, date] | None = None
     """The first and the last day of an ended block."""
     debited_cents: int | None = None
-    """By the line matched with it."""
+    """By the lines matched with it."""
+    credited_cents: int = 0
+    """By further ones."""
     taken_cents: int = 0
     """Including returns that the institution made."""
 
     def may_be(self, item: InstitutionItem) -> bool:
-        """Whether a line is the debit or the return of such a block."""
+        """Whether a line is a debit or a return of such a block."""
         days = self.days or (item.day, item.day)
-        is_then = self.debited_cents is not None or days[0] - _APART <= item.day <= days[1] + _APART
+        is_return = item.direction == "IN" and self.debited_cents is not None
+        is_then = is_return or days[0] - _APART <= item.day <= days[1] + _APART
         return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
 
-    def find_next_cents(self, debited_cents: int | None) -> int:
-        """Return the amount of its next line, after a debit of that amount."""
-        return self.held_cents if debited_cents is None else debited_cents - self.taken_cents
+    @property
+    def room_cents(self) -> int:
+        """What is still to be debited."""
+        if self.debited_cents is None:
+            return self.held_cents
+        gone_cents = self.taken_cents + self.credited_cents if self.days is None else 0
+        return self.held_cents + gone_cents - self.debited_cents
+
+    @property
+    def left_cents(self) -> int:
+        """What may still be credited."""
+        return (self.debited_cents or 0) - self.taken_cents - self.credited_cents
+
+    def rank_credit(self, cents: int) -> tuple[bool, bool]:
+        """Put first what the institution has released, then what is left of a block."""
+        released_cents = self.left_cents - (self.held_cents if self.days is None else 0)
+        return released_cents != cents, self.left_cents != cents
 
 
 def is_about_block(item: InstitutionItem) -> bool:
@@ -84,23 +101,36 @@ def is_about_block(item: InstitutionItem) -> bool:
 
 
 def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccount]) -> tuple[list[ItemJoin], set[str]]:
-    """Match lines with blocks of their amount, oldest first; also return ids of debits that may be of another open block."""
+    """Match lines with blocks, oldest first; also return ids of other lines that may be of a block, so that they wait.
+
+    Debits fill what a block lacks exactly, one or several together; credits return it in parts.
+    """
     joins: list[ItemJoin] = []
-    waiting = set[str]()
-    debited = {block.id: block.debited_cents for block in blocks}
+    waiting, known = dict[str, InstitutionItem](), {block.id: block for block in blocks}
+
+    def join(item: InstitutionItem, block: BlockOfAccount) -> None:
+        is_credit, cents = item.direction == "IN", item.amount_cents
+        joins.append(ItemJoin(item_id=item.item_id, key=("block", block.id), by="amount", is_reversal=is_credit))
+        debited_cents, credited_cents = block.debited_cents or 0, block.credited_cents
+        moved = (debited_cents, credited_cents + cents) if is_credit else (debited_cents + cents, credited_cents)
+        known[block.id] = structs.replace(block, debited_cents=moved[0], credited_cents=moved[1])
+
     for item in sorted(filter(is_about_block, items), key=lambda one: (one.day, one.direction == "IN", one.item_id)):
-        is_debit = item.direction == "OUT"
-        own = [block for block in blocks if block.id in debited and block.may_be(item)]
-        own = [block for block in own if (debited[block.id] is None) == is_debit]
-        block = next((one for one in own if one.find_next_cents(debited[one.id]) == item.amount_cents), None)
-        if block is not None:
-            joins.append(ItemJoin(item_id=item.item_id, key=("block", block.id), by="amount", is_reversal=not is_debit))
-            debited[block.id] = item.amount_cents
-            if not is_debit:
-                del debited[block.id]
-        elif is_debit and own:
-            waiting.add(item.item_id)
-    return joins, waiting
+        cents, own = item.amount_cents, [block for block in known.values() if block.may_be(item)]
+        if item.direction == "OUT":
+            fitting = [block for block in own if block.room_cents == cents]
+        else:
+            fitting = sorted([block for block in own if cents <= block.left_cents], key=lambda one: one.rank_credit(cents))
+        if fitting:
+            join(item, fitting[0])
+        elif own:
+            waiting[item.item_id] = item
+    for block in blocks:
+        parts = [one for one in waiting.values() if one.direction == "OUT" and block.may_be(one)]
+        if parts and sum(one.amount_cents for one in parts) == known[block.id].room_cents:
+            for item in parts:
+                join(waiting.pop(item.item_id), known[block.id])
+    return joins, {*waiting}
 
 
 def name_kept(item_id: str) -> str:

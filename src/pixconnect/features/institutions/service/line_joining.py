@@ -272,7 +272,8 @@ async def join_debits(
     joins, may_be_of_block = special_line.join_blocks([item for item in about if item.item_id not in waiting], blocks)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
-    waiting |= dict.fromkeys(may_be_of_block, "could_be_ours")
+    # What a block that has ended did not return is no other block's.
+    waiting |= dict.fromkeys(may_be_of_block - released.keys(), "could_be_ours")
     return [item for item in left if item.item_id not in joined_ids], waiting
 
 

@@ -16,14 +16,9 @@ from pixconnect.kernel.tables.lookup import Pairs, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
-# The debits for blocks, with their parts that were credited again, returned to payers, and kept.
+# The debits for each block, by the first one's id, with their parts that were credited again, returned to payers, and kept.
 DEBITS: Final[LiteralString] = """
-    select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
-        coalesce((
-            select amount_cents from institution_item as credit
-            where credit.institution_id = debit.institution_id and credit.joined_kind = 'block'
-                and credit.joined_id = debit.joined_id and credit.is_reversal
-        ), 0) as credited_cents,
+    select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debited_cents, credited_cents, debited_at,
         coalesce((
             select sum(amount_cents) from block_step where block_id = debit.joined_id::bigint and kind = 'taken'
         ), 0)::bigint as taken_cents,
@@ -32,7 +27,15 @@ DEBITS: Final[LiteralString] = """
             where movement.institution_id = debit.institution_id and direction = 'OUT' and movement.item_id
                 = 'kept:' || left(encode(sha256(convert_to(debit.item_id, 'UTF8')), 'hex'), 48)
         ), 0) as kept_cents
-    from institution_item as debit where debit.joined_kind = 'block' and not debit.is_reversal
+    from institution_item as debit cross join lateral (
+        select sum(amount_cents) filter (where not is_reversal)::bigint as debited_cents,
+            coalesce(sum(amount_cents) filter (where is_reversal), 0)::bigint as credited_cents,
+            max(recorded_at) filter (where not is_reversal) as debited_at,
+            (array_agg(item_id order by day, item_id) filter (where not is_reversal))[1] as first_id
+        from institution_item as part
+        where part.joined_kind = 'block' and part.joined_id = debit.joined_id and part.institution_id = debit.institution_id
+    ) as part
+    where debit.joined_kind = 'block' and not debit.is_reversal and debit.item_id = first_id
 """
 DEBITED: Final[LiteralString] = f"""
     select coalesce(sum(greatest(debited_cents - credited_cents - taken_cents - kept_cents, 0)), 0)::bigint
@@ -49,18 +52,21 @@ _LIST: Final[LiteralString] = f"""
     select block.id, kind, case state when 'open' then held_cents else covered.cents end as held_cents,
         case state when 'ended' then array[
             (created_at at time zone 'America/Sao_Paulo')::date, (modified_at at time zone 'America/Sao_Paulo')::date
-        ] end as days, debited_cents, coalesce(debit.taken_cents, covered.taken_cents) as taken_cents
+        ] end as days, debited_cents, coalesce(credited_cents, 0) as credited_cents,
+        coalesce(debit.taken_cents, covered.taken_cents) as taken_cents
     from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
     cross join lateral (
         select coalesce(sum(amount_cents) filter (where kind = 'covered'), 0)::bigint as cents,
             coalesce(sum(amount_cents) filter (where kind = 'taken'), 0)::bigint as taken_cents
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
     ) as covered
-    where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and block.id <> all($2) and case
-        when debit.block_id is not null then credited_cents = 0 and kept_cents = 0
-        when state = 'open' then held_cents > 0
-        else covered.cents > 0 and modified_at >= $3
-    end
+    where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and block.id <> all($2)
+        and coalesce(kept_cents, 0) = 0 and (
+            debited_cents > credited_cents + debit.taken_cents or case state
+                when 'open' then held_cents > 0
+                else covered.cents > coalesce(debited_cents, 0) and modified_at >= $3
+            end
+        )
     order by block.created_at, block.id
 """
 
@@ -71,22 +77,22 @@ async def list_blocks(
     """List blocks of an account, except some, that a line may match, oldest first.
 
     Args:
-        ended_since: Of ended blocks without a debit, those since then.
+        ended_since: Of ended blocks without all of their debits, those since then.
     """
     rows = await connection.fetch(_LIST, institution_id, without, ended_since)
     return [convert(dict(row), BlockOfAccount) for row in rows]
 
 
-# Blocks that ended so long ago, whose debit has been known for so long, and was not credited again.
+# Blocks that ended so long ago, whose debits have been known for so long.
 _ENDED: Final[LiteralString] = f"""
     ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
-        and state = 'ended' and block.modified_at <= $2 and credited_cents = 0
-    join institution_item as line on line.institution_id = $1 and line.item_id = debit.item_id and line.recorded_at <= $2
+        and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
 """
 _RELEASE_ENDED: Final[LiteralString] = f"""
     update institution_item as item set (joined_kind, joined_id, joined_by) = (null, null, null)
     from (select debit.* from {_ENDED}) as debit
-    where item.institution_id = $1 and item.item_id = debit.item_id and taken_cents = 0
+    where item.institution_id = $1 and item.joined_kind = 'block' and item.joined_id = debit.block_id::text
+        and not item.is_reversal and taken_cents + credited_cents = 0
     returning item.item_id, debit.block_id
 """
 
@@ -98,10 +104,10 @@ async def release_ended(connection: Connection, institution_id: int, before: dat
 
 
 list_kept: Final = Pairs[str, int, int, datetime](f"""
-    select debit.item_id, debited_cents - taken_cents as cents from {_ENDED}
-    where taken_cents > 0 and taken_cents < debited_cents and kept_cents = 0
+    select debit.item_id, debited_cents - taken_cents - credited_cents as cents from {_ENDED}
+    where taken_cents + credited_cents > 0 and taken_cents + credited_cents < debited_cents and kept_cents = 0
 """)
-"""List the unreturned cents of debits whose block ended before an instant after a partial return, by id."""
+"""List the unreturned cents of debits whose block ended before an instant after a partial return, by the first one's id."""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000

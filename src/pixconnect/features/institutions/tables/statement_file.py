@@ -233,11 +233,13 @@ _LIST_ALONE: Final[LiteralString] = f"""
         select from institution_item_part as part
         where part.institution_id = $1 and part.transfer_id = case line.kind when 'transfer' then line.id::bigint end
     ) and not exists (
-        -- The line that took the money of its block.
+        -- The lines that took the money of its block.
         select from block_step as step join institution_item as debit
             on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = step.block_id::text
         where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
-        having bool_and(not debit.is_reversal)
+        group by step.block_id having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= (
+            select sum(amount_cents) from block_step as taken where taken.block_id = step.block_id and taken.kind = 'taken'
+        )
     ) and ($4::bigint[] is null or line.amount_cents = any($4)) and {_DAY} between $6 and $7
     order by line.settled_at, line.kind, line.id limit $5
 """

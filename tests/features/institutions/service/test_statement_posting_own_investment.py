@@ -82,6 +82,17 @@ async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_i
     assert (await funds(shop), await moved(shop)) == ((600_00, 600_00, 0), [500_00])
 
 
+async def test_a_redemption_whose_day_begins_with_less_waits_for_its_application(shop: Shop) -> None:
+    # The export of day 1 is older than the sweep that the bank dates on it.
+    await read_day(shop, 1, ("F1", "-1.00", "TARIFA"), opening="100.00", closing="99.00")
+    redeemed = ("R2", "98.05", "RESGATE AUTOMATICO")
+    await read_day(shop, 2, redeemed, opening="1.00", closing="99.05")
+    assert (await funds(shop), await waiting(shop)) == ((99_00, 99_00, 0), {"R2": "could_be_ours"})
+    both = ("F1", "-1.00", "TARIFA", "01"), ("A1", "-98.00", "APLICACAO AUTOMATICA", "01"), (*redeemed, "02")
+    await read(shop, *both, first="20260701", last="20260702", opening="100.00", closing="99.05")
+    assert (await funds(shop), await states(shop)) == ((99_05, 99_05, 0), ["closed"] * 2)
+
+
 @pytest.mark.parametrize("options", [dict(balance="with_investments")])
 async def test_days_close_by_balances_that_have_the_investments(shop: Shop) -> None:
     lines = ("A1", "-99.00", "APLICACAO AUTOMATICA"), ("S1", "99.00", "SALDO APLICADO")

@@ -19,6 +19,7 @@ the rest. A waiting credit has no effect, since it has no entry.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
@@ -29,6 +30,7 @@ from pixconnect.features.cases import tables as ending_store
 from pixconnect.features.cases.rules import CaseEnding
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
 from pixconnect.features.institutions.rules.special_line import is_own_investment, name_yield, plan_investments
@@ -180,6 +182,9 @@ async def plan(connection: Connection, account: InstitutionAccount, left: Sequen
     first_on, last_on = min(item.day for item in items), max(item.day for item in items)
     days = await day_store.list_days(connection, account.id, first_on - _BEFORE, last_on)
     has_investments = find_balance_meaning(account) == "with_investments"
+    nets = Counter[date]()
+    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=False):
+        nets[group.day] += sum_groups([group]).net_cents
 
     def is_told(day: date) -> bool:
         # A balance with the investments included what was invested before the books began.
@@ -190,7 +195,13 @@ async def plan(connection: Connection, account: InstitutionAccount, left: Sequen
             return day - to_day(account.opened_at) <= timedelta(days=1)
         own = next((one for one in days if one.day == day), None)
         follows = own is not None and before.closing_cents is not None and own.opening_cents == before.closing_cents
-        return (before.is_closed or before.was_read_whole) and (follows or day - before.day == timedelta(days=1))
+        # A balance of its own day that does not follow shows that lines are missing, perhaps its application.
+        told = [] if own is None else [(own.opening_cents, 0), (own.closing_cents, nets[day])]
+        ends = [(cents, moved_cents) for cents, moved_cents in told if cents is not None]
+        if before.closing_cents is None or any(cents != before.closing_cents + moved for cents, moved in ends) or not ends:
+            return False
+        is_known = before.is_closed or (before.was_read_whole and before.state != "open")
+        return is_known and (follows or day - before.day == timedelta(days=1))
 
     names = {name_yield(item.item_id): item.item_id for item in items}
     posted = await movement_store.find_items(connection, [(account.house_id, name) for name in names])

@@ -210,7 +210,7 @@ async def test_a_line_is_answered_to_be_money_or_none_and_is_not_asked_about_aga
 
 
 async def test_an_answer_is_not_given_to_another_question(shop: Shop) -> None:
-    line = ("S1", "50.00", "SALDO A")
+    line = ("S1", "50.00", "TRANSF SALDO A")
     await read(shop, line, closing=None)
     (case,) = await look(shop)
     ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))

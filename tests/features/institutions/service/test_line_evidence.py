@@ -73,6 +73,19 @@ async def test_a_balance_among_the_lines_is_set_aside_where_the_balances_agree_w
     assert await bank.asked() == []
 
 
+@pytest.mark.parametrize(
+    ("text", "closing", "waits"),
+    [
+        *((text, "99.00", "balance_line") for text in ("LIMITE DISPONIVEL", "DISPONIVEL PARA SAQUE", "POSICAO APLICACAO")),
+        # A balance that includes the limit agrees with its line as with money.
+        *((text, "599.00", "perhaps_balance") for text in ("SALDO LIMITE CHEQUE ESPECIAL", "LIMITE CHEQUE ESPECIAL")),
+    ],
+)
+async def test_a_limit_or_an_invested_sum_is_no_money_by_itself(bank: Bank, text: str, closing: str, waits: str) -> None:
+    await bank.read(FEE, ("S1", "500.00", text), opening="100.00", closing=closing)
+    assert (await bank.moved(), await bank.waiting()) == ([-1_00], {"S1": waits})
+
+
 async def test_balances_as_lines_of_daily_files_are_no_movements(bank: Bank) -> None:
     await bank.read(("a", "-1.00", "TARIFA"), closing="99.00")
     await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")

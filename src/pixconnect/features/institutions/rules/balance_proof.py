@@ -32,8 +32,9 @@ _STEPS_MAX: Final = 1_000_000
 """Maximum of additions for all spans of a file: a second's work, while the account's lines are locked."""
 _STEPS_MIN: Final = 10_000
 """Those that each span has, however many there are."""
-_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-_BEGINS: Final = re.compile(r"\W*(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+_BALANCE: Final = r"(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE|LIMITE|DISPON[IÍ]VEL|POSI[CÇ][AÃ]O)\b"
+_WORDS: Final = re.compile(r"\b" + _BALANCE, re.IGNORECASE)
+_BEGINS: Final = re.compile(r"\W*" + _BALANCE, re.IGNORECASE)
 """Lines about investments have the words too, but not at the beginning."""
 _LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "changed"))
 """Outcomes of lines that moved money if the file is right."""
@@ -233,27 +234,6 @@ def is_weak(item: InstitutionItem) -> bool:
 def _may_be_balance(item: InstitutionItem) -> bool:
     is_nameless = item.counterparty in (None, item.text) or _WORDS.search(item.counterparty or "") is not None
     return not item.names and item.tax_id is None and is_nameless and item.kind in ("other", "judicial")
-
-
-def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """Find lines called balances that equal that of their day's end by the file's own balances and lines.
-
-    Beside lines of own investments, such a line may be the invested sum too.
-    """
-    called = {n for n, line in enumerate(lines) if balances.covers(line.day) and is_called_balance(line)}
-    if balances.has_investments and any(map(is_own_investment, lines)):
-        return called
-    moved = Counter[date]()
-    for line in (line for number, line in enumerate(lines) if called and number not in called):
-        moved[line.day] += (balances.find_change(line) or 0) if balances.covers(line.day) else 0
-    days = sorted({*moved, *(lines[number].day for number in called)})
-    # The sum moved by the lines from the first day to the end of each.
-    moved_until = dict(zip(days, accumulate(moved[day] for day in days), strict=True))
-    starts = set[int]() if balances.opening_cents is None else {balances.opening_cents}
-    closing = balances.closing
-    if closing is not None and days and closing.on >= days[-1]:
-        starts.add(closing.cents - moved_until[days[-1]])
-    return {n for n in called if lines[n].signed_cents - moved_until[lines[n].day] in starts}
 
 
 def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:

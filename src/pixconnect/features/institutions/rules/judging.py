@@ -194,10 +194,9 @@ def _decide(
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved and changes[number]]
     decided = choose(numbers) if numbers else {}
-    never = balance_proof.find_balances(lines, evidence) if any(decided.values()) else set[int]()
-    if any(decided.get(number) for number in never):
-        # A balance from its own file closes no gap: another line is missing.
-        decided = choose([number for number in numbers if number not in never])
+    if any(counts and balance_proof.is_called_balance(judged[number][0]) for number, counts in decided.items()):
+        # What is called a balance closes no gap: a limit or an invested sum may equal the money of a missing line.
+        decided = choose([number for number in numbers if not balance_proof.is_called_balance(judged[number][0])])
     return decided
 
 

@@ -22,6 +22,7 @@ from pixconnect.kernel.rules.charge_contents import Payer
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
+from pixconnect.platform.base.clock import to_day
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import outside_party, own_key
@@ -147,7 +148,20 @@ async def test_a_returned_suspect_says_why_in_the_readers_language(service: Serv
         path = f"/transfers/{await service.fetchval('select id from transfer')}"
         page = (await operator.get(path, **PORTUGUESE)).content.decode()
     assert "A instituição reteve o Pix como suspeito e o devolveu (FRAD): Há fundada suspeita de fraude." in page
+    assert "Devolvido ao pagador pela instituição" in page
     assert "Your institution" not in page.partition("<aside")[0]
+
+
+async def test_a_suspect_pix_is_listed_on_both_days_and_summed_on_that_of_its_release(service: Service, caller: Caller) -> None:
+    report, began_at = credit_report(service), service.clock.now()
+    await take_reports(service.context, [held(report)])
+    service.clock.advance(days=1)
+    await take_reports(service.context, [structs.replace(report, reported_at=service.clock.now())])
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        for at, said in ((began_at, "settled on another day, not summed here"), (service.clock.now(), "in")):
+            page = (await own.get(f"/transfers?when={to_day(at)}")).content.decode()
+            assert f"In all: {said} <strong>R$\u00a010,00</strong></p>" in page
 
 
 async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service: Service, caller: Caller) -> None:

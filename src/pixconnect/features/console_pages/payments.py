@@ -46,7 +46,7 @@ async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
             payments.update(await browse.find_payments(visit.context, visit.viewer, pairs))
         named = [(kind.name, each.id, each.holder_id) for each in page.items]
         marks.update(structs.asdict(await browse.read_marks(visit.context, visit.viewer, named)))
-        totals.update(_sum_up(page.items, {one[1]: cents for one, cents in marks["returned"].items()}))
+        totals.update(_sum_up(page.items, {one[1]: cents for one, cents in marks["returned"].items()}, asked))
         return page
 
     names, refunded, payments = dict[int, str](), dict[int, Transfer](), dict[int, Transfer]()
@@ -55,11 +55,18 @@ async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
     return await show_list(visit, "payments.html", read, statuses=kind.statuses, **shown)
 
 
-def _sum_up(listed: Iterable[Charge | Transfer | Refund], returned: Mapping[str, int]) -> dict[str, int]:
-    """What came in and went out by a list's rows, in cents, and what of it was returned."""
-    totals: dict[str, int] = dict.fromkeys(("in", "returned", "out", "back"), 0)
+def _sum_up(listed: Iterable[Charge | Transfer | Refund], returned: Mapping[str, int], asked: Wanted) -> dict[str, int]:
+    """What came in and went out by a list's rows, in cents, and what of it was returned.
+
+    A Pix that was held or under way over midnight is listed on both days, and summed on that of its settlement.
+    """
+    totals: dict[str, int] = dict.fromkeys(("in", "returned", "out", "back", "elsewhen"), 0)
     for each in listed:
         if each.status not in _MOVED[type(each)]:
+            continue
+        settled_at = None if isinstance(each, Charge) else each.network_settled_at or each.settled_at
+        if settled_at and not (asked.initial_at or settled_at) <= settled_at <= (asked.final_at or settled_at):
+            totals["elsewhen"] += each.amount_cents
             continue
         direction = "IN" if isinstance(each, Charge) else each.direction if isinstance(each, Transfer) else each.flow
         totals["in" if direction == "IN" else "out"] += each.amount_cents

@@ -153,11 +153,15 @@ async def test_a_returned_suspect_says_why_in_the_readers_language(service: Serv
 
 
 async def test_a_suspect_pix_is_listed_on_both_days_and_summed_on_that_of_its_release(service: Service, caller: Caller) -> None:
-    report, began_at = credit_report(service), service.clock.now()
+    charge, began_at = await make_charge(service, caller, amount_cents=10_00), service.clock.now()
+    report = credit_report(service, txid=charge.txid)
     await take_reports(service.context, [held(report)])
-    service.clock.advance(days=1)
-    await take_reports(service.context, [structs.replace(report, reported_at=service.clock.now())])
     async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await own.get(f"/charges/{charge.id}")).content.decode()
+        assert ("Your institution holds this Pix" in page, "data:image/png" in page) == (True, False), "nobody can pay it"
+        service.clock.advance(days=1)
+        await take_reports(service.context, [structs.replace(report, reported_at=service.clock.now())])
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         for at, said in ((began_at, "settled on another day, not summed here"), (service.clock.now(), "in")):
             page = (await own.get(f"/transfers?when={to_day(at)}")).content.decode()

@@ -166,7 +166,7 @@ async def make_refund(visit: Visit) -> Response:
 
 def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str:
     """Draw the code of a charge that can still be paid, as a data URL; empty for any other."""
-    if charge.status != "PENDING" or now >= charge.expires_at or not charge.br_code:
+    if charge.status != "PENDING" or charge.held_by or now >= charge.expires_at or not charge.br_code:
         return ""
     return picture_of(draw_qr, charge.br_code)
 

@@ -73,7 +73,7 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
 
 def test_what_nothing_has_is_said(pixconnect: CommandLine) -> None:
     for nothing in ("order-404", "99999999999999999999", "-x"):
-        assert f"nothing has the id, name or tax id {nothing}" in pixconnect.refusal("find", nothing)
+        assert f"nothing has the id, name or tax id {nothing}; `--part` finds" in pixconnect.refusal("find", nothing)
     assert "`pixconnect institution ask` reads it" in pixconnect.refusal("find", "E99999003202607011500aaaaaaaaaaa")
     refused = pixconnect.refusal("find", "01a22015-009d-77b8-b816-295946fe01e1")
     assert "a refused request made nothing" in refused

@@ -53,6 +53,8 @@ _MIDDLE: Final = re.compile(r"(?:[*xX]{3})?\.?([0-9]{3})\.?([0-9]{3})-?(?:[*xX]{
 _TAX_ID: Final = re.compile(r"[0-9]{3}\.?[0-9]{3}\.?[0-9]{3}-?[0-9]{2}|[0-9A-Z.]{8,10}/?[0-9A-Z]{4}-?[0-9]{2}")
 # A part of an order's name, or of the network's, nearly always has a digit, and a person's name none.
 _PART: Final = re.compile(r"(?=.*[0-9])[0-9A-Za-z_-]{4,35}")
+# Read on the telephone, some parts have none.
+_PART_OR_NAME: Final = re.compile(r"[A-Za-z_-]{4,35}")
 _NAME: Final = re.compile(r"(?=.*[^\W\d_]{2}).{3,255}")
 _OPERATOR: Final = re.compile(r"(>=|<=|>|<|=)?\s*(.*)", re.DOTALL)
 _TICK: Final = timedelta(microseconds=1)
@@ -182,10 +184,19 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
 
 
 def read_otherwise(text: str) -> dict[str, str]:
-    """What else a text may mean: digits a part of an id, and a number or day with letters a name: ``3 Irmãos``, ``Bar-24``."""
+    """What else a text may mean: digits or one word a part of an id, a number or day with letters a name.
+
+    Example:
+        >>> read_otherwise("255012"), read_otherwise("vBdpyo"), read_otherwise("Maria Silva"), read_otherwise("ontem")
+        ({'part': '255012'}, {'part': 'vBdpyo'}, {}, {})
+        >>> read_otherwise("3 Irmãos"), read_otherwise("Bar-24")
+        ({'who': '3 Irmãos'}, {'who': 'Bar-24'})
+    """
     if text.isdecimal():
         return dict(part=text) if _PART.fullmatch(text) else {}
     found = _KNOWN_WHOLE.fullmatch(text) or _KNOWN_DAY.fullmatch(text)
+    if found is None and _PART_OR_NAME.fullmatch(text):
+        return dict(part=text)
     is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text)
     return dict(who=text) if is_other and _NAME.fullmatch(text) else {}
 

@@ -349,6 +349,13 @@ async def test_a_charge_of_yesterday_that_is_paid_today_did_not_come_yesterday(s
     # Its name's beginning is found by an index, a part of it back from the newest, and no other beginning.
     for text, count in (("ord", 1), ("rder-7788", 1), ("RDER-77", 1), ("rder-2", 0), ("or", 0), ("7788", 1), ("788", 0)):
         assert len(await found(text)) == count, text
+    # A word without digits is a name first, and a part of one of ours if nobody has it.
+    for text, count in (("rder", 1), ("RDER-", 1), ("der", 0), ("rdre", 0), ("rder today", 0)):
+        assert len(await found(text)) == count, text
+    request = ChargeRequest(amount_cents=1, key=own_key(), external_id="of-Joana")
+    await charge_usecases.create_charge(service.context, caller, request)
+    assert await found("joana") == [("charge", "order-7788"), ("transfer", "order-7788")]
+    assert await found("f-joana") == [("charge", "of-Joana")]
     back = RefundRequest(end_to_end_id=paid_by.end_to_end_id, amount_cents=550)
     refund = await refund_usecases.start_refund(service.context, caller, back)
     await end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])

@@ -141,7 +141,7 @@ def _explain_nothing(text: str, asked: dict[str, str]) -> str:
         return f"nothing has the id {text}; `pixconnect institution ask` reads it at an institution"
     amounts = list_possible_amounts(text) or ["25,50", "25,50 28/11/2026"]
     said = "nothing has the id, name or tax id" if asked or len(text.split()) == 1 else "not understood, nor an id:"
-    return f"{said} {text}; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
+    return f"{said} {text}; `--part` finds a part of an id; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
@@ -230,8 +230,8 @@ async def _find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
         return SearchResult(found=found, asked={})
     result = await _find_by_facts(context, viewer, asked, tax_id, found)
     if not result.found and (meant := read_otherwise(text)):
-        named = await _find_by_facts(context, viewer, meant, None, [])
-        return named if named.found else result
+        other = await _find_by_facts(context, viewer, meant, None, [])
+        return other if other.found else result
     return result
 
 

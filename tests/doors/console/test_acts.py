@@ -135,6 +135,10 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
         Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long),
         Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long, leaves=0),
         Act(verb="endpoint rotate", subject=whose, path=f"{own}/rotate", refused_path=f"{gone}/rotate"),
+        Act(
+            verb="endpoint replay", subject=whose, path=f"{own}/replay", fields={"since": "2020-01-01T00:00:00"},
+            refused_fields={"since": ""},
+        ),
         Act(verb="endpoint send", subject=whose, path=f"{own}/send", refused_path=f"{gone}/send"),
         Act(
             verb="delivery resend",
@@ -299,6 +303,7 @@ async def test_what_is_not_recorded_is_not_done(console: InProcess, caller: Call
         ("/endpoints", {"url": "https://shop.example/b"}),
         (f"/endpoints/{before['id']}/change", {"url": "https://shop.example/b"}),
         (f"/endpoints/{before['id']}/rotate", {}),
+        (f"/endpoints/{before['id']}/replay", {"since": "2020-01-01"}),
         (f"/endpoints/{before['id']}/send", {}),
         (f"/endpoints/{before['id']}/remove", {}),
         (f"/sessions/{holder.who.session_id}/end", {}),
@@ -319,9 +324,13 @@ async def test_events_of_the_time_while_an_endpoint_was_off_are_sent_on_request(
     await make_charge(console.service, caller)
     page = (await browser.get(own)).content.decode()
     since = page.partition('name="since" value="')[2][:19]
-    for asked, count in (("", 0), (since, 1)):
-        assert (await browser.post(f"{own}/change", {"status": "active", "since": asked})).status == 303
+    [event] = await console.service.fetch("select id from event")
+    assert 'href="/endpoints"' in (await browser.get(f"/events/{event['id']}")).content.decode().partition("No receiver")[2]
+    # Also after it was switched on without them.
+    for path, asked, count in (("change", "", 0), ("replay", since, 1)):
+        assert (await browser.post(f"{own}/{path}", {"status": "active", "since": asked})).status == 303
         assert len(await console.service.fetch("select from delivery")) == count
+        assert 'name="since"' in (await browser.get(own)).content.decode()
 
 
 async def test_a_text_of_any_length_is_kept_as_its_beginning(console: InProcess) -> None:

@@ -14,6 +14,7 @@ from pixconnect.features.webhooks.rules.delivery import DeliveryStatus
 from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.features.webhooks.service import endpoint, redelivery
 from pixconnect.kernel.rules.event import EventName
+from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, format_instant
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
@@ -131,6 +132,17 @@ async def change_endpoint(visit: Visit) -> Response:
     return visit.go(f"/endpoints/{before.id}", said="saved")
 
 
+async def replay_events(visit: Visit) -> Response:
+    visit, before = await _begin_change(visit)
+    now = visit.context.clock.now()
+    initial_at, _ = read_instants(f">={read_field(visit.form(), 'since')}", now)
+    if initial_at is None or initial_at > now:
+        raise errors.BadRequest("since: must be an instant of the past")
+    caller, act = visit.act("endpoint replay", f"endpoint {before.id}", {"since": initial_at, "until": now})
+    await redelivery.redeliver_events(visit.acting, caller, before.id, initial_at, now, act)
+    return visit.go(f"/endpoints/{before.id}", said="replayed")
+
+
 async def send_waiting(visit: Visit) -> Response:
     visit, before = await _begin_change(visit)
     caller, act = visit.act("endpoint send", f"endpoint {before.id}")
@@ -177,6 +189,7 @@ ROUTES: Final = (
     PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
     PageRoute(path="/endpoints/{id}", page=show_endpoint),
     PageRoute(path="/endpoints/{id}/change", page=change_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}/replay", page=replay_events, method="POST"),
     PageRoute(path="/endpoints/{id}/send", page=send_waiting, method="POST"),
     PageRoute(path="/endpoints/{id}/rotate", page=rotate_secret, method="POST"),
     PageRoute(path="/endpoints/{id}/remove", page=remove_endpoint, method="POST"),

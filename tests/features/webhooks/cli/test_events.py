@@ -86,7 +86,11 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(
     assert run("events", "resend", event_id)["sent"][0]["answer"] == "waits: it is inactive"
     assert main(["endpoint", "test", endpoint_id]) == ExitStatus.REFUSED
     assert f"pixconnect endpoint resume {endpoint_id} makes it active" in capsys.readouterr().err
-    assert run("endpoint", "replay", endpoint_id, "--since", "2020-01-01")["replayed"] >= 1
+    missed_id = str(run("trigger", "qrcode.pending")["id"])
+    assert main(["events", "resend", missed_id, "--endpoint-id", endpoint_id]) == ExitStatus.REFUSED
+    way_on = capsys.readouterr().err.split("`pixconnect ")[1].partition("`")[0].split()
+    assert way_on[:3] == ["endpoint", "replay", endpoint_id]
+    assert run(*way_on) == {"replayed": 1}
     assert run("endpoint", "resume", endpoint_id)["status"] == "active"
     assert main(["endpoint", "resume", endpoint_id]) == 0
     assert capsys.readouterr().err == f"the endpoint {endpoint_id} was active already: nothing is changed\n"

@@ -121,7 +121,13 @@ def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Js
         told = listeners.resend(session.credentials, event)
         sent += [{"to": f"listen {name}", "answer": answer} for name, answer in told]
     if not sent:
-        raise CommandError(f"the event {event_id} is for no endpoint, and no `pixconnect listen` runs")
+        # An endpoint that was off, or had not subscribed, has no delivery of it.
+        at, to = event["create_timestamp"], f"endpoint {endpoint_id}" if endpoint_id else "any endpoint"
+        raise CommandError(
+            f"the event {event_id} was not sent to {to} when it happened"
+            f"{'' if endpoint_id else ', and no `pixconnect listen` runs'}: "
+            f"`pixconnect endpoint replay {endpoint_id or 'ID'} --since {at} --until {at}` sends it to an endpoint of its type"
+        )
     output.show_list("sent", sent, as_json=json, columns=("to", "delivery_id", "answer"))
 
 

@@ -68,19 +68,27 @@ async def send_waiting(context: Context, caller: Caller, endpoint_id: int, act: 
     context.wake_workers()
 
 
-async def redeliver_events(context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime) -> int:
+async def redeliver_events(
+    context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime, act: Act | None = None
+) -> int:
     """Send an endpoint all events of an interval again, of its event types; while it is not active they wait.
 
     An event that waits for the endpoint already is neither sent twice nor counted; all that wait become due.
     """
-    return await redeliver_events_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
+    endpoint = await read_endpoint(context, caller, endpoint_id)
+    return await redeliver_events_to(context, endpoint, initial_at, final_at, act=act)
 
 
 async def redeliver_events_to(
-    context: Context, endpoint: Endpoint, initial_at: datetime, final_at: datetime, batch_max: int = BATCH_MAX
+    context: Context,
+    endpoint: Endpoint,
+    initial_at: datetime,
+    final_at: datetime,
+    batch_max: int = BATCH_MAX,
+    act: Act | None = None,
 ) -> int:
     """As ``redeliver_events``, to an endpoint of either kind."""
-    return await _replay(context, endpoint, initial_at, final_at, batch_max=batch_max, on_batch=context.wake_workers)
+    return await _replay(context, endpoint, initial_at, final_at, batch_max=batch_max, on_batch=context.wake_workers, act=act)
 
 
 async def redeliver_events_as_operator(

@@ -12,10 +12,11 @@ from pixconnect.doors.cli import output, records, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.session import Session, open_session
 from pixconnect.doors.cli.output import Json
+from pixconnect.features.statements.rules import SUSPECT_TEXTS
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import as_days, format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
-from pixconnect_client import Direction, Statement, StatementFormat
+from pixconnect_client import Direction, Statement, StatementFormat, StatementLine
 
 if TYPE_CHECKING:
     Format: TypeAlias = str
@@ -87,12 +88,20 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
     if not found.lines:
         # Without --since it is thirty days before the end, which may be past or future.
         terminal.notice(f"no entry from {to_day(span[0])} to {to_day(span[1])}")
-    totals = dict.fromkeys(("in", "given back", "out"), 0)
+    totals: dict[str, int] = dict.fromkeys(("in", "given back", "out", "held as suspect", "no longer held"), 0)
     for line in found.lines:
-        way = "in" if line.impact_type is Direction.IN else "given back" if line.return_identification else "out"
-        totals[way] += line.amount
-    moved = ", ".join(f"{show_reais(cents)} {way}" for way, cents in totals.items() if cents or way != "given back")
+        totals[_name_way(line)] += line.amount
+    moved = ", ".join(f"{show_reais(cents)} {way}" for way, cents in totals.items() if cents or way in ("in", "out"))
     terminal.notice(f"{show_reais(found.opening_balance)} before; {moved}; {show_reais(found.closing_balance)} after")
+
+
+def _name_way(line: StatementLine) -> str:
+    """Name the total of a line as the console's ledger does."""
+    is_in = line.impact_type is Direction.IN
+    # The API's lines of suspect credits have no other mark, and no end-to-end id; a refund's text is its author's.
+    if line.end_to_end_id is None and line.description == SUSPECT_TEXTS.get(("en", line.impact_type)):
+        return "held as suspect" if is_in else "no longer held"
+    return "in" if is_in else "given back" if line.return_identification else "out"
 
 
 def _guess_format(out: str) -> str:

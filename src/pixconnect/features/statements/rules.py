@@ -58,8 +58,7 @@ _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
 
 _REPAYMENT_TEXTS: Final = dict[Language, str]((("en", "Deficit repaid"), ("pt", "Saldo devedor coberto")))
 
-
-_SUSPECT_TEXTS: Final = dict[tuple[Language, str], str](
+SUSPECT_TEXTS: Final = dict[tuple[Language, str], str](
     (
         (("en", "IN"), "Suspect Pix held by the institution"),
         (("en", "OUT"), "Suspect Pix not held any more"),
@@ -67,6 +66,7 @@ _SUSPECT_TEXTS: Final = dict[tuple[Language, str], str](
         (("pt", "OUT"), "Fim da retenção de Pix suspeito"),
     )
 )
+"""A suspect Pix raises current funds while it is held; they fall by it when its hold ends."""
 
 _ADJUSTMENT_TEXTS: Final = dict[Language, str]((("en", "Adjustment"), ("pt", "Ajuste")))
 
@@ -170,7 +170,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
         if self.is_repayment:
             return _REPAYMENT_TEXTS[language]
         if self.is_suspect:
-            return _SUSPECT_TEXTS[language, self.direction]
+            return SUSPECT_TEXTS[language, self.direction]
         cause = "transfer" if self.return_id is None else "refund"
         # Of all others, only a deposit has no end-to-end id.
         what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -250,6 +251,25 @@ def test_a_statement_is_printed_and_written_whole_or_not_at_all(
         assert main(["statement", *words]) == ExitStatus.REFUSED
         assert capsys.readouterr().err.count("\n") == 1
     assert Path("/dev/full").is_char_device()
+
+
+def test_a_statement_counts_suspect_payments_apart(run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    def total() -> dict[str, int]:
+        capsys.readouterr()
+        assert main(["statement"]) == 0
+        moved = re.findall(r"R\$ ([0-9.,]+) ([a-z ]+)", capsys.readouterr().err.split("; ")[1])
+        return {way: int(re.sub("[.,]", "", reais)) for reais, way in moved}
+
+    before = total()
+    assert before.keys() <= {"in", "given back", "out"}
+    held = run("trigger", "transfer.in.held")["payload"]
+    assert total() == before | {"held as suspect": held["amount"]}
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        client.sandbox.judge_payment(held["end_to_end_id"], "release")
+    assert run("transfer", "watch", held["end_to_end_id"])["status"] == "CONFIRMED"
+    both = {"held as suspect": held["amount"], "no longer held": held["amount"]}
+    assert total() == before | both | {"in": before["in"] + held["amount"]}
 
 
 def test_the_clock_and_the_faults_are_turned(run: Run) -> None:

@@ -189,6 +189,33 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
         assert f'href="/holders/{caller.holder_id}"' in page
 
 
+async def test_a_delivery_that_was_given_up_says_what_to_do(service: Service, caller: Caller) -> None:
+    request = EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=("qrcode.pending",))
+    made = await endpoint_usecases.create_endpoint(service.context, caller, request)
+    charge = await make_charge(service, caller)
+    await service.fetch(
+        "insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)"
+        " select id, number, now(), 500, 1, '', 'the receiver answered 500' from delivery, generate_series(1, 3) number"
+    )
+    await service.fetch("update delivery set attempts_count = 3, status = 'failed', due_at = null")
+    ((delivery_id,),) = await service.fetch("select id from delivery")
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        head, _, steps = (await own.get(f"/charges/{charge.id}")).content.decode().partition("line-of-time")
+        assert "<code>qrcode.pending</code>: <strong>given up after the last attempt</strong>" in head
+        assert f'href="/deliveries/{delivery_id}"' in head
+        assert steps.count("given up: send it again from its page") == 1
+        page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
+        assert page.count("desistimos") == 3
+        page = (await own.get(f"/endpoints/{made.id}")).content.decode()
+        assert f'<a href="/deliveries?endpoint={made.id}&amp;status=failed">Given up: 1</a>' in page
+        # A replay sends it by another delivery: nobody needs to act on the first.
+        answer = await own.post(f"/endpoints/{made.id}/replay", {"since": "2020-01-01T00:00:00"})
+        assert answer.headers["location"] == f"/endpoints/{made.id}?said=replayed"
+        page = (await own.get(f"/charges/{charge.id}")).content.decode()
+        assert "given up after the last attempt" not in page
+
+
 async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service, caller: Caller) -> None:
     types = ("qrcode.pending", "qrcode.approved")
     request = EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=types)

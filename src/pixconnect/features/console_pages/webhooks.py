@@ -100,11 +100,14 @@ async def show_endpoint(visit: Visit) -> Response:
     line = await _find_line(visit)
     wanted = Wanted(endpoint_id=line.endpoint.id)
     page = await browse.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
+    only_failed = msgspec.structs.replace(wanted, statuses=("failed",))
+    failed = await browse.browse_deliveries(visit.context, visit.viewer, only_failed, None, page_size=20)
     return visit.page(
         "endpoint.html",
         line=line,
         since=line.state.since and f"{line.state.since.astimezone(SAO_PAULO):%Y-%m-%dT%H:%M:%S}",
         page=page,
+        failed=failed,
         event_types=EVENT_TYPES,
         now=visit.context.clock.now(),
         changes=await timeline.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),

@@ -46,6 +46,7 @@ WaitingFor = Literal[
     "rail_settlement",
     "institution",  # it holds a payment as suspect
     "retry",
+    "given_up",  # after the last attempt: somebody must act
     "earlier_event",
     "endpoint_inactive",
     "endpoint_disabled",
@@ -264,12 +265,18 @@ def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
         of = (delivery.endpoint_id, event.resource, event.resource_id)
         yield explain_delivery(delivery, event, endpoints.get(delivery.endpoint_id), now, first_ids.get(of))
         first_ids.setdefault(of, delivery.id)
+    newest = {(each.endpoint_id, each.event_id): each for each in sorted(facts.deliveries, key=lambda each: each.id)}
+    for delivery in newest.values():
+        # One that was sent again by a later delivery, or whose endpoint is gone, needs nobody.
+        if delivery.status == "failed" and delivery.event_id in events and delivery.endpoint_id in endpoints:
+            endpoint = endpoints[delivery.endpoint_id]
+            yield explain_delivery(delivery, events[delivery.event_id], endpoint, now, None)
 
 
 def explain_delivery(
     delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, behind_id: int | None
 ) -> Waiting:
-    """Explain why a pending delivery waits: perhaps for an earlier event of its resource."""
+    """Explain why a delivery waits, perhaps for an earlier event of its resource, or that it was given up."""
     due_at = delivery.due_at or now
     last = delivery.attempts[-1] if delivery.attempts else None
     since = delivery.created_at if last is None else last.started_at + timedelta(microseconds=last.duration_us)
@@ -284,6 +291,8 @@ def explain_delivery(
     )
     if endpoint is None:
         return structs.replace(waits, what="endpoint_deleted", since=since)
+    if delivery.status == "failed":
+        return structs.replace(waits, what="given_up", since=since)
     if endpoint.status != "active":
         what: WaitingFor = "endpoint_inactive" if endpoint.status == "inactive" else "endpoint_disabled"
         return structs.replace(waits, what=what, since=max(since, endpoint.modified_at))

@@ -83,13 +83,16 @@ _FIND_CONTESTED: Final[LiteralString] = """
     select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
     where exists (
         select from infraction where infraction.transfer_id = wanted.transfer_id
-            and infraction.holder_id = wanted.holder_id and state in ('open', 'answered')
+            and infraction.holder_id = wanted.holder_id and (state in ('open', 'answered') or state = 'taken' and exists (
+                select from block where reference = infraction.name and block.state = 'open'
+                    and coalesce(block.institution_id, 0) = coalesce(infraction.institution_id, 0)
+            ))
     )
 """
 
 
 async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Find those of some Pix, by id and holder, with an undecided contest."""
+    """Find those of some Pix, by id and holder, with a contest that is undecided, or whose institution claims a rest."""
     rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
     return {(row["transfer_id"], row["holder_id"]) for row in rows}
 

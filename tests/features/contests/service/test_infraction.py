@@ -148,6 +148,8 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     taken = decided(service, report, 300, rest_cents=700)
     await tell(service, report, taken)
     assert await funds(service, caller) == (0, 700, 0, 0)
+    with pytest.raises(errors.RefundInfractionOpen):
+        await refund_usecases.start_refund(service.context, caller, RefundRequest(end_to_end_id=paid, amount_cents=1))
     # Received money is blocked there, up to the rest, and taken too.
     await receive(service)
     at = taken.reported_at + timedelta(days=1)

@@ -315,7 +315,7 @@ class Contests(OrderRule):
 
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
-        # An undecided contest has a block, so holders without blocks are skipped.
+        # An undecided contest, and a claimed rest, have a block, so holders without blocks are skipped.
         return isinstance(batch[0], NewRefund) and any(work.balances[each].blocks_count for each in payers_of(batch))
 
     async def begin(self, batch: Sequence[NewOrder]) -> None:
@@ -330,8 +330,8 @@ class Contests(OrderRule):
     def check(self, new: NewOrder) -> None:
         if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
             raise errors.RefundInfractionOpen(
-                "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
-                "can return it"
+                "end_to_end_id: the payer contests this Pix; until the institution has decided, and while it claims a rest, "
+                "only the institution can return it"
             )
 
     @staticmethod
@@ -340,7 +340,7 @@ class Contests(OrderRule):
         blocked = {each.name: each.ordered for each in waiting if each.balance.blocks_count}
         refunds = {name: (one.transfer_id, one.holder_id) for name, one in blocked.items() if isinstance(one, Refund)}
         contested = await infraction_store.find_contested(connection, sorted({*refunds.values()})) if refunds else ()
-        reason = "the payer contests the returned Pix, and its institution has not decided"
+        reason = "the payer contests the returned Pix, and its institution has not decided or claims a rest"
         return {name: reason for name, pair in refunds.items() if pair in contested}
 
 

@@ -8,12 +8,10 @@ request_costs``.
 import asyncio
 import gzip
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -35,6 +33,7 @@ from pixconnect.platform.logging import AccessLog
 from pixconnect_faces import fault
 from pixconnect_faces.woovi import operations
 from support.api import SMALL_SITE, Answer, Api, UseCases, build_small_site
+from support.calls import CallCounter
 from support.service import FakeClock, a_context
 
 TIMES_MAX = 2
@@ -156,20 +155,12 @@ async def _ask(application: Application, method: str, target: str, variant: str)
 
 async def _count_calls(application: Application, asked: Asked) -> int:
     """The least of three, since garbage collection may fall into one; a first request fills the caches."""
-    counts = [0, 0, 0]
     await _ask(application, *asked)
-    for at in range(len(counts)):
-
-        def note(frame: FrameType, event: str, argument: object, at: int = at) -> None:
-            counts[at] += event in {"call", "c_call"}
-
-        before = sys.getprofile()
-        sys.setprofile(note)
-        try:
+    counters = [CallCounter(), CallCounter(), CallCounter()]
+    for counter in counters:
+        with counter:
             await _ask(application, *asked)
-        finally:
-            sys.setprofile(before)
-    return min(counts)
+    return min(counter.count for counter in counters)
 
 
 async def test_no_public_request_costs_more_than_twice_what_liveness_costs(open_application: Opening) -> None:

@@ -333,6 +333,18 @@ async def test_events_of_the_time_while_an_endpoint_was_off_are_sent_on_request(
         assert 'name="since"' in (await browser.get(own)).content.decode()
 
 
+async def test_a_disabled_endpoint_proposes_to_send_again_from_its_first_failure(console: InProcess) -> None:
+    caller = await open_holder(console.service)
+    browser = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    assert (await browser.post("/endpoints", {"url": "https://shop.example/a"})).status == 200
+    [row] = await console.service.fetch(
+        "update webhook_endpoint set status = 'disabled', status_reason = '', first_failure_at = now() - interval '5 days' "
+        "returning id, first_failure_at at time zone 'America/Sao_Paulo' as failed_at"
+    )
+    page = (await browser.get(f"/endpoints/{row['id']}")).content.decode()
+    assert page.partition('name="since" value="')[2][:19] == f"{row['failed_at']:%Y-%m-%dT%H:%M:%S}"
+
+
 async def test_a_text_of_any_length_is_kept_as_its_beginning(console: InProcess) -> None:
     act = audit.Act(operator="tests 2", verb="endpoint add", subject="x" * 500, after={"urls": ["ü" * 5_000, "\0"]})
     await audit.note(console.operator, act)

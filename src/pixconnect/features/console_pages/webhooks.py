@@ -102,10 +102,12 @@ async def show_endpoint(visit: Visit) -> Response:
     page = await browse.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
     only_failed = msgspec.structs.replace(wanted, statuses=("failed",))
     failed = await browse.browse_deliveries(visit.context, visit.viewer, only_failed, None, page_size=20)
+    # A disabled endpoint missed what failed before, too.
+    since = line.endpoint.first_failure_at or line.state.since
     return visit.page(
         "endpoint.html",
         line=line,
-        since=line.state.since and f"{line.state.since.astimezone(SAO_PAULO):%Y-%m-%dT%H:%M:%S}",
+        since=since and f"{since.astimezone(SAO_PAULO):%Y-%m-%dT%H:%M:%S}",
         page=page,
         failed=failed,
         event_types=EVENT_TYPES,

@@ -44,7 +44,8 @@ _KNOWN_DAY: Final = re.compile(
 )
 # As people name an order: pedido 1001, order no. 1001, #1001.
 _ORDER: Final = re.compile(
-    r"(?:(?:pedido|encomenda|cobran[cç]a|order|charge|invoice|n[uú]mero|number|id)(?:\s+n[º°or]\.?)?[\s#:]+|#\s*)(\S*[0-9]\S*)",
+    r"(?:(?:pedido|encomenda|cobran[cç]a|order|charge|invoice|n[uú]mero|number|id)(?:\s+n[º°or]\.?)?[\s#:]+|#\s*)(\S*[0-9]\S*)"
+    rf"(?:\s+{_OF}(?P<when>{_WHEN}))?",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile("[1-9][0-9]{0,8}")
@@ -201,9 +202,11 @@ def read_otherwise(text: str) -> dict[str, str]:
     return dict(who=text) if is_other and _NAME.fullmatch(text) else {}
 
 
-def read_order_name(text: str) -> str:
-    """The id in ``pedido 1001`` or ``#1001``; empty for any other text."""
-    return "" if (found := _ORDER.fullmatch(text.strip())) is None else found[1]
+def read_order(text: str, now: datetime) -> dict[str, str]:
+    """The id in ``pedido 1001`` or ``#1001 yesterday``, and the day; empty for any other text."""
+    if (found := _ORDER.fullmatch(text.strip())) is None:
+        return {}
+    return dict(part=found[1]) | (dict(when=as_days(found["when"], now)) if found["when"] else {})
 
 
 def _read_party(text: str) -> dict[str, str]:

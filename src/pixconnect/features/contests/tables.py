@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString
 
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn
+from pixconnect.features.movements.tables import IS_CONTESTED
 from pixconnect.kernel.rules.block_report import InfractionState
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.refund import Refund
@@ -79,14 +80,11 @@ find_named: Final = FindOne[Infraction, str, int | None](
     INFRACTION, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)"
 )
 
-_FIND_CONTESTED: Final[LiteralString] = """
+_FIND_CONTESTED: Final[LiteralString] = f"""
     select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
     where exists (
-        select from infraction where infraction.transfer_id = wanted.transfer_id
-            and infraction.holder_id = wanted.holder_id and (state in ('open', 'answered') or state = 'taken' and exists (
-                select from block where reference = infraction.name and block.state = 'open'
-                    and coalesce(block.institution_id, 0) = coalesce(infraction.institution_id, 0)
-            ))
+        select from infraction
+        where infraction.transfer_id = wanted.transfer_id and infraction.holder_id = wanted.holder_id and {IS_CONTESTED}
     )
 """
 

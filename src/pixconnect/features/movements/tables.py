@@ -136,6 +136,13 @@ async def find_blocks(connection: Connection | Pool, references: Sequence[str], 
     return {block.reference: block for block in await BLOCK.find_all(connection, _FIND_BLOCKS, references, institution_id)}
 
 
+IS_CONTESTED: Final[LiteralString] = """(infraction.state in ('open', 'answered') or infraction.state = 'taken' and exists (
+    select from block where block.reference = infraction.name and block.state = 'open'
+        and coalesce(block.institution_id, 0) = coalesce(infraction.institution_id, 0)
+))"""
+"""Of an infraction: it is undecided, or its institution has taken a part and claims the rest."""
+
+
 async def find_hold(pool: Pool, transfer: Transfer) -> Block | None:
     """Find the open block of a suspect payment, which has the name of its Pix."""
     block = (await find_blocks(pool, [transfer.end_to_end_id], transfer.institution_id)).get(transfer.end_to_end_id)

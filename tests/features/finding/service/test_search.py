@@ -16,9 +16,10 @@ from pixconnect.doors.console.wanted import (
     read_amounts,
     read_instants,
     read_known,
-    read_order_name,
+    read_order,
 )
 from pixconnect.features.finding.service import browse, search
+from pixconnect.features.finding.tables.search import find_contested
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
 from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
@@ -43,7 +44,7 @@ from support.account_shop import Shop
 from support.console import open_console, sign_in_client
 from support.operators import as_operator
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, infraction_report, make_charge, open_holder
+from support.service import Service, credit_report, decided, infraction_report, make_charge, open_holder
 from support.statement import History, make_history
 
 
@@ -86,6 +87,18 @@ async def test_a_contest_is_found_by_either_id(service: Service, caller: Caller,
         assert "I42" not in await find(service, known, stranger.holder_id)
     blind = Viewer(holder_id=caller.holder_id, scopes=frozenset(SCOPES) - {"infraction.read"})
     assert await search.find_anything(service.context, blind, "I42") == []
+
+
+@pytest.mark.parametrize(("rest_cents", "is_marked"), [(60, True), (0, False)])
+async def test_a_pix_is_marked_as_contested_while_a_rest_is_claimed(
+    service: Service, caller: Caller, history: History, rest_cents: int, *, is_marked: bool
+) -> None:
+    paid = (await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)).transfer
+    report = infraction_report(service, history.received, amount_cents=100)
+    for each in (report, decided(service, report, 40, rest_cents=rest_cents)):
+        assert await take_reports(service.context, [each]) == 1
+    marks = await find_contested(service.context.pool, [("transfer", paid.id, caller.holder_id)])
+    assert bool(marks) == is_marked
 
 
 async def test_known_facts_are_found_by_their_readers(service: Service, caller: Caller, history: History) -> None:
@@ -216,8 +229,9 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
     assert read_amounts("25,50 reais") == read_amounts("R$ 25,5")
-    assert read_order_name("#1001") == read_order_name("Pedido nº 1001") == read_order_name("order: 1001") == "1001"
-    assert read_order_name("order-1001") == read_order_name("Pedido Maria") == ""
+    assert read_order("#1001", now) == read_order("Pedido nº 1001", now) == read_order("order: 1001", now) == dict(part="1001")
+    assert read_order("pedido 1001 de ontem", now) == dict(part="1001", when="2026-11-03")
+    assert read_order("order-1001", now) == read_order("Pedido Maria", now) == {}
     assert list_possible_amounts("2550") == ["R$ 25,50", "R$ 2.550,00"]
     assert list_possible_amounts("order-2550") == list_possible_amounts("52998224725") == []
 
@@ -374,7 +388,7 @@ async def test_a_whole_number_is_an_id_then_an_amount_then_part_of_a_name(servic
     report = credit_report(service, amount_cents=15_000)
     named = structs.replace(report, debit_party=structs.replace(report.debit_party, name="3 Irmaos"))
     await receive_credit(service.context, named)
-    for text in ("1001", "pedido 1001", "#1001"):
+    for text in ("1001", "pedido 1001", "#1001", "pedido 1001 de hoje"):
         assert ("charge", str(charge.id)) in await known(service, text, caller.holder_id), text
     assert await known(service, "order 100100", caller.holder_id) == set()
     for text in ("33 hoje", "33 today"):

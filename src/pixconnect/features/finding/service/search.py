@@ -17,7 +17,7 @@ from pixconnect.doors.console.wanted import (
     read_amounts,
     read_instants,
     read_known,
-    read_order_name,
+    read_order,
     read_otherwise,
 )
 from pixconnect.features.finding.service import browse
@@ -216,12 +216,11 @@ async def _find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     # An id of a request, or a code, has enough letters for a name.
     asked = {} if _read_made_at(text) or text.startswith(_CODE_BEGINS) else read_known(text, context.clock.now())
     found = found or await _find_by_request(context.pool, viewer, text)
-    if not found and (name := read_order_name(text)):
-        named = [one for one in await find_anything(context, viewer, name) if one.kind in _LISTED]
+    if not found and (order := read_order(text, context.clock.now())):
+        named = [one for one in await find_anything(context, viewer, order["part"]) if one.kind in _LISTED]
         # A shorter one is part of too many ids.
-        is_short = len(name) < SUGGESTED_LENGTH_MIN
-        part = dict(part=name)
-        return SearchResult(found=named, asked={}) if is_short else await _find_by_facts(context, viewer, part, None, named)
+        is_short = len(order["part"]) < SUGGESTED_LENGTH_MIN
+        return SearchResult(found=named, asked={}) if is_short else await _find_by_facts(context, viewer, order, None, named)
     if found and tax_id is None:
         return SearchResult(found=found, asked={})
     # Digits alone are an amount, and the beginning of many a name.

@@ -13,6 +13,7 @@ from typing import Final, Literal, LiteralString
 from msgspec import Struct, convert
 
 from pixconnect.features.finding.tables.browse import FOLDED, fold_words
+from pixconnect.features.movements.tables import IS_CONTESTED
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.platform.pool import Pool
@@ -251,16 +252,16 @@ async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int,
     return [convert(dict(row), Found) for row in rows]
 
 
-_MARK_CONTESTED: Final[LiteralString] = """
+_MARK_CONTESTED: Final[LiteralString] = f"""
     select kind, wanted.id, wanted.holder_id, min(infraction.id) as infraction_id
     from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (kind, id, holder_id)
-    join infraction on infraction.holder_id + 0 = wanted.holder_id and state in ('open', 'answered')
+    join infraction on infraction.holder_id + 0 = wanted.holder_id and {IS_CONTESTED}
         and wanted.id = case kind when 'charge' then charge_id else transfer_id end
     group by 1, 2, 3
 """
 
 
 async def find_contested(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> dict[tuple[str, str], int]:
-    """Find the open infractions of charges and transfers, named by kind, id and holder; by kind and id."""
+    """Find the contests of charges and transfers, named by kind, id and holder, that are undecided or claim a rest."""
     rows = await pool.fetch(_MARK_CONTESTED, *zip(*wanted, strict=True)) if wanted else ()
     return {(row["kind"], str(row["id"])): row["infraction_id"] for row in rows}

@@ -15,7 +15,7 @@ from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import incoming, settlement
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.report import take_reports
-from pixconnect.kernel.rules import reject_code
+from pixconnect.kernel.rules import order, reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_contents import Payer
@@ -134,10 +134,11 @@ async def test_a_charge_shows_its_code_while_it_can_be_paid_and_its_payer(servic
 
 def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
     template = (Path(console.__file__).parent / "templates" / "reasons.html").read_text(encoding="utf-8")
-    of_network, _, of_receivers = template.partition("NO_ANSWER")
+    of_network, _, others = template.partition("NO_ANSWER")
     said = re.compile(r'^  "([^"]+)": _\("\1"\),$', re.MULTILINE)
     assert set(said.findall(of_network)) == set(reject_code.REASONS.values())
-    assert NO_CONNECTION in said.findall(of_receivers)
+    given_up = {order.GIVEN_UP_REASON, order.NEVER_TAKEN_REASON, *order.GIVEN_UP_REASONS.values()}
+    assert {NO_CONNECTION, *given_up} <= set(said.findall(others))
 
 
 async def test_a_returned_suspect_says_why_in_the_readers_language(service: Service, caller: Caller) -> None:

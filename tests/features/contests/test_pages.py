@@ -188,6 +188,7 @@ async def test_what_was_taken_leads_to_its_refunds(service: Service, caller: Cal
     page = (await own.get(f"/infractions/{await _id_of(service, 'I1')}")).content.decode()
     assert f'href="/refunds/{refund["id"]}"' in page
     assert "Decided: the payer gets it back" in page
+    assert "Given back: R$ 4,00" in page.replace("\u00a0", " ")
     (charge,) = await service.fetch("select id from charge")
     assert f'href="/charges/{charge["id"]}"' in page
     # And from each of them back to it.

@@ -48,13 +48,13 @@ class GivenUp(Struct, frozen=True):
 
 Ending = Settled | Rejected | NeverTaken | GivenUp
 
-_GIVEN_UP_REASON = "It could not be handed to the rail in time."
-_GIVEN_UP_REASONS: Final[Mapping[OrderApproval, str]] = {
+GIVEN_UP_REASON = "It could not be handed to the rail in time."
+GIVEN_UP_REASONS: Final[Mapping[OrderApproval, str]] = {
     "given": "An operator approved it, and it could not be handed to the rail in time.",
     "awaited": "No operator approved it in time.",
     "refused": "An operator refused it.",
 }
-_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail no longer takes it."
+NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail no longer takes it."
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
@@ -205,9 +205,9 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
             return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
         case NeverTaken():
             # It was handed over, so it has failed: only unsent orders are cancelled.
-            return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+            return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, NEVER_TAKEN_REASON, now)
         case GivenUp(approval=approval, hold=hold):
-            reason = _GIVEN_UP_REASON if approval is None else _GIVEN_UP_REASONS[approval]
+            reason = GIVEN_UP_REASON if approval is None else GIVEN_UP_REASONS[approval]
             return transfer_rules.cancel_transfer(transfer, _with_hold(reason, hold), now)
 
 
@@ -219,9 +219,9 @@ def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
         case Rejected(code=code, reason=reason):
             return refund_rules.fail_refund(refund, *_storable(code, reason), now)
         case NeverTaken():
-            return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+            return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, NEVER_TAKEN_REASON, now)
         case GivenUp(hold=hold):
-            reason = _with_hold(_GIVEN_UP_REASON, hold)
+            reason = _with_hold(GIVEN_UP_REASON, hold)
             return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, reason, now)
 
 

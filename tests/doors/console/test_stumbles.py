@@ -143,7 +143,9 @@ def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
 
 async def test_a_returned_suspect_says_why_in_the_readers_language(service: Service, caller: Caller) -> None:
     report = credit_report(service)
-    assert await take_reports(service.context, [held(report), cancelled(report, "FRAD")]) == 2
+    # Two reports taken at once may be recorded in either order.
+    for each in (held(report), cancelled(report, "FRAD")):
+        assert await take_reports(service.context, [each]) == 1
     async with open_console(service) as shown:
         operator = shown.nobody.of(await sign_in(shown, "operator"))
         path = f"/transfers/{await service.fetchval('select id from transfer')}"

@@ -18,7 +18,8 @@ from pixconnect.features.institutions.service.refund import record_returns
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
 from pixconnect.features.institutions.service.succession import succeed_holder
-from pixconnect.features.institutions.service.sweep import record_page
+from pixconnect.features.institutions.service.sweep import record_page, sweep
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements.service import post_statement_item
 from pixconnect.kernel.flows import charge as charge_usecases
@@ -377,6 +378,22 @@ async def test_in_whatever_order_it_is_read_our_books_are_the_institutions(shop:
     await check_books(shop.live)
 
 
+async def test_a_reading_that_leaves_returns_for_later_is_not_noted(shop: Shop) -> None:
+    pix = shop.pay(1000)
+    give_back(shop, pix, 300)
+    await shop.read()
+    before = await day_store.find(shop.at.pool, shop.account.id, "deep")
+    shop.live.clock.advance(days=1)
+    # Another process makes movements of lines meanwhile.
+    async with shop.at.pool.keep() as other, day_store.working_on(other, shop.account.id):
+        give_back(shop, pix, 200)
+        await sweep(shop.at, shop.there, "deep")
+        assert await day_store.find(shop.at.pool, shop.account.id, "deep") == before
+    await sweep(shop.at, shop.there, "deep")
+    assert await day_store.find(shop.at.pool, shop.account.id, "deep") != before
+    assert await funds(shop) == (500, 0, 0)
+
+
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, cut: Cut) -> None:
     async with open_cut_shop(database, live.clock) as (wire, shop):
@@ -388,7 +405,7 @@ async def test_a_lost_commit_has_one_effect(database: Addresses, live: Service, 
         await shop.read()
         shop.there.received[0] = structs.replace(pix, refunds=[refund])
         wire.cuts = [cut]
-        assert await record_returns(shop.at, shop.account, shop.there.received) == 1
+        assert await record_returns(shop.at, shop.account, shop.there.received)
         assert wire.cuts_count == 1
         assert await funds(shop) == (700, 0, 0)
         assert len(await refunds(shop)) == 1

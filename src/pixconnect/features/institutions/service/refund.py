@@ -67,11 +67,11 @@ RecordedReturn = bool | Misfit
 """Whether a listed return is recorded now (it may have been before), or why it is kept for an operator."""
 
 
-async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> int:
-    """Record the new returns of some payments, as the institution lists them now; return their number."""
+async def record_returns(context: Context, account: InstitutionAccount, listed: Sequence[ReceivedPix]) -> bool:
+    """Record the new returns of some payments, as the institution lists them now; return whether all are recorded or kept."""
     ended = {pix.end_to_end_id: pix for pix in listed if any(refund.status != "under_way" for refund in pix.refunds)}
     if not ended:
-        return 0
+        return True
     originals = await transfer_store.find_named(context.pool, list(ended), "IN")
     recorded = await refund_store.find_of_transfers(
         context.pool, [(original.id, original.holder_id) for original in originals.values()]
@@ -96,17 +96,17 @@ async def record_returns(context: Context, account: InstitutionAccount, listed: 
     if touched:
         # A day that had closed without it is judged again.
         await day_usecases.judge(context, account, to_day(min(touched)))
-    return len(touched)
+    return touched is not None
 
 
 async def _record_unknown(
     context: Context, account: InstitutionAccount, unknown: Sequence[tuple[Transfer | None, InstitutionReturn]]
-) -> list[datetime]:
-    """Record new returns, while no line of the account becomes a movement; return when the new ones had settled."""
+) -> list[datetime] | None:
+    """Record new returns and return when they had settled; ``None`` while a line of the account may become a movement."""
     async with context.pool.keep() as locking, day_store.working_on(locking, account.id) as is_alone:
         if not is_alone:
-            # A line of one of them may be becoming a movement right now: the next reading lists them again.
-            return []
+            # A line of one of them may be becoming a movement right now: they are read again.
+            return None
         await _record_without_original(context, account, [report for original, report in unknown if original is None])
         new = [await _prepare(context, account, original, report) for original, report in unknown if original is not None]
         return await _submit(context, new)

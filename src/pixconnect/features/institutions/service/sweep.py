@@ -227,7 +227,7 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
     # Facts before the books begin do not count here.
     counted = {name: pix for name, pix in listed.items() if pix.settled_at >= account.opened_at}
     is_whole = not counted or await _record_received(context, account, counted)
-    await record_returns(context, account, list(listed.values()))
+    is_whole = await record_returns(context, account, list(listed.values())) and is_whole
     return await record_page(context, again) and is_whole if again else is_whole
 
 

@@ -9,7 +9,7 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import Pairs, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -46,13 +46,10 @@ async def write(connection: Connection, allowance: Allowance) -> None:
     await connection.execute(_WRITE, *ALLOWANCE.values(allowance))
 
 
-_HOLD_DAYS: Final[LiteralString] = "select institution_id, left_cents from hold_refund_days($1, $2)"
-
-
-async def hold_refund_days(connection: Connection, institution_ids: Sequence[int], day: date) -> dict[int, int]:
-    """The remaining refund allowance of accounts on a day, in cents, locked until the end; taken after balances."""
-    rows = await connection.fetch(_HOLD_DAYS, institution_ids, day)
-    return {row["institution_id"]: row["left_cents"] for row in rows}
+hold_refund_days: Final = Pairs[int, int, Sequence[int], date](
+    "select institution_id, left_cents from hold_refund_days($1, $2)"
+)
+"""The remaining refund allowance of accounts on a day, in cents, locked until the end; taken after balances."""
 
 
 async def hold_transfer_days(connection: Connection, institution_ids: Sequence[int], day: date) -> dict[int, TransferAllowance]:

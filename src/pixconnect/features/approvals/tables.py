@@ -10,7 +10,7 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, FindOne, Value
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.table import Table, fetch_row, insert_of
 from pixconnect.platform.pool import Connection, Pool
@@ -86,11 +86,7 @@ list_awaited: Final = FindAll[OpenOrder, int | None, int](
     ORDER, "where approval = 'awaited' and ($1::bigint is null or holder_id = $1) order by give_up_at limit $2"
 )
 
-
-async def find_all(pool: Pool, order_names: Sequence[str]) -> dict[str, PendingApproval]:
-    found = await PENDING_APPROVAL.find_all(pool, "where order_name = any($1)", order_names)
-    return {pending.order_name: pending for pending in found}
-
+find_all: Final = FindBy[str, PendingApproval, Sequence[str]](PENDING_APPROVAL, "order_name", "where order_name = any($1)")
 
 _MEASURE: Final[LiteralString] = """
     select count(*) as count, min(ordered_at) as oldest_at

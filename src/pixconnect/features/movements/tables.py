@@ -12,7 +12,7 @@ from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, Pairs
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, ReadAll
 from pixconnect.kernel.tables.table import Table, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -115,26 +115,22 @@ LIST_UNCOVERED: Final[LiteralString] = f"""
     order by holder_id, created_at, id
 """
 
-
-async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """List blocks that cover less than the institution has blocked, each holder's oldest first."""
-    return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
-
+list_uncovered_blocks: Final = ReadAll[Block, Sequence[int]](BLOCK, LIST_UNCOVERED)
+"""List blocks that cover less than the institution has blocked, each holder's oldest first."""
 
 list_open_blocks: Final = FindAll[Block, Sequence[int]](
     BLOCK, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id"
 )
 
 # As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
-_FIND_BLOCKS: Final[LiteralString] = """
+find_blocks: Final = FindBy[str, Block, Sequence[str], int | None](
+    BLOCK,
+    "reference",
+    """
     where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
-"""
-
-
-async def find_blocks(connection: Connection | Pool, references: Sequence[str], institution_id: int | None) -> dict[str, Block]:
-    """Find blocks by the institution's names, of any holder, including ended ones."""
-    return {block.reference: block for block in await BLOCK.find_all(connection, _FIND_BLOCKS, references, institution_id)}
-
+""",
+)
+"""Find blocks by the institution's names, of any holder, including ended ones."""
 
 IS_CONTESTED: Final[LiteralString] = """(infraction.state in ('open', 'answered') or infraction.state = 'taken' and exists (
     select from block where block.reference = infraction.name and block.state = 'open'

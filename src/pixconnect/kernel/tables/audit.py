@@ -6,6 +6,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.tables.lookup import Command
 from pixconnect.platform.pool import Connection
 
 
@@ -25,15 +26,10 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     door: str
 
 
-_APPEND: Final[LiteralString] = """
+append: Final = Command[str, str, str, str | None, str | None]("""
     insert into audit (operator, verb, subject, before, after) values ($1, $2, $3, $4::text::jsonb, $5::text::jsonb)
-"""
-
-
-async def append(connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None) -> None:
-    """Append a row; ``before`` and ``after`` are JSON."""
-    await connection.execute(_APPEND, operator, verb, subject, before, after)
-
+""")
+"""Append a row; ``before`` and ``after`` are JSON."""
 
 _LIST_BEFORE: Final[LiteralString] = """
     select id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit

@@ -20,7 +20,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import Command, Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SKEW_MAX, Clock, Reading
@@ -196,7 +196,7 @@ async def is_anything_undone(pool: Pool, deadlines: Sequence[Deadline]) -> bool:
     return bool(parts) and await pool.fetchval("select (" + ") or (".join(parts) + ")")
 
 
-_MOVE_BACK: Final[LiteralString] = """
+move_deadlines_back: Final = Command[datetime, timedelta, timedelta, timedelta]("""
     with charge_moved as (
         -- A due date stays the day that it is.
         update charge set expires_at = expires_at - $2::interval
@@ -207,18 +207,11 @@ _MOVE_BACK: Final[LiteralString] = """
     where greatest(ordered_at, handed_at) > $1
         -- The last query set its deadline, and the wait doubles each time: so the instant of that query follows.
         or due_at - least($3::interval * 2 ^ least(greatest(asked_count - 1, 0), 16), $4::interval) > $1
+""")
+"""Move deadlines of charges and orders back that were set at an instant which is in the future now.
+
+Other instants of the rows stay.
 """
-
-
-async def move_deadlines_back(
-    connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
-) -> None:
-    """Move deadlines of charges and orders back that were set at an instant which is in the future now.
-
-    Other instants of the rows stay.
-    """
-    await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)
-
 
 # As ``increment`` of the sequences in the schema.
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512, "location_id": 512}

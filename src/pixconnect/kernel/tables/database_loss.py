@@ -6,9 +6,9 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.kernel.tables.lookup import Command
+from pixconnect.kernel.tables.lookup import Command, ReadAll
 from pixconnect.platform.base.database_server import DatabaseServer
-from pixconnect.platform.pool import Connection, Pool
+from pixconnect.platform.pool import Connection
 
 # A queried order is never given up nor sent as if it were new, and no late answer removes its mark.
 _COUNT_AS_HANDED: Final[LiteralString] = """
@@ -89,16 +89,14 @@ async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) 
     return await connection.fetchval(_IS_KNOWN, *known)
 
 
-_FIND_LOSSES: Final[LiteralString] = """
+find_losses: Final = ReadAll[Loss](
+    Loss,
+    """
     select id, noticed_at, reason, orders_count, accounts_count, known_until
     from database_loss where recovered_at is null order by id
-"""
-
-
-async def find_losses(connection: Connection | Pool) -> list[Loss]:
-    """List losses that no operator has closed yet, oldest first."""
-    return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
-
+""",
+)
+"""List losses that no operator has closed yet, oldest first."""
 
 close_losses: Final = Command[Sequence[int], str]("""
     update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from pixconnect.kernel.rules.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import LIMIT_COLUMNS
-from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, Value
+from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, ReadAll, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -23,7 +23,6 @@ HOLDER: Final = Table(
     """,
     key=("id",),
 )
-
 
 next_id: Final = Value[int]("select nextval('holder_id')")
 
@@ -97,12 +96,8 @@ async def find_past(connection: Connection, holder_id: int) -> str | None:
     return await connection.fetchval("select find_past_of_holder($1)", holder_id)
 
 
-async def move_to_successor(
-    connection: Connection, former_id: int, heir_id: int, tokens_from: datetime, moved_at: datetime
-) -> None:
-    """Move a holder's keys, clients and webhooks to its successor; both stay one family."""
-    await connection.execute("select move_to_successor($1, $2, $3, $4)", former_id, heir_id, tokens_from, moved_at)
-
+move_to_successor: Final = Command[int, int, datetime, datetime]("select move_to_successor($1, $2, $3, $4)")
+"""Move a holder's keys, clients and webhooks to its successor; both stay one family."""
 
 # Newest first: of two on one account, the earlier one was left before.
 _FIND_MEMBER: LiteralString = """
@@ -217,19 +212,18 @@ find_former_owner: Final = Value[int | None, str](
 )
 """Find the last holder of a key that is free now."""
 
-_LIST_HOLDINGS: LiteralString = f"""
+list_key_holdings: Final = ReadAll[KeyHolding, str, int](
+    KeyHolding,
+    f"""
     select ({_FIND_MEMBER.replace("$1", "held.holder_id")}) as member_id, given_at, removed_at
     from (
         select holder_id, given_at, removed_at from removed_pix_key where key = $1
         union all select holder_id, created_at, null from pix_key where key = $1
     ) as held
     order by given_at
-"""
-
-
-async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[KeyHolding]:
-    """List the periods in which holders had a key, in their order, as members of their families that are on an account."""
-    return [KeyHolding(**row) for row in await pool.fetch(_LIST_HOLDINGS, key, institution_id)]
+""",
+)
+"""List the periods in which holders had a key, in their order, as members of their families that are on an account."""
 
 
 async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:

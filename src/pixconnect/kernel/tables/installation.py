@@ -10,7 +10,7 @@ from typing import Final, Literal, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.order import FirstIds
-from pixconnect.kernel.tables.lookup import Command, Value
+from pixconnect.kernel.tables.lookup import Command, ReadOne, Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.base.database_server import DatabaseServer
 from pixconnect.platform.pool import Connection
@@ -33,16 +33,11 @@ async def take_mode(connection: Connection, mode: Mode) -> Mode:
     return found or await connection.fetchval(_READ_MODE)
 
 
-_BEGIN_TIMES: Final[LiteralString] = """
+begin_times: Final = Command[()]("""
     with noted as (update id_high_water set noted_at = clock_timestamp() where not exists (select from installation))
     update partition_pass set passed_at = clock_timestamp() where not exists (select from installation)
-"""
-
-
-async def begin_times(connection: Connection) -> None:
-    """As the owner, let tables without a mode begin now: those of a copied cluster were made long ago."""
-    await connection.execute(_BEGIN_TIMES)
-
+""")
+"""As the owner, let tables without a mode begin now: those of a copied cluster were made long ago."""
 
 list_inherited: Final = Value[Sequence[str]]("""
     select coalesce(array_agg(
@@ -274,15 +269,11 @@ async def catch_up_sequences(connection: Connection) -> list[str]:
     return behind
 
 
-async def move_ids_ahead(connection: Connection) -> None:
-    """Skip ids that may have been assigned before this start of the server although no row here has them."""
-    await connection.execute("select move_ids_ahead()")
+move_ids_ahead: Final = Command[()]("select move_ids_ahead()")
+"""Skip ids that may have been assigned before this start of the server although no row here has them."""
 
-
-async def note_high_water(connection: Connection) -> None:
-    """Record the highest ids in use: the next start of the server detects missing ones from here."""
-    await connection.execute("select note_high_water() where refuse_old_session()")
-
+note_high_water: Final = Command[()]("select note_high_water() where refuse_old_session()")
+"""Record the highest ids in use: the next start of the server detects missing ones from here."""
 
 BEAT_EVERY_S: Final = 1.0
 """Minimum interval of the primary's clock records, for any number of processes."""
@@ -320,7 +311,5 @@ async def make_heartbeat(connection: Connection) -> Heartbeat:
     return Heartbeat(**await fetch_row(connection, _READ))
 
 
-async def find_heartbeat(connection: Connection) -> Heartbeat | None:
-    """Read a server's heartbeat; ``None`` if the installation has not reached it yet."""
-    row = await connection.fetchrow(_READ)
-    return None if row is None else Heartbeat(**row)
+find_heartbeat: Final = ReadOne[Heartbeat](Heartbeat, _READ)
+"""Read a server's heartbeat; ``None`` if the installation has not reached it yet."""

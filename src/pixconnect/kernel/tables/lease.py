@@ -10,7 +10,7 @@ from typing import Final, LiteralString
 
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables.clock import DatabaseClock
-from pixconnect.kernel.tables.lookup import Command
+from pixconnect.kernel.tables.lookup import Command, Pairs
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -70,18 +70,13 @@ async def renew(
 
 
 # The new epoch fences off later writes of the slot's last holder. Slots that another worker takes now are skipped.
-_TAKE: Final[LiteralString] = """
+take: Final = Pairs[int, int, int, int]("""
     update slot_lease set worker_id = $1, epoch = epoch + 1 where slot in (
         select slot from slot_lease where worker_id is null order by slot limit $2 for update skip locked
     )
     returning slot, epoch
-"""
-
-
-async def take(connection: Connection, worker_id: int, count_max: int) -> dict[int, int]:
-    """Take free slots; returns their epochs by slot."""
-    return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
-
+""")
+"""Take free slots; returns their epochs by slot."""
 
 release: Final = Command[int, Sequence[int]]("update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)")
 leave: Final = Command[int]("delete from worker where id = $1")

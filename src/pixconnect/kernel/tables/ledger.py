@@ -14,6 +14,7 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.clock import DatabaseClock, clock_of
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.holder import HOLDER
+from pixconnect.kernel.tables.lookup import Command, ReadOne
 from pixconnect.kernel.tables.table import Table, insert_of, split_pairs
 from pixconnect.platform import privileges
 from pixconnect.platform.pool import Connection, Pool
@@ -87,16 +88,8 @@ async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:
     )
 
 
-async def lock_balance(connection: Connection, holder_id: int) -> None:
-    """Lock a holder's balance against all batches until the transaction ends, except settlements of reserved money."""
-    await connection.execute("select from balance where holder_id = $1 for no key update", holder_id)
-
-
-_FIND_BALANCE: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names} from whole_balance join holder on holder.id = whole_balance.holder_id
-    where whole_balance.holder_id = $1
-"""
-
+lock_balance: Final = Command[int]("select from balance where holder_id = $1 for no key update")
+"""Lock a holder's balance against all batches until the transaction ends, except settlements of reserved money."""
 
 _FIND_STANDINGS: Final[LiteralString] = f"""
     select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled,
@@ -114,10 +107,13 @@ async def read_standings(connection: Connection | Pool, holder_ids: Collection[i
     return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"], row["is_heir_blocked"]) for row in rows}
 
 
-async def find_balance(pool: Connection | Pool, holder_id: int) -> Balance | None:
-    row = await pool.fetchrow(_FIND_BALANCE, holder_id)
-    return BALANCE.read_found(row)
-
+find_balance: Final = ReadOne[Balance, int](
+    BALANCE,
+    f"""
+    select {BALANCE.select}, {_RULES.names} from whole_balance join holder on holder.id = whole_balance.holder_id
+    where whole_balance.holder_id = $1
+""",
+)
 
 _FIND_ENTRIES: Final[LiteralString] = """
     select id, holder_id, created_at from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple
 
+import asyncpg
 from msgspec import Struct
 
 from pixconnect.kernel.rules.listing import Page, Span
@@ -51,29 +52,52 @@ class Pairs(Statement, Generic[Key, Result, *Sent]):
 
 
 class Command(Statement, Generic[*Sent]):
-    """Runs in the caller's transaction."""
-
-    async def __call__(self, connection: Connection, *sent: *Sent) -> None:
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> None:
         await connection.execute(self.text, *sent)
 
 
 class _Records(Statement, Generic[Record]):
-    """The statement of a table, from ``where`` on."""
+    """A statement whose rows are records, of a table or of these members."""
 
-    def __init__(self, table: Table[Record], which: LiteralString) -> None:
-        super().__init__(f"select {table.select} from {table.name} {which}")
-        self._read = table.read
+    def __init__(self, record: Table[Record] | type[Record], text: LiteralString) -> None:
+        super().__init__(text)
+        self._read: Callable[[asyncpg.Record], Record] = record.read if isinstance(record, Table) else lambda row: record(**row)
 
 
-class FindOne(_Records[Record], Generic[Record, *Sent]):
+class ReadOne(_Records[Record], Generic[Record, *Sent]):
     async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> Record | None:
         row = await connection.fetchrow(self.text, *sent)
         return None if row is None else self._read(row)
 
 
-class FindAll(_Records[Record], Generic[Record, *Sent]):
+class ReadAll(_Records[Record], Generic[Record, *Sent]):
     async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> list[Record]:
         return [self._read(row) for row in await connection.fetch(self.text, *sent)]
+
+
+class FindOne(ReadOne[Record, *Sent]):
+    """The statement of a table, from ``where`` on."""
+
+    def __init__(self, table: Table[Record], which: LiteralString) -> None:
+        super().__init__(table, table.select_from(which))
+
+
+class FindAll(ReadAll[Record, *Sent]):
+    """The statement of a table, from ``where`` on."""
+
+    def __init__(self, table: Table[Record], which: LiteralString) -> None:
+        super().__init__(table, table.select_from(which))
+
+
+class FindBy(Statement, Generic[Key, Record, *Sent]):
+    """As ``FindAll``, by a column."""
+
+    def __init__(self, table: Table[Record], key: str, which: LiteralString) -> None:
+        super().__init__(table.select_from(which))
+        self._read, self._key = table.read, key
+
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> dict[Key, Record]:
+        return {row[self._key]: self._read(row) for row in await connection.fetch(self.text, *sent)}
 
 
 OF_VIEWER: Final[LiteralString] = """

@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, Value
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, Value
 from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -61,7 +61,6 @@ ORDERS: Final = Fact(
     key=attrgetter("name"),
     sort_key=attrgetter("name"),
 )
-
 
 IS_ANY_DUE: Final[LiteralString] = """
     exists (
@@ -237,17 +236,14 @@ count_unresolved: Final = Value[int, datetime, int]("""
 """)
 """Count marked orders that the rail has not ended, up to ``count_max``."""
 
-
-async def find_unresolved(
-    pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
-) -> list[OpenOrder]:
-    """Find marked orders that the rail has not ended, longest silent first."""
-    where: LiteralString = """
+find_unresolved: Final = FindAll[OpenOrder, datetime, int | None, str | None, int](
+    ORDER,
+    """
         where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or $3 in (name, network_id))
         order by handed_at limit $4
-    """
-    return await ORDER.find_all(pool, where, handed_before, holder_id, name, count_max)
-
+    """,
+)
+"""Find marked orders that the rail has not ended, longest silent first."""
 
 # An outgoing and an incoming transfer under one name are one payment, of one amount.
 # Without ``offset 0`` the plan of a small table reads all of it into a set, and is kept when the table has grown.
@@ -306,12 +302,8 @@ WAITING: Final = Table(
     key=("order_name",),
 )
 
-
-async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
-    """Find those of these orders that have begun to wait, whether or not they still do."""
-    found = await WAITING.find_all(connection, "where order_name = any($1)", order_names)
-    return {waiting.order_name: waiting for waiting in found}
-
+find_waiting: Final = FindBy[str, WaitingOrder, Sequence[str]](WAITING, "order_name", "where order_name = any($1)")
+"""Find those of these orders that have begun to wait, whether or not they still do."""
 
 _LIST_WAITING: Final[LiteralString] = """
     select institution_account.name as institution, waiting_order.since from waiting_order

@@ -143,22 +143,25 @@ class Table(Columns[Record]):
         self.record = record
         self.joined = joined
         self.select = ", ".join([f"{name}.{column}" for column in types])
-        self._from: LiteralString = f"select {self.select} from {name}"
         self._returning: LiteralString = f"returning {self.select}"
         self._insert: LiteralString = f"insert into {name} ({self.names}) values ({self.parameters})"
         changed = ", ".join([f"{column} = excluded.{column}" for column in types if column not in key])
         self._put: LiteralString = f"{self._insert} on conflict ({', '.join(key)}) do update set {changed}"
         self.read = _constructor(record, {*types, *joined}, read or {})
 
+    def select_from(self, which: LiteralString) -> LiteralString:
+        """A statement, of which ``which`` is the part from ``where`` on."""
+        return f"select {self.select} from {self.name} {which}"
+
     def read_found(self, row: asyncpg.Record | None) -> Record | None:
         return None if row is None else self.read(row)
 
     async def find(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> Record | None:
         """Find the record of one row; ``which`` is the statement from ``where`` on."""
-        return self.read_found(await connection.fetchrow(f"{self._from} {which}", *arguments))
+        return self.read_found(await connection.fetchrow(self.select_from(which), *arguments))
 
     async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
-        return [self.read(row) for row in await connection.fetch(f"{self._from} {which}", *arguments)]
+        return [self.read(row) for row in await connection.fetch(self.select_from(which), *arguments)]
 
     async def insert(self, connection: Connection | Pool, record: Record, otherwise: LiteralString = "") -> None:
         """Insert a row; ``otherwise`` is the statement from ``on conflict`` on."""

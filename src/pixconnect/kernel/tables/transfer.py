@@ -16,7 +16,7 @@ from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import FindAll, Value
 from pixconnect.kernel.tables.table import Part, Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -166,18 +166,15 @@ _IS_SILENT: Final[LiteralString] = """
     )
 """
 
-
-async def find_accepted(
-    pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
-) -> list[Transfer]:
-    """Find payments that the rail accepted and has not ended since, nor holds as suspect, oldest first."""
-    where: LiteralString = f"""
+find_accepted: Final = FindAll[Transfer, datetime, int | None, str | None, int](
+    TRANSFER,
+    f"""
         where {_IS_SILENT}
             and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
         order by created_at limit $4
-    """
-    return await TRANSFER.find_all(pool, where, accepted_before, holder_id, end_to_end_id, count_max)
-
+    """,
+)
+"""Find payments that the rail accepted and has not ended since, nor holds as suspect, oldest first."""
 
 count_accepted: Final = Value[int, datetime, int](f"""
     select count(*) from (select from transfer where {_IS_SILENT} limit $2) as accepted

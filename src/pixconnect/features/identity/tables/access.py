@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.rules.access import Caller, Client
 from pixconnect.kernel.rules.holder import PixKey
-from pixconnect.kernel.tables.lookup import Command, FindAll, Value
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform import privileges
 from pixconnect.platform.pool import Connection, Pool
@@ -133,10 +133,7 @@ list_hashed_otherwise: Final = FindAll[Client, bytes, str, int](
 count_hashed_otherwise: Final = Value[int, bytes]("select count(*) from client where secret_key_id is distinct from $1")
 list_of_holder: Final = FindAll[Client, int](_CLIENT, "where holder_id = $1 order by created_at, client_id")
 
-
-async def lock(connection: Connection, client_id: str) -> Client | None:
-    return await _CLIENT.find(connection, "where client_id = $1 for no key update", client_id)
-
+lock: Final = FindOne[Client, str](_CLIENT, "where client_id = $1 for no key update")
 
 # Changes of a client by its ``client_id``. Tokens never become valid again: of two concurrent ends the later instant stands.
 ROTATE: Final[LiteralString] = """
@@ -155,7 +152,6 @@ SET_SCOPES: Final[LiteralString] = "set scopes = $2, tokens_from = greatest(toke
 END_TOKENS: Final[LiteralString] = "set tokens_from = greatest(tokens_from, $2) where client_id = $1"
 
 change: Final = _CLIENT.change
-
 
 # No caller waits for a new certificate of a disabled client.
 _COUNT_CERTIFICATES: LiteralString = """
@@ -222,9 +218,7 @@ async def limited_for_s(connection: Connection, subject: bytes, window_s: int, f
     return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
 
 
-async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
-    await connection.execute("insert into token_failure (subject) select unnest($1::bytea[])", list(subjects))
-
+append_failures: Final = Command[Sequence[bytes]]("insert into token_failure (subject) select unnest($1::bytea[])")
 
 # Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.
 _DELETE_OLD_FAILURES: LiteralString = """

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.access import WRONG_CODES_MAX, Role, VisitorKind
-from pixconnect.kernel.tables.lookup import Command, FindAll
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadOne
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection
 
@@ -82,9 +82,7 @@ async def insert_operator(connection: Connection, operator: ConsoleOperator) -> 
     return await connection.fetchval(_INSERT_OPERATOR, *_OPERATOR.values(operator)) is not None
 
 
-async def lock_operator(connection: Connection, name: str) -> ConsoleOperator | None:
-    return await _OPERATOR.find(connection, "where name = $1 for update", name)
-
+lock_operator: Final = FindOne[ConsoleOperator, str](_OPERATOR, "where name = $1 for update")
 
 _CHANGED: Final = _OPERATOR.without("role", "created_at")
 
@@ -108,10 +106,7 @@ delete_operator: Final = Command[str]("delete from console_operator where name =
 """Remove an account; its sessions go with it."""
 list_operators: Final = FindAll[ConsoleOperator](_OPERATOR, "order by name")
 
-
-async def lock_operators(connection: Connection) -> list[ConsoleOperator]:
-    return await _OPERATOR.find_all(connection, "order by name for update")
-
+lock_operators: Final = FindAll[ConsoleOperator](_OPERATOR, "order by name for update")
 
 _NEW_SESSION: Final = _SESSION.without("id")
 _INSERT_SESSION: Final[LiteralString] = f"""
@@ -164,15 +159,13 @@ slide_session: Final = Command[int, datetime, datetime](
     "update console_session set seen_at = $2, expires_at = $3 where id = $1"
 )
 
-_DELETE_SESSION: Final[LiteralString] = f"""
+delete_session: Final = ReadOne[ConsoleSession, int, str | None](
+    _SESSION,
+    f"""
     delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}
-"""
-
-
-async def delete_session(connection: Connection, session_id: int, client_id: str | None) -> ConsoleSession | None:
-    """Delete a session of a client, or any, and return it."""
-    return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
-
+""",
+)
+"""Delete a session of a client, or any, and return it."""
 
 delete_sessions_of: Final = Command[str]("delete from console_session where operator_name = $1")
 

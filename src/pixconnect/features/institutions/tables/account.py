@@ -23,7 +23,7 @@ from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX
 from pixconnect.features.institutions.rules.sweep import CallbackSecret, KeptWebhook
 from pixconnect.features.institutions.tables.books import DEBITED
 from pixconnect.features.institutions.tables.day import POSITION
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindOne, ReadAll, ReadOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -84,11 +84,9 @@ _FORGET_OTHERS: Final[LiteralString] = """
     delete from institution_certificate where institution_id = $1 and (part = 'sending') = $3 and part <> all($2)
 """
 
-
 # Used ids stay referenced for ever, and a row here is never deleted.
 next_id: Final = Value[int]("select coalesce(max(id), 0) + 1 from institution_account")
 """Return a number that no account has, nor had; the caller holds the lock of the installation."""
-
 
 _INSERT: Final[LiteralString] = f"""
     insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
@@ -104,32 +102,23 @@ async def insert(connection: Connection, account: InstitutionAccount, sealed: Se
 
 find: Final = FindOne[InstitutionAccount, int](ACCOUNT, "where id = $1")
 
-
-async def lock(connection: Connection, account_id: int) -> InstitutionAccount | None:
-    return await ACCOUNT.find(connection, "where id = $1 and removed_at is null for no key update", account_id)
-
+lock: Final = FindOne[InstitutionAccount, int](ACCOUNT, "where id = $1 and removed_at is null for no key update")
 
 find_named: Final = FindOne[InstitutionAccount, str](ACCOUNT, "where name = $1 and removed_at is null")
 
-
-async def lock_named(connection: Connection, name: str) -> InstitutionAccount | None:
-    return await ACCOUNT.find(connection, "where name = $1 and removed_at is null for no key update", name)
-
+lock_named: Final = FindOne[InstitutionAccount, str](ACCOUNT, "where name = $1 and removed_at is null for no key update")
 
 IS_ANY: Final[LiteralString] = "exists (select from institution_account where removed_at is null)"
 
 list_all: Final = FindAll[InstitutionAccount](ACCOUNT, "where removed_at is null order by name")
 """List all but removed accounts, by name: there are few."""
 
-_READ_SEALED: Final[LiteralString] = """
+read_sealed: Final = ReadOne[SealedCredentials, int](
+    SealedCredentials,
+    """
     select receiving_sealed as receiving, sending_sealed as sending from institution_account where id = $1
-"""
-
-
-async def read_sealed(connection: Connection | Pool, account_id: int) -> SealedCredentials | None:
-    row = await connection.fetchrow(_READ_SEALED, account_id)
-    return None if row is None else SealedCredentials(**row)
-
+""",
+)
 
 set_state: Final = Command[int, AccountState]("""
     update institution_account set state = $2, paused_because = null, lost_at = null, revision = revision + 1 where id = $1
@@ -206,7 +195,6 @@ take_environment: Final = Value[Environment, Environment]("""
     select environment from taken union all select environment from locked where environment is not null
 """)
 """Return the environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
-
 
 # A return may be requested for 90 days, so one of the last 90 days is of a Pix of the last 180.
 find_use: Final = Value[str | None, int, datetime]("""
@@ -319,18 +307,15 @@ async def list_certificates(connection: Connection | Pool) -> list[tuple[str, Ac
     ]
 
 
-_LIST_CALLBACKS: Final[LiteralString] = """
+list_callbacks: Final = ReadAll[ActiveCallback](
+    ActiveCallback,
+    """
     select institution_id, name, coalesce((options ->> 'webhook_mtls')::boolean, false) as needs_certificate, digest
     from institution_callback join institution_account as account on account.id = institution_id where state <> 'closed'
-"""
-
-
-async def list_callbacks(pool: Pool) -> list[ActiveCallback]:
-    return [ActiveCallback(**row) for row in await pool.fetch(_LIST_CALLBACKS)]
-
+""",
+)
 
 find_callback: Final = FindOne[CallbackSecret, int](CALLBACK, "where institution_id = $1")
-
 
 # Locked while secrets are sealed again: a secret made meanwhile would be overwritten with the earlier one.
 lock_callbacks: Final = FindAll[CallbackSecret](CALLBACK, "order by institution_id for no key update")

@@ -88,20 +88,14 @@ _ENDED: Final[LiteralString] = f"""
     ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
 """
-_RELEASE_ENDED: Final[LiteralString] = f"""
+release_ended: Final = Pairs[str, int, int, datetime](f"""
     update institution_item as item set (joined_kind, joined_id, joined_by) = (null, null, null)
     from (select debit.* from {_ENDED}) as debit
     where item.institution_id = $1 and item.joined_kind = 'block' and item.joined_id = debit.block_id::text
         and not item.is_reversal and taken_cents + credited_cents = 0
     returning item.item_id, debit.block_id
-"""
-
-
-async def release_ended(connection: Connection, institution_id: int, before: datetime) -> dict[str, int]:
-    """Detach debits from blocks that ended before an instant, and whose money was neither returned nor credited again."""
-    rows = await connection.fetch(_RELEASE_ENDED, institution_id, before)
-    return {row["item_id"]: row["block_id"] for row in rows}
-
+""")
+"""Detach debits from blocks that ended before an instant, and whose money was neither returned nor credited again."""
 
 list_kept: Final = Pairs[str, int, int, datetime](f"""
     select debit.item_id, debited_cents - taken_cents - credited_cents as cents from {_ENDED}

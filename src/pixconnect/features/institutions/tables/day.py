@@ -12,7 +12,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -152,15 +152,10 @@ async def replace_proof(connection: Connection, institution_id: int, days: tuple
     await connection.execute(_REPLACE, institution_id, *days, as_of)
 
 
-_WRITE_CLOSING: Final[LiteralString] = """
+write_closing: Final = Command[int, date, int]("""
     update institution_day set closing_cents = $3 where institution_id = $1 and day = $2 and source = 'api'
-"""
-
-
-async def write_closing(connection: Connection | Pool, institution_id: int, day: date, cents: int) -> None:
-    """Record the computed balance of an account at the end of a day."""
-    await connection.execute(_WRITE_CLOSING, institution_id, day, cents)
-
+""")
+"""Record the computed balance of an account at the end of a day."""
 
 _JUDGE: Final[LiteralString] = """
     update institution_day as judged set state = new.state,
@@ -219,7 +214,6 @@ find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
 """)
 """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
-
 find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
     select min(day) from institution_item join institution_day using (institution_id, day)
     where institution_id = $1 and day >= $2 and joined_kind is null and waits = any($3) and state = 'closed'
@@ -250,12 +244,8 @@ async def working_on(connection: Connection, institution_id: int) -> AsyncGenera
 
 find: Final = FindOne[Sweep, int, Pace](SWEEP, "where institution_id = $1 and pace = $2")
 
-
-async def list_last_of(connection: Connection | Pool, institution_id: int) -> dict[Pace, Sweep]:
-    """List the last whole sweep of an account at each pace."""
-    found = await SWEEP.find_all(connection, "where institution_id = $1", institution_id)
-    return {sweep.pace: sweep for sweep in found}
-
+list_last_of: Final = FindBy[Pace, Sweep, int](SWEEP, "pace", "where institution_id = $1")
+"""List the last whole sweep of an account at each pace."""
 
 # Two workers may end the same sweep: the one that read further stays, but none that is ahead of time.
 _WRITE: Final[LiteralString] = f"""
@@ -276,15 +266,10 @@ has_sent: Final = Value[bool, int, date]("""
 """)
 """Whether any order over an account was accepted since a day."""
 
-_NOTE_FAILURE: Final[LiteralString] = """
+note_failure: Final = Command[int, Pace, datetime, str]("""
     update institution_sweep set failed_at = $3, failure = left($4, 300) where institution_id = $1 and pace = $2
-"""
-
-
-async def note_failure(pool: Pool, institution_id: int, pace: Pace, at: datetime, failure: str) -> None:
-    """Record a sweep's failure; a sweep that never ended has no row."""
-    await pool.execute(_NOTE_FAILURE, institution_id, pace, at, failure)
-
+""")
+"""Record a sweep's failure; a sweep that never ended has no row."""
 
 _ADD: Final[LiteralString] = """
     insert into own_investment (institution_id, item_id, direction, principal_cents)

@@ -21,7 +21,7 @@ from pixconnect.features.institutions.rules.pending_call import (
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import decode_contents, encode_contents
 from pixconnect.kernel.tables.charge import CHARGE
-from pixconnect.kernel.tables.lookup import FindOne, Value
+from pixconnect.kernel.tables.lookup import FindOne, ReadAll, ReadOne, Value
 from pixconnect.kernel.tables.table import Source, Table, or_null
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -214,7 +214,9 @@ async def find_opening_of_charge(connection: Connection | Pool, charge: Charge) 
     return await OPENINGS.find(connection, "where charge_id = $1 and holder_id = $2", charge.id, charge.holder_id)
 
 
-_FIND_CHARGES: Final[LiteralString] = f"""
+find_charge: Final = ReadOne[Charge, int, str](
+    CHARGE,
+    f"""
     with named as materialized (
         select charge_id as id, holder_id from charge_opening where institution_id = $1 and reference = $2
         union
@@ -223,13 +225,9 @@ _FIND_CHARGES: Final[LiteralString] = f"""
         select id, holder_id from charge where institution_id = $1 and txid = $2
     )
     select {CHARGE.select} from named join charge using (id, holder_id) order by charge.txid = $2 desc, charge.id desc limit 1
-"""
-
-
-async def find_charge(connection: Connection | Pool, institution_id: int, name: str) -> Charge | None:
-    """Find the charge of the account with this txid, txid of the institution, or reference of a static code."""
-    return CHARGE.read_found(await connection.fetchrow(_FIND_CHARGES, institution_id, name))
-
+""",
+)
+"""Find the charge of the account with this txid, txid of the institution, or reference of a static code."""
 
 find_refused_txid: Final = Value[str | None, int, str]("""
     select txid from charge_opening where external_id = $2 and holder_id = $1 and state = 'refused' and refusal_code <> 'txid'
@@ -264,16 +262,14 @@ async def refuse(connection: Connection, opening: ChargeOpening, code: str, reas
     await connection.execute(_REFUSE, *keys, code, reason)
 
 
-_TAKE_NAMED: Final[LiteralString] = f"""
+take_named: Final = ReadAll[ChargeOpening, int, Sequence[str], datetime](
+    OPENINGS,
+    f"""
     update charge_opening set due_at = $3, calls_count = calls_count + 1
     where institution_id = $1 and txid = any($2::text[]) and state = 'opening' returning {OPENINGS.select}
-"""
-
-
-async def take_named(pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime) -> Sequence[ChargeOpening]:
-    """Take openings of these txids with an unknown outcome, postponed for all other workers."""
-    return [OPENINGS.read(row) for row in await pool.fetch(_TAKE_NAMED, institution_id, txids, again_at)]
-
+""",
+)
+"""Take openings of these txids with an unknown outcome, postponed for all other workers."""
 
 # Few wait at any time, and each table has an index of those alone.
 _LIST: Final[LiteralString] = """

@@ -12,7 +12,7 @@ from typing import Final, LiteralString
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
 from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
-from pixconnect.kernel.tables.lookup import FindAll, Pairs
+from pixconnect.kernel.tables.lookup import FindAll, Pairs, ReadAll
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
@@ -238,18 +238,15 @@ list_standing: Final = FindAll[GiveBack, int, datetime, int](
 )
 """List an account's failed automatic returns since an instant, oldest first."""
 
-_LIST_WITHOUT_CHARGE: Final[LiteralString] = """
+list_without_charge: Final = ReadAll[UnmatchedCredit, int, datetime, int](
+    UnmatchedCredit,
+    """
     select transfer.id as transfer_id, transfer.holder_id, end_to_end_id, txid, amount_cents, returned_cents, returning_cents,
         coalesce(network_settled_at, settled_at) as settled_at, give_back.state as given_back, give_back.reason
     from transfer left join give_back on give_back.transfer_id = transfer.id and give_back.holder_id = transfer.holder_id
     where transfer.institution_id = $1 and direction = 'IN' and charge_id is null and settled_at is not null
         and network_settled_at >= $2
     order by network_settled_at desc limit $3
-"""
-
-
-async def list_without_charge(
-    connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
-) -> Sequence[UnmatchedCredit]:
-    """List an account's credits since then without a charge, newest first."""
-    return [UnmatchedCredit(**row) for row in await connection.fetch(_LIST_WITHOUT_CHARGE, institution_id, since, count_max)]
+""",
+)
+"""List an account's credits since then without a charge, newest first."""

@@ -17,7 +17,7 @@ from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX, KEPT_
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.kernel.rules.rail import date_settled
-from pixconnect.kernel.tables.lookup import FindAll, Pairs, Value
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
@@ -98,11 +98,10 @@ list_waiting: Final = Pairs[str, int, int](
 )
 """List the waiting debits' cents by id, oldest first."""
 
-
-async def list_reserved(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
-    """List the cents reserved for some debits, by id; debits without a reserve are left out."""
-    rows = await connection.fetch(f"{RESERVED} and institution_id = $1 and line_id = any($2)", institution_id, item_ids)
-    return {row["line_id"]: row["covered_cents"] for row in rows}
+list_reserved: Final = Pairs[str, int, int, Sequence[str]](
+    f"select line_id, covered_cents from ({RESERVED} and institution_id = $1) as reserved where line_id = any($2)"
+)
+"""List the cents reserved for some debits, by id; debits without a reserve are left out."""
 
 
 # The table of daily files requested from institutions.
@@ -124,11 +123,7 @@ ASKED: Final = Table(
     key=("institution_id", "day"),
 )
 
-
-async def list_since(pool: Connection | Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
-    found = await ASKED.find_all(pool, "where institution_id = $1 and day >= $2", institution_id, first_on)
-    return {asked.day: asked for asked in found}
-
+list_since: Final = FindBy[date, DayFile, int, date](ASKED, "day", "where institution_id = $1 and day >= $2")
 
 find_failure: Final = Value[str | None, int]("""
     select asked.day || ': ' || asked.failure from institution_day_file as asked

@@ -16,7 +16,7 @@ import msgspec
 from pixconnect.features.proof.rules import ChainedEntry, ChainHead
 from pixconnect.features.proof.tables.look import read_finding
 from pixconnect.kernel.rules.proof import Finding, Rule
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import ReadAll, ReadOne, Value
 from pixconnect.platform.pool import Connection
 
 _encode = msgspec.json.Encoder().encode
@@ -270,7 +270,6 @@ AUDIT_CHAIN: Final = (
 )
 CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
 
-
 chain_entries: Final = Value[int, int, timedelta]("select chain_entries($1, $2) where refuse_old_session()")
 """Chain the oldest entries and return their number; 0 also while another process does it."""
 
@@ -280,19 +279,17 @@ count_unchained: Final = Value[int]("""
 """)
 
 # One index look-up per holder: reading all links would take as long as proving them.
-_LIST_HEADS: Final[LiteralString] = """
+list_heads: Final = ReadAll[ChainHead](
+    ChainHead,
+    """
     select balance.holder_id, position, encode(head, 'hex') as head, chained_at from balance
     cross join lateral (
         select position, head, chained_at from entry_chain where entry_chain.holder_id = balance.holder_id
         order by position desc limit 1
     ) as last
     order by balance.holder_id
-"""
-
-
-async def list_heads(connection: Connection) -> list[ChainHead]:
-    return [ChainHead(**row) for row in await connection.fetch(_LIST_HEADS)]
-
+""",
+)
 
 _LIST_NAMED: Final[LiteralString] = """
     (select 'audit' as chain, position, encode(head, 'hex') as head, chained_at from audit_chain order by position desc limit 1)
@@ -317,7 +314,9 @@ async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> li
 
 
 # No index leads from an entry to its link: this reads one holder's links, for one inspection.
-_FIND_CHAINED: Final[LiteralString] = """
+find_chained: Final = ReadOne[ChainedEntry, int, int](
+    ChainedEntry,
+    """
     select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
         link.person_digests[place] as person_digest, link.digests[place] as digest, erased.salt as erased_salt,
         erased.person_digest as erased_digest, erased.erased_at, link.position, place, link.digests,
@@ -332,14 +331,9 @@ _FIND_CHAINED: Final[LiteralString] = """
     left join ledger_entry as entry on entry.id = $1 and entry.holder_id = link.holder_id
     left join erased_text as erased on erased.holder_id = entry.holder_id
         and erased.kind = cause_kind::text and erased.id = cause_id
-"""
-
-
-async def find_chained(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry | None:
-    """An entry in its chain; ``None`` if it is in none."""
-    row = await connection.fetchrow(_FIND_CHAINED, entry_id, holder_id)
-    return None if row is None else ChainedEntry(**row)
-
+""",
+)
+"""An entry in its chain; ``None`` if it is in none."""
 
 chain_audit: Final = Value[int, int]("select chain_audit($1) where refuse_old_session()")
 """Chain rows, oldest first; return how many, 0 also while another session chains."""

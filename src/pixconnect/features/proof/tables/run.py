@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange, read_finding
 from pixconnect.kernel.rules.proof import Extent, Finding, Judgement
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import ReadAll, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -123,7 +123,6 @@ find_last_checked: Final = Value[datetime | None, str](f"""
 """)
 """Return until when a rule was checked; ``None`` if it never was."""
 
-
 _ADD_SEEN: Final[LiteralString] = """
     insert into proof_finding (run_id, number, rule, holder_id, ids, expected, found, since)
     select $1, 1 + (select count(*) from proof_finding where run_id = $1) + row_number() over (), found.*
@@ -232,12 +231,7 @@ async def find_last_ended(pool: Pool, extent: Extent) -> Run | None:
     return RUN.read_found(await pool.fetchrow(_LAST, extent, _BY_NAME_MAX))
 
 
-_NEWEST: Final[LiteralString] = f"select {RUN.select} from {_SCHEMA}.proof_run order by id desc limit $1"
-
-
-async def list_newest(pool: Pool, count_max: int) -> Sequence[Run]:
-    return [RUN.read(row) for row in await pool.fetch(_NEWEST, count_max)]
-
+list_newest: Final = ReadAll[Run, int](RUN, f"select {RUN.select} from {_SCHEMA}.proof_run order by id desc limit $1")
 
 _FINDINGS: Final[LiteralString] = f"""
     select rule, holder_id, ids, expected, found, since from {_SCHEMA}.proof_finding

@@ -20,7 +20,7 @@ from pixconnect.kernel.tables import event as event_store
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.clock import DatabaseClock
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Command, Value
+from pixconnect.kernel.tables.lookup import Column, Command, Value
 from pixconnect.kernel.tables.table import Columns, Part, Table, no_arguments, numbered, of_columns, or_null, read_types
 from pixconnect.platform.pool import Connection, Pool
 
@@ -321,16 +321,11 @@ async def record(
     return await connection.fetchval(numbered(sql, len(arguments), len(fenced) + 1), *fenced, *arguments)
 
 
-_GIVE_UP: Final[LiteralString] = """
+give_up_orphans: Final = Command[Sequence[int], datetime]("""
     update delivery set status = 'failed', due_at = null, modified_at = $2
     where id = any($1) and status = 'pending'
         and not exists (select from webhook_endpoint where webhook_endpoint.id = delivery.endpoint_id)
-"""
-
-
-async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
-    await connection.execute(_GIVE_UP, delivery_ids, now)
-
+""")
 
 _DUE: Final[LiteralString] = f"""
     from delivery as candidate
@@ -347,9 +342,7 @@ async def next_due_at(
     return await connection.fetchval(_NEXT_DUE, until, list(except_endpoint_ids))
 
 
-async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
-    return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
-
+find_due_endpoints: Final = Column[int, datetime](f"select distinct candidate.endpoint_id {_DUE}")
 
 count_due: Final = Value[int, datetime, int]("""
     select count(*) from (select from delivery where status = 'pending' and due_at <= $1 limit $2) as due

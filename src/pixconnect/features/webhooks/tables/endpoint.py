@@ -10,7 +10,7 @@ from typing import Final, Literal, LiteralString
 from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, Pairs, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -41,7 +41,6 @@ count: Final = Value[int, int]("select count(*) from webhook_endpoint where hold
 
 insert: Final = ENDPOINT.insert
 
-
 _OWN: Final[LiteralString] = "where id = $1 and holder_id = $2 and pix_key is null"
 
 
@@ -54,15 +53,10 @@ list_of_account: Final = FindAll[Endpoint, int, str](
 )
 """The endpoints that receive the holder's sends in this institution's format, by id."""
 
+find_many: Final = FindBy[int, Endpoint, Sequence[int]](ENDPOINT, "id", "where id = any($1)")
+"""Endpoints in their present state, by id, of any holder."""
 
-async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
-    """Endpoints in their present state, by id, of any holder."""
-    return {each.id: each for each in await ENDPOINT.find_all(pool, "where id = any($1)", endpoint_ids)}
-
-
-async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
-    return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
-
+lock_by_id: Final = FindOne[Endpoint, int](ENDPOINT, "where id = $1 for no key update")
 
 list_all: Final = FindAll[Endpoint, int | None, EndpointStatus | Literal["failing"] | None, int](
     ENDPOINT,
@@ -116,15 +110,10 @@ async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endp
     return await ENDPOINT.find(connection, f"{_OWN} for no key update", endpoint_id, holder_id)
 
 
-async def lock_concerned(connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]) -> list[Endpoint]:
-    """Lock the endpoints of these attempts that may change: they failed now or had failed before."""
-    return await ENDPOINT.find_all(
-        connection,
-        "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update",
-        endpoint_ids,
-        failing_ids,
-    )
-
+lock_concerned: Final = FindAll[Endpoint, Sequence[int], Sequence[int]](
+    ENDPOINT, "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update"
+)
+"""Lock the endpoints of these attempts that may change: they failed now or had failed before."""
 
 _CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
 
@@ -134,19 +123,17 @@ async def update(connection: Connection, endpoint: Endpoint) -> None:
 
 
 # A seal begins with the id of its key.
-_SEALED_OTHERWISE: Final[LiteralString] = """
+lock_sealed_otherwise: Final = FindAll[Endpoint, bytes, int, int](
+    ENDPOINT,
+    """
     where id > $2 and (
         substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
         or substr(authorization_sealed, 1, octet_length($1)) <> $1
     )
     order by id limit $3 for no key update
-"""
-
-
-async def lock_sealed_otherwise(connection: Connection, seal_head: bytes, after_id: int, rows_max: int) -> list[Endpoint]:
-    """Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
-    return await ENDPOINT.find_all(connection, _SEALED_OTHERWISE, seal_head, after_id, rows_max)
-
+""",
+)
+"""Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
 
 _RESEAL: Final[LiteralString] = """
     update webhook_endpoint set secret = $2, previous_secret = $3, authorization_sealed = $4 where id = $1
@@ -172,14 +159,10 @@ async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tu
 
 
 # Only of the finished resumption: the endpoint may have been resumed once more.
-_FORGET_RESUMED: Final[LiteralString] = """
+forget_resumed: Final = Command[int, datetime]("""
     update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
-"""
-
-
-async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
-    """Record that all pending deliveries are rescheduled."""
-    await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
+""")
+"""Record that all pending deliveries are rescheduled."""
 
 
 async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
@@ -213,7 +196,6 @@ CALLBACK_KEY: Final = Table(
     "key_identifier text, profile text, public_pem text, private_sealed bytea, created_at timestamptz",
     key=("key_identifier",),
 )
-
 
 insert_callback_key: Final = CALLBACK_KEY.insert
 

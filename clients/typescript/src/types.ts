@@ -67,7 +67,7 @@ export interface Charge {
   base64image: string;
   /** Its txid, its name in the Pix scheme. */
   transaction_identification: string;
-  /** The payer, as it was sent. */
+  /** The payer whom the code names. */
   payer?: ChargePayer;
 }
 
@@ -183,9 +183,9 @@ export interface CreateChargeRequest {
   amount: number;
   /** One of your own Pix keys: it receives the payment. */
   key: string;
-  /** The payer, as it was sent. */
+  /** The payer whom the code names. */
   payer?: ChargePayer;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  /** If ``None``, the service makes one. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
 }
 
@@ -229,7 +229,7 @@ export interface CreateRefundRequest {
   end_to_end_id: string;
   /** The amount to return: all of it, or a part. Cents, without a fraction. */
   amount: number;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
   /** MD06 requested by the payer, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong. */
   reason?: RefundReason;
@@ -629,7 +629,7 @@ export interface InitiatePixWithAccountDetailsRequest {
   amount: number;
   /** The payee's account. */
   credit_party: TransferParty;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
 }
 
@@ -641,7 +641,7 @@ export interface InitiatePixWithKeyRequest {
   key: string;
   /** The key's type. */
   key_type: KeyType;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
 }
 
@@ -651,7 +651,7 @@ export interface InitiatePixWithQRCodeRequest {
   amount: number;
   /** The text of the QR code. */
   emv: string;
-  /** Your own name for it. Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
 }
 

@@ -30,6 +30,13 @@ def test_anything_else_is_not_found(path: bytes) -> None:
         ROUTER.find("GET", path)
 
 
+def test_a_caller_is_told_how_a_path_goes_on_and_where_the_list_is() -> None:
+    with pytest.raises(errors.NotFound, match="some go on with /b"):
+        Router([("GET", "/a/{id}/b", "b")]).find("GET", b"/a/1")
+    with pytest.raises(errors.MethodNotAllowed, match="takes POST, not GET; /a/list takes GET"):
+        ROUTER.find("GET", b"/a")
+
+
 def test_a_route_may_take_the_rest_of_the_path_with_its_slashes() -> None:
     router = Router([("GET", "/docs", "entry"), ("GET", "/docs/{page*}", "file"), ("GET", "/docs/own/{id}", "own")])
     assert router.find("GET", b"/docs") == ("entry", ())

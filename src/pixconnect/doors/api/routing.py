@@ -87,7 +87,8 @@ class Router(Generic[Target]):
         target = methods.get(method)
         if target is None:
             allowed = tuple(sorted(methods))
-            raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}", allowed)
+            listed = f"; {raw_path.decode()}/list takes GET" if method == "GET" and raw_path + b"/list" in self._fixed else ""
+            raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}{listed}", allowed)
         return target, parameters
 
     def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], tuple[bytes, ...]]:
@@ -110,7 +111,8 @@ class Router(Generic[Target]):
                 raise errors.NotFound(_NO_PATH)
             node = below
         if not node.methods:
-            raise errors.NotFound(_NO_PATH)
+            further = ", ".join(f"/{segment.decode()}" for segment in node.children if b"%" not in segment)
+            raise errors.NotFound(f"{_NO_PATH}, of which some go on with {further}" if further else _NO_PATH)
         return node.methods, parameters
 
 

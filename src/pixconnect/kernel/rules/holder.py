@@ -210,7 +210,7 @@ _FORMS: Final[Mapping[KeyType, tuple[Callable[[str], str], Callable[[str], objec
 _RULES: Final[Mapping[KeyType, str]] = {
     "CPF": "11 digits with right check digits",
     "CNPJ": "14 characters with right check digits",
-    "PHONE": "+ and 2 to 15 digits, the country's code first (55 in Brazil)",
+    "PHONE": "+ and 2 to 15 digits, such as +5511987654321",
     "EMAIL": "an address such as ana@shop.example, of at most 77 characters",
     "EVP": "a UUID with its hyphens",
 }

@@ -42,9 +42,8 @@ class CreateChargeRequest(
     key: Annotated[str, Meta(min_length=1, max_length=77)]
     """One of your own Pix keys: it receives the payment."""
     external_id: ExternalId | None = None
-    """Your own name for it."""
     payer: ChargePayer | None = None
-    """The payer, as it was sent."""
+    """The payer whom the code names."""
 
 
 class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +66,7 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     transaction_identification: str
     """Its txid, its name in the Pix scheme."""
     payer: ChargePayer | None = None
-    """The payer, as it was sent."""
+    """The payer whom the code names."""
 
 
 class PaidBy(Struct, frozen=True, kw_only=True):

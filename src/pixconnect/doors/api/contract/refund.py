@@ -21,7 +21,6 @@ class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     amount: Amount
     """The amount to return: all of it, or a part."""
     external_id: ExternalId | None = None
-    """Your own name for it."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
     """MD06 requested by the payer, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
     description: Annotated[str, Meta(max_length=140)] | None = None

@@ -67,7 +67,6 @@ class InitiatePixWithKeyRequest(
     key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
     """The key's type."""
     external_id: ExternalId | None = None
-    """Your own name for it."""
 
 
 class InitiatePixWithAccountDetailsRequest(
@@ -85,7 +84,6 @@ class InitiatePixWithAccountDetailsRequest(
     credit_party: TransferParty
     """The payee's account."""
     external_id: ExternalId | None = None
-    """Your own name for it."""
 
 
 class InitiatePixWithQRCodeRequest(
@@ -103,7 +101,6 @@ class InitiatePixWithQRCodeRequest(
     br_code: str
     """The text of the QR code."""
     external_id: ExternalId | None = None
-    """Your own name for it."""
 
     def __post_init__(self) -> None:
         BoundedAmount.__post_init__(self)

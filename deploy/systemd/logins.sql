@@ -1,4 +1,4 @@
--- The database and its five logins, for a superuser or for who may create roles and databases.
+-- The database and its five logins, for a superuser or a role with CREATEROLE and CREATEDB.
 create role pix_owner login createrole password 'owner-password';
 create role pix_app login password 'app-password';
 create role pix_ops login password 'ops-password';

@@ -271,5 +271,5 @@ async def test_it_is_counted_and_dated(service: Service, payer: Caller) -> None:
     assert await order_figures_store.read_all(pool, service.clock.now(), 10) == {}
     await check_problems(service.context, PROBLEMS)
     service.clock.advance(hours=1)
-    with pytest.raises(errors.ServiceUnavailable, match="1 transfer has waited for an operator's yes for over 1 h"):
+    with pytest.raises(errors.ServiceUnavailable, match="1 transfer has waited for an operator's approval for over 1 h"):
         await check_problems(service.context, PROBLEMS)

@@ -6,7 +6,7 @@ from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
     order_rules=("features.approvals.service:ORDER_RULES",),
-    verbs=(Verb(*("below operator", "transfer", "features.approvals.cli:app"), "Transfers that wait for an operator's yes."),),
+    verbs=(Verb(*("below operator", "transfer", "features.approvals.cli:app"), "Transfers that wait for approval."),),
     rules=("features.approvals.checks:APPROVALS",),
     rule_parts=("features.approvals.checks:PARTS",),
     problems=("features.approvals.service:PROBLEMS",),

@@ -1,4 +1,4 @@
-"""``pixconnect operator transfer``: transfers that wait for an operator's yes."""
+"""``pixconnect operator transfer``: transfers that wait for an operator's approval."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.approvals import service as approval_usecases
 from pixconnect.features.approvals.service import WaitingTransfer
 
-app = App(name="transfer", help="Transfers that wait for an operator's yes.")
+app = App(name="transfer", help="Transfers that wait for approval.")
 
 TransferId = Annotated[int, WHOLE_NUMBER, Parameter(name="id", help="The transfer.", validator=Number(gte=1, lt=2**53))]
 

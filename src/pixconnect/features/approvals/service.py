@@ -142,7 +142,7 @@ async def _look_at_awaited(context: Core, now: datetime) -> tuple[int, float]:
 METERS: Final = (
     Meter[tuple[int, float]](look=_look_at_awaited, gauges=(
         Gauge("pixconnect_transfers_to_approve", (),
-            f"Transfers that wait for an operator's yes, counted up to {COUNTED_MAX}; see `pixconnect operator transfer list`.",
+            f"Transfers that wait for approval, counted up to {COUNTED_MAX}; see `pixconnect operator transfer list`.",
             lambda awaited: awaited[0]),
         Gauge("pixconnect_transfer_to_approve_oldest_age_seconds", (),
             "How long ago the oldest of these was accepted; 0 if there is none.",
@@ -162,7 +162,7 @@ PROBLEMS: Final = (
         _count_late,
         "transfer has",
         "transfers have",
-        f"waited for an operator's yes for over {WAITS_MAX // timedelta(hours=1)} h",
+        f"waited for an operator's approval for over {WAITS_MAX // timedelta(hours=1)} h",
     ),
 )
 

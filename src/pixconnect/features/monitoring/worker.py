@@ -175,7 +175,7 @@ _KERNEL: Final = (
             _each_order(lambda figures, _: figures.due_count)),
         Gauge("pixconnect_orders_open", ("kind", "state"),
             "Transfers and refunds of all workers that are not final: unsent, sent, or silent (we asked the rail at least "
-            "once); but for those that wait for an operator's yes.",
+            "once); but for those that wait for an operator's approval.",
             lambda orders: {
                 (kind, state): count
                 for kind, (figures, _) in orders.items()

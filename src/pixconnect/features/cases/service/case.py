@@ -361,7 +361,7 @@ async def _look_at_cases(context: Context, _now: datetime) -> Mapping[str, tuple
 METERS: Final = (
     Meter[Mapping[str, tuple[int, float]]](look=_look_at_cases, gauges=(
         Gauge("pixconnect_cases", ("kind",),
-            "Cases that are open: what an institution or the rail says and the books do not, or the other way round; see "
+            "Open cases: differences between an institution or the rail and the books; see "
             "`pixconnect case list`.",
             lambda cases: {kind: count for kind, (count, _) in cases.items()}),
         Gauge("pixconnect_case_oldest_open_age_seconds", ("kind",),

@@ -164,7 +164,7 @@ METERS: Final = (
             lambda seen: {one.name: seen.unclosed_s(one) for one in seen.accounts}),
         Gauge("pixconnect_institution_queued_cents", ("institution",),
             "What orders are to take from an account that were not handed over, or wait there for enough money, but for those "
-            f"that wait for an operator's yes; of up to {QUEUED_MAX} orders.",
+            f"that wait for an operator's approval; of up to {QUEUED_MAX} orders.",
             lambda seen: {one.name: seen.queued_cents.get(one.id, 0) for one in seen.accounts}),
     )),
 )

@@ -3,8 +3,8 @@
 An earlier registration is saved, with the secret, before any call to the institution; an unknown outcome is queried, never
 guessed.
 
-A callback wakes the account's reader, in the worker that leases it. A false one costs a comparison and nothing else: no
-statement, and the same answer. Concurrent callbacks for one account are passed on once; a lost one costs the time until the
+A callback wakes the account's reader, in the worker that leases it. A false one gets the same answer and triggers
+nothing. Concurrent callbacks for one account are passed on once; a lost one costs the time until the
 next regular reading.
 """
 

@@ -113,10 +113,10 @@ def read_navigation(index: str) -> list[Any]:
     return groups
 
 
-def _add_operations(navigation: list[Any], pages: list[Any]) -> list[Any]:
-    for group in navigation:
-        for listed in group.values():
-            for at, entry in enumerate(listed):
-                if INTERFACE in entry.values():
-                    listed[at + 1 : at + 1] = [{"Operations": pages}]
-    return navigation
+def _add_operations(listed: list[Any], pages: list[Any]) -> list[Any]:
+    """The same, with these pages behind the one about the interface."""
+    more: list[Any] = []
+    for entry in listed:
+        more.append({title: _add_operations(of, pages) if isinstance(of, list) else of for title, of in entry.items()})
+        more += [{"Operations": pages}] if INTERFACE in entry.values() else []
+    return more

@@ -58,14 +58,19 @@ def show(name: FaceName, *, json: Json = False) -> None:
     client_id, client_secret = ("CLIENT_ID", "CLIENT_SECRET") if known is None else (known.client_id, known.client_secret)
     shown = _describe(settings, name, client_id, client_secret)
     shown["pix_keys"] = [] if known is None else known.pix_keys
-    chosen = parse_answers(settings.face_answers, settings.sandbox_seed)
+    chosen, choices = parse_answers(settings.face_answers, settings.sandbox_seed), output.Shown()
     for choice, found in profile.choices.items():
         name, answers = f"{profile.name}.{choice}", " or ".join(found.answers)
-        shown[name] = f"{found.about} Now {chosen.get(name, found.answers[0])}; PIXCONNECT_FACE_ANSWERS: {answers}"
-    output.show(shown, as_json=json)
-    if not json:
-        for library, lines in profile.libraries.items():
-            terminal.print_line(f"\n{library}:\n{lines.format_map(shown)}")
+        choices[name] = f"{found.about} Now {chosen.get(name, found.answers[0])}; PIXCONNECT_FACE_ANSWERS: {answers}"
+    if json:
+        output.show(shown | choices, as_json=True)
+        return
+    output.show(shown, as_json=False)
+    for library, lines in profile.libraries.items():
+        terminal.print_line(f"\n{library}:\n{lines.format_map(shown)}")
+    if choices:
+        terminal.print_line("")
+        output.show(choices, as_json=False)
 
 
 @app.command

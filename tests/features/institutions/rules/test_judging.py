@@ -102,13 +102,43 @@ class Recorded:
         return sorted(item.signed_cents for item in self.items.values() if item.waits not in SET_ASIDE)
 
 
+FEE: Final = a_line("F1", -100)
+TOTAL: Final = a_line("B1", 9_700, "RESUMO DO DIA")
+SECOND: Final = a_line("F2", -200, "BOLETO")
+
+
+@pytest.mark.parametrize(
+    ("lines", "closing", "outcomes"),
+    [
+        # Without a word, in a place where the sum of no lines beside it is the balance.
+        ([FEE, TOTAL, SECOND], 9_700, ["new", "perhaps_balance", "new"]),
+        # A line is missing before it, or after it.
+        ([FEE, TOTAL], 9_700, ["new", "perhaps_balance"]),
+        ([SECOND, TOTAL, FEE], 9_600, ["new", "perhaps_balance", "new"]),
+        ([FEE, SECOND, TOTAL], 9_600, ["new", "new", "perhaps_balance"]),
+        # Nothing contradicts the same lines, or they lack another line.
+        ([FEE, TOTAL], 19_600, ["new", "new"]),
+        ([FEE, TOTAL], 19_500, ["new", "new"]),
+        ([FEE, a_line("T1", 9_700, "TED", kind="wire")], 9_700, ["new", "new"]),
+    ],
+)
+def test_a_balance_without_a_word_moves_nothing_where_lines_are_missing(
+    lines: list[InstitutionItem], closing: int, outcomes: list[str]
+) -> None:
+    assert Recorded().read(*lines, closing=closing) == outcomes
+
+
+def test_a_line_that_only_a_missing_line_made_doubtful_counts_with_the_whole_file() -> None:
+    recorded, back = Recorded(), a_line("F3", 100, "ESTORNO")
+    assert recorded.read(FEE, SECOND, closing=9_800) == ["perhaps_balance", "new"]
+    assert recorded.read(FEE, back, SECOND, closing=9_800) == ["new", "new", "known"]
+    assert recorded.counted == [-200, -100, 100]
+
+
 def test_the_guide_has_each_outcome() -> None:
     assert {*get_args(Waiting), "new", "known"} == {*OUTCOMES}
     guide = GUIDE.read_text()
     assert [name for name in OUTCOMES if f"`{name}`" not in guide] == []
-
-
-FEE: Final = a_line("F1", -100)
 
 
 @pytest.mark.parametrize(

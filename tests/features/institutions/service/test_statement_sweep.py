@@ -226,7 +226,8 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
     lines = [make_ofx_line(item_id="F1", at=at, amount="-1.00"), make_ofx_line(item_id="F2", at=at, amount="-2.00")]
 
     async def read_file() -> None:
-        await record_file(maria, "loja", make_ofx(*lines, first=at, last=at, closing="99.00"))
+        closing = "97.00" if is_file_first else "99.00"
+        await record_file(maria, "loja", make_ofx(*lines, first=at, last=at, closing=closing))
         await settle_items(shop.at, shop.account, day)
 
     shop.live.clock.advance(days=1)

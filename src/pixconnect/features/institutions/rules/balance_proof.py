@@ -236,25 +236,57 @@ def _may_be_balance(item: InstitutionItem) -> bool:
     return not item.names and item.tax_id is None and is_nameless and item.kind in ("other", "judicial")
 
 
-def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """Find lines that may be balances: by their words, or as the sum of the lines before or after them."""
+def find_marked(
+    lines: Sequence[InstitutionItem], balances: Balances, texts: Collection[int]
+) -> tuple[Collection[int], Collection[int]]:
+    """Find lines that may be balances: by their words, or as the sum of the lines before or after them.
+
+    Returns:
+        All of them, and those of which it may be chance that the balances agree without them.
+
+    Args:
+        texts: Of the lines those that may be a payer's text.
+    """
     able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
     marked = {n for n in able if _WORDS.search(lines[n].text) or _WORDS.search(lines[n].counterparty or "")}
-    opening = balances.opening_cents
+    opening, closing = balances.opening_cents, balances.closing
     if opening is None:
         opening = carry(balances.ends, balances.nets, balances.first_on - timedelta(days=1))
+    weak = {number for number in marked if is_weak(lines[number])}
+    of_closed = {number for number, line in enumerate(lines) if line.day in balances.closed}
     if opening is None:
-        return marked
+        return marked - (weak & of_closed), weak
     counted = [number for number, line in enumerate(lines) if balances.covers(line.day) and number not in marked]
+    until = [number for number in counted if closing is not None and lines[number].day <= closing.on]
+    able = {number for number in able if not is_own_investment(lines[number])}
+    others = able.intersection(until) - of_closed.union(texts)
+    further = set[int]()
     # A running balance may be the account's own, even if the balances include investments.
-    for with_own, order in product({balances.has_investments, False}, (counted, counted[::-1])):
-        running = opening
-        for number in order:
-            if number in able and lines[number].signed_cents == running and not is_own_investment(lines[number]):
-                marked.add(number)
-            else:
-                running += find_told_change(lines[number], has_investments=with_own) or 0
-    return marked
+    for with_own, place in product({balances.has_investments, False}, (1, -1)):
+        changes = [find_told_change(line, has_investments=with_own) or 0 for line in lines]
+        marked |= _find_running(lines, counted[::place], able, opening, changes)
+        beyond = 0 if closing is None else opening + sum(changes[n] for n in until if n not in marked) - closing.cents
+        if closing is not None and beyond:
+            backwards = [-cents for cents in changes]
+            further |= _find_running(lines, until[::place], others, closing.cents, backwards)
+            alone = [number for number in others if changes[number] == beyond]
+            further |= {*alone} if len(alone) == 1 else set()
+            further |= {number for number in others if lines[number].signed_cents == balances.ends.get(lines[number].day)}
+    weak |= further - marked
+    return (marked | further) - (weak & of_closed), weak
+
+
+def _find_running(
+    lines: Sequence[InstitutionItem], order: Sequence[int], able: Collection[int], cents: int, changes: Sequence[int]
+) -> set[int]:
+    """Find lines that are the balance at their place, from the balance at one end of the lines."""
+    found = set[int]()
+    for number in order:
+        if number in able and lines[number].signed_cents == cents:
+            found.add(number)
+        else:
+            cents += changes[number]
+    return found
 
 
 def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[RecordedItem]) -> set[int]:

@@ -74,7 +74,9 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     reused = _list_reused(lines)
     missing = [item for item in unlisted if not _is_set_aside(item) and evidence.covers(item.day)]
     evidence = structs.replace(evidence, lacking=evidence.lacking.union(item.day for item in missing))
-    outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
+    texts = {number for number, line in enumerate(lines) if line in evidence.perhaps_texts}
+    marked, weak = balance_proof.find_marked(lines, evidence, texts)
+    outcomes = _judge_one_by_one(lines, matches, missing, marked, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
     # A line that a whole file covers and does not list is settled; a filtered file settles none.
     covered = [item for item in aside if evidence.covers(item.day) and item.day not in evidence.newer]
@@ -85,15 +87,13 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         if item.day <= whole_until or OUTCOMES[item.waits or "new"].asks == "nobody"
     ]
     covered_ids = {item.item_id for item in covered}
-    left: list[tuple[InstitutionItem, Outcome]] = [
-        (item, item.waits or "new") for item in aside if item.item_id not in covered_ids
-    ]
-    judged = [*zip(lines, outcomes, strict=True), *left]
+    judged: list[tuple[InstitutionItem, Outcome]] = [*zip(lines, outcomes, strict=True)]
+    judged.extend((item, item.waits or "new") for item in aside if item.item_id not in covered_ids)
     moved = balance_proof.list_moved(judged, missing)
     replaced: list[date] = []
     for number, counts in _decide(judged, moved, lines, outcomes, evidence).items():
         item, doubt = judged[number]
-        is_open = not counts and doubt == "perhaps_balance" and balance_proof.is_weak(item)
+        is_open = doubt == "perhaps_balance" and (number in weak if number < len(lines) else balance_proof.is_weak(item))
         outcome: Outcome = "new" if counts else doubt if is_open else _PROVED_NO_MONEY.get(doubt) or doubt
         if counts and doubt == "contradicts" and item.day in evidence.closed:
             replaced.append(item.day)
@@ -111,7 +111,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         for item in matches
         if item is not None and item.waits == "perhaps_struck" and item.day not in evidence.newer
     ]
-    doubtful = _list_texts(lines, outcomes, evidence)
+    doubtful = _list_texts(lines, outcomes, texts, evidence)
     others += [
         JudgedLine(item=match, outcome="new", known_id=match.item_id)
         for number, match in enumerate(matches)
@@ -128,9 +128,10 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     )
 
 
-def _list_texts(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> set[int]:
+def _list_texts(
+    lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], found: set[int], evidence: Evidence
+) -> Collection[int]:
     """Find lines that may be a payer's text, unless only all of them together make the file's balances agree."""
-    found = {number for number, line in enumerate(lines) if line in evidence.perhaps_texts}
     if not found:
         return found
     doubts = [
@@ -307,6 +308,7 @@ def _judge_one_by_one(
     lines: Sequence[InstitutionItem],
     matches: Sequence[RecordedItem | None],
     missing: Sequence[RecordedItem],
+    marked: Collection[int],
     reused: Collection[str],
     evidence: Evidence,
 ) -> list[Outcome]:
@@ -317,11 +319,6 @@ def _judge_one_by_one(
     # With another day and another amount it is another line: the id is a document's number.
     changed = {(item.item_id, fact) for item in named for fact in (item.day, item.signed_cents)}
     struck = {_key(item) for item in evidence.known if item.waits == "struck"}
-    marked = {
-        n
-        for n in balance_proof.find_marked(lines, evidence)
-        if lines[n].day not in evidence.closed or not balance_proof.is_weak(lines[n])
-    }
     firsts = dict[str, int]()
     outcomes: list[Outcome] = []
     for number, (line, match) in enumerate(zip(lines, matches, strict=True)):

@@ -321,6 +321,10 @@ def test_lines_of_an_api_are_known_by_their_ids() -> None:
     lines.insert(5, lines[4])
     judged = judge_listed([*lines, a_line("Z1", 1, day=3)], recorded.items, july(2))
     assert " ".join(line.outcome for line in judged) == "known changed new known changed known new announced"
+    # What the API tells later of a line under its id changes nothing of it; another word does.
+    told = [structs.replace(FEE, **one) for one in (dict(counterparty="BANCO"), dict(end_to_end_id="E0"), dict(text="TED"))]
+    assert [judge_listed([one], recorded.items, july(2))[0].outcome for one in told] == ["known", "known", "changed"]
+    assert [line.outcome for line in judge_listed(told[:2], {}, july(2))] == ["new", "known"]
     named = dict(kind="pix", end_to_end_id="E1")
     recorded.read(a_line("P1", -300, **named))
     again = [a_line("P2", -300, day=2, **named), a_line("P3", -300, day=2, **named), a_line("P4", -400, day=2, **named)]

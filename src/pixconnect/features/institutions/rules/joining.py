@@ -109,9 +109,6 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     fee_of_id: str | None = None
     waits: Waiting | None = None
 
-    def is_same_as(self, item: InstitutionItem) -> bool:
-        return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)
-
 
 class _Pairing:
     """Unmatched items and lines; each pair removes both."""

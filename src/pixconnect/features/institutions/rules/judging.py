@@ -216,7 +216,7 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
             continue
         first = firsts.setdefault(line.item_id, number)
         outcome: Outcome
-        if (before is not None and not before.is_same_as(line)) or lines[first] != line:
+        if not _agree(before or line, line) or not _agree(lines[first], line):
             digest = hashlib.sha256(msgspec.json.encode(line)).hexdigest()[:8]
             other = structs.replace(line, item_id=f"{line.item_id[:230]}~{digest}")
             is_again = firsts.setdefault(other.item_id, number) != number
@@ -228,6 +228,12 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
             outcome = "announced" if line.day > today else "new"
         judged.append(JudgedLine(item=line, outcome=outcome, known_id=before and before.item_id))
     return tuple(judged)
+
+
+def _agree(one: InstitutionItem, other: InstitutionItem) -> bool:
+    """Whether no fact that both have differs: an API completes its lines."""
+    facts = [(getattr(one, name), getattr(other, name)) for name in InstitutionItem.__struct_fields__]
+    return all(fact == completed or None in (fact, completed) for fact, completed in facts)
 
 
 def find_own_name(item: InstitutionItem) -> str | None:

@@ -444,6 +444,25 @@ async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> 
     await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
     assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})
 
+async def test_what_a_second_form_of_a_closed_day_calls_its_balance_is_no_question(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    entries = [
+        make_camt_entry(
+            item_id=name,
+            amount=cents,
+            indicator=indicator,
+            at="2026-07-01",
+            details=f"<AddtlNtryInf>{text}</AddtlNtryInf>",
+        )
+        for name, cents, indicator, text in (("a", "1.00", "DBIT", "TARIFA"), ("b", "99.00", "CRDT", "SALDO DO DIA"))
+    ]
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01")
+    for _ in range(2):
+        await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+        await statement_usecases.settle_items(shop.live.context, shop.account)
+        assert (await moved(shop), await look(shop), await waiting(shop)) == ([-100], [], {"camt.053:b": "balance_line"})
+
+
 
 async def test_no_case_is_adjusted_after_its_money_was_posted(shop: Shop) -> None:
     ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))

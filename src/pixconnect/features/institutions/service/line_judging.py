@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules import judging
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.balance_proof import find_differing
+from pixconnect.features.institutions.rules.balance_proof import find_differing, is_called_balance
 from pixconnect.features.institutions.rules.day import compare, count_by, is_over, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
@@ -238,7 +238,7 @@ async def judge_second(
     connection: Connection,
     account_id: int,
     source: ItemSource,
-    days: Collection[date],
+    days: Mapping[date, RecordedDay],
     lines: Sequence[InstitutionItem],
     dated: tuple[datetime, date],
     *,
@@ -273,7 +273,7 @@ async def judge_second(
         taken={*found, *(item.item_id for item in recorded)},
         is_whole=is_whole,
     )
-    judged = judging.judge_lines(named, evidence).lines
+    judged = [_settle_called(line, days) for line in judging.judge_lines(named, evidence).lines]
     await write_judged(connection, account_id, source, judged, dated[0])
     known = [line for line, is_more in zip(lines, compared.is_more, strict=True) if not is_more]
     return SecondForm(
@@ -282,12 +282,19 @@ async def judge_second(
     )
 
 
+def _settle_called(line: JudgedLine, days: Mapping[date, RecordedDay]) -> JudgedLine:
+    """A closed day has all of its lines: what is called a balance is none of them."""
+    is_closed = line.item.day in days and days[line.item.day].is_closed
+    is_balance = line.outcome == "perhaps_balance" and is_called_balance(line.item)
+    return structs.replace(line, outcome="balance_line") if is_closed and is_balance else line
+
+
 async def note_second(
     connection: Connection, file: StatementFile, others: Mapping[date, RecordedDay], compared: SecondForm, as_of: datetime
 ) -> None:
     """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
     closing = find_final_balance(file, as_of)
-    more = {line.item.day for line in compared.lines if line.outcome != "known"}
+    more = {line.item.day for line in compared.lines if line.outcome not in ("known", "balance_line")}
     covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
     usual_cents = await _find_difference(connection, min(covered, key=lambda one: one.day)) if covered else 0
     for one in covered:

@@ -260,11 +260,9 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
     """Match a line with the record that an operator names; no other line may have that."""
     if own == SUM:
         lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
-        if parts := joining.find_parts(item, lines):
+        if parts := joining.find_parts(item, lines, is_answer=True):
             return joining.join_sum(item, parts)
-        raise errors.BadRequest(
-            f"ours: line {item.item_id} is not the sum, or not the count, of all unmatched transfers of its day"
-        )
+        raise errors.BadRequest(f"ours: line {item.item_id} is not the sum of all unmatched transfers of its day")
     for line in await _list_fitting(connection, account, item):
         if f"{line.key[0]}:{line.key[1]}" == own:
             return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
@@ -364,7 +362,7 @@ async def list_answers(
 async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
     """List our possible records of a line, nearest days first."""
     lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
-    sums = [SUM] if joining.find_parts(item, lines) else []
+    sums = [SUM] if joining.find_parts(item, lines, is_answer=True) else []
     if is_sum(item):
         return sums
     fitting = await _list_fitting(connection, account, item)

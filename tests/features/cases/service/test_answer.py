@@ -134,6 +134,24 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
     assert (await moved(shop), await look(shop)) == ([-100, -100, 100, 300_00], [])
 
 
+async def test_a_line_that_a_dead_process_posted_and_did_not_join_is_taken_out_with_its_movement(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*given: Any) -> None:
+        if given[-1]:
+            raise ConnectionError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(item_store, "join", die)
+        with pytest.raises(ConnectionError):
+            await read(shop, FEE, TED, closing="399.00")
+    await read(shop, TED, closing="400.00")
+    (case,) = await look(shop)
+    assert (await case_usecases.read_case(shop.live.context, case.id)).answers[0].posts_cents == 100
+    assert (await answer(shop, case.id, out=["F1"]))["change_cents"] == 100
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([-100, 100, 300_00], {"F1": "struck"}, [])
+
+
 async def test_a_line_of_a_closed_day_before_its_file_is_asked_about_on_that_day(shop: Shop) -> None:
     await read(shop, FEE, closing="99.00")
     await read(shop, ("F2", "-2.00", "COMPRA", "01"), first="20260702", last="20260702", opening="99.00", closing="97.00")
@@ -426,24 +444,6 @@ async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: 
     assert await moved(shop) == [-100, -100]
 
 
-async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> None:
-    await read(shop, FEE, closing="99.00")
-    entries = [
-        make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at="2026-07-01")
-        for name, cents in (("a", "1.00"), ("DOC", "7.00"))
-    ]
-    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01")
-    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
-    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
-    (case,) = await look(shop)
-    await answer(shop, case.id, aside=["camt.053:DOC"])
-    for number in range(2):
-        await read(shop, FEE, (f"F{number + 2}", "-7.00", "TARIFA X"), closing="99.00")
-        assert (await moved(shop), await waiting(shop)) == ([-100], {"camt.053:DOC": "no_money"})
-    # A second such line is another one.
-    await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
-    assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})
-
 async def test_what_a_second_form_of_a_closed_day_calls_its_balance_is_no_question(shop: Shop) -> None:
     await read(shop, FEE, closing="99.00")
     entries = [
@@ -462,6 +462,24 @@ async def test_what_a_second_form_of_a_closed_day_calls_its_balance_is_no_questi
         await statement_usecases.settle_items(shop.live.context, shop.account)
         assert (await moved(shop), await look(shop), await waiting(shop)) == ([-100], [], {"camt.053:b": "balance_line"})
 
+
+async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    entries = [
+        make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at="2026-07-01")
+        for name, cents in (("a", "1.00"), ("DOC", "7.00"))
+    ]
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01")
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+    (case,) = await look(shop)
+    await answer(shop, case.id, aside=["camt.053:DOC"])
+    for number in range(2):
+        await read(shop, FEE, (f"F{number + 2}", "-7.00", "TARIFA X"), closing="99.00")
+        assert (await moved(shop), await waiting(shop)) == ([-100], {"camt.053:DOC": "no_money"})
+    # A second such line is another one.
+    await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
+    assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})
 
 
 async def test_no_case_is_adjusted_after_its_money_was_posted(shop: Shop) -> None:

@@ -213,18 +213,15 @@ async def _plan(
     joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
     if len({join.key for join in joins}) < len(joins):
         raise errors.BadRequest("ours: one transfer or refund matches at most one line")
-    moved = [item for item in items["out"] if item.joined_id is not None]
-    holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
+    cents = {_name_movement(item): item.signed_cents for item in items["out"]}
+    days = {_name_movement(item): item.day for item in items["out"]}
+    holders = await movement_store.find_holders(connection, account.id, [*cents])
+    standing = await movement_store.find_standing(connection, [(holder_id, name) for name, holder_id in holders.items()])
     struck = [
-        StruckItem(
-            holder_id=holders[item.joined_id],
-            item_id=item.joined_id,
-            reason=f"The bank has taken out {item.joined_id} of {item.day}",
-        )
-        for item in moved
-        if item.joined_id is not None
+        StruckItem(holder_id=holder_id, item_id=name, reason=f"The bank has taken out {name} of {days[name]}")
+        for holder_id, name in standing
     ]
-    moves, cents = Counter[int](), {item.joined_id: item.signed_cents for item in moved}
+    moves = Counter[int]()
     await _check_owner(connection, account, items["counts"], holder_id)
     counted = await find_holders(connection, account, items["counts"])
     for item in items["counts"]:
@@ -232,6 +229,11 @@ async def _plan(
     for one in struck:
         moves[one.holder_id] -= cents[one.item_id]
     return Plan(items=items, joins=joins, struck=struck, moves=moves, holder_id=holder_id)
+
+
+def _name_movement(item: RecordedItem) -> str:
+    """Name a line's movement; a process that died after posting it has not joined them."""
+    return item.joined_id or joining.make_movement_id(item.item_id)
 
 
 async def _check_owner(
@@ -329,7 +331,7 @@ async def list_answers(
     items = [item for item in items if OUTCOMES[item.waits or "new"].answers][:LINES_MAX]
     holders = await find_holders(connection, account, items)
     reserved = await line_store.list_reserved(connection, account.id, [item.item_id for item in items])
-    moved = await movement_store.find_holders(connection, account.id, [one.joined_id for one in items if one.joined_id])
+    moved = await movement_store.find_holders(connection, account.id, [_name_movement(one) for one in items])
     found = list[PossibleAnswer]()
     for item in items:
         for answer in OUTCOMES[item.waits or "new"].answers:
@@ -339,7 +341,7 @@ async def list_answers(
                     for own in await _list_own(connection, account, item)
                 ]
                 continue
-            holder_id = moved.get(item.joined_id or "") if answer == "out" else holders[item.item_id]
+            holder_id = moved.get(_name_movement(item)) if answer == "out" else holders[item.item_id]
             if answer == "aside" or holder_id is None:
                 found.append(PossibleAnswer(item_id=item.item_id, answer=answer))
                 continue

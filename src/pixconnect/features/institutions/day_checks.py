@@ -34,6 +34,8 @@ STATEMENT_LINES: Final = (
                 on block.line_id = item.item_id and block.institution_id = item.institution_id
             join institution_account as account on account.id = coalesce(item.institution_id, block.institution_id)
             where account.house_id between $1 and $2
+                -- What an ended block has debited is reserved when its account is settled.
+                and not coalesce(item.is_of_block, false)
                 and (item.amount_cents, account.house_id) is distinct from (block.held_cents, block.holder_id)
         """,
         meaning="money that the bank may have taken could be spent here, or money is kept from the house for nothing",

@@ -403,7 +403,7 @@ grant insert, select on table institution_file to pixconnect_service;
 create function keep_joined() returns trigger language plpgsql
 as $function$
 begin
-    if old.joined_kind = 'movement' and (new.joined_kind in ('transfer', 'refund') or new.waits = 'struck') and not new.is_reversal
+    if old.joined_kind = 'movement' and (new.joined_kind in ('transfer', 'refund', 'block') or new.waits = 'struck') and not new.is_reversal
         and exists (
             select from movement as opposite
             where opposite.institution_id = old.institution_id and opposite.opposite_of = old.joined_id
@@ -476,8 +476,15 @@ as $function$
 begin
     perform from institution_item as item
     join institution_account as account on account.id = item.institution_id and account.house_id = new.holder_id
-    where item.institution_id = new.institution_id and item.item_id = new.line_id and item.joined_kind is null
-        and item.direction = 'OUT' and item.amount_cents = new.wanted_cents;
+    where item.institution_id = new.institution_id and item.item_id = new.line_id and item.direction = 'OUT' and case
+        when item.joined_kind is null then item.amount_cents = new.wanted_cents
+        -- The remainder of the debits of a block that has ended.
+        else item.joined_kind = 'block' and new.wanted_cents <= (
+            select sum(amount_cents) from institution_item as part
+            where joined_kind = 'block' and part.joined_id = item.joined_id and part.institution_id = item.institution_id
+                and not is_reversal
+        )
+    end;
     if not found then
         raise exception 'nothing is reserved for line % of account %', new.line_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_waiting_debit_reserves_its_sum';

@@ -9,8 +9,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.blocks import (
     STEP_ACCOUNTS,
@@ -19,6 +20,7 @@ from pixconnect.features.movements.blocks import (
     StepKind,
     announce_hold,
     end_block,
+    open_line_block,
     open_suspect_credit,
     take_step,
 )
@@ -31,9 +33,13 @@ from pixconnect.kernel.rules.order import OrderWait, WaitingOrder
 from pixconnect.kernel.rules.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer, fail_transfer
-from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork
+from pixconnect.kernel.writing.batch import Batch, WriteOperation
+from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
+
+_CHANGED_AT_ONCE: Final = 50
+"""Each takes up to two ids of the batch."""
 
 
 class OpenBlocks:
@@ -207,6 +213,37 @@ class HeldBlocks(Claim):
 
     def _change(self, block: Block) -> None:
         self.work.move(movement_store.BLOCKS, self.open.put(block), block)
+
+
+class AccountLines(Struct, frozen=True, kw_only=True):
+    institution_id: int
+    holder_id: int
+    """The account's house."""
+
+
+async def reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
+    """Make accounts' blocks of lines match their waiting debits; return, for each account, whether anything was changed."""
+    work = await begin_money_work(batch)
+    held = work.claim(HeldBlocks)
+    await held.read()
+    outcomes: list[bool] = []
+    for asked in batch:
+        # After the lock: posting a line as a movement of the house ends its block under the same one.
+        waiting = await line_store.list_waiting(batch.connection, asked.institution_id)
+        blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
+        ended = [block for block in blocks if waiting.get(block.line_id or "") != block.held_cents][:_CHANGED_AT_ONCE]
+        for block in ended:
+            held.end_line(block)
+        reserved = {block.line_id for block in blocks if block not in ended}
+        lacking = [line for line in waiting.items() if line[0] not in reserved]
+        outcomes.append(bool(ended or lacking))
+        for line in lacking[: _CHANGED_AT_ONCE - len(ended)]:
+            held.hold(None, open_line_block(work.take_id(), asked.holder_id, asked.institution_id, line, work.now))
+    await work.write()
+    return outcomes
+
+
+RESERVE_LINES: Final = WriteOperation("reserve_lines", reserve_lines)
 
 
 class Uncovered(OrderRule):

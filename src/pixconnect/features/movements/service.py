@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
 from pixconnect.features.institutions.rules import unmatched
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
+from pixconnect.features.institutions.rules.special_line import name_kept
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import returns as return_store
@@ -24,7 +25,7 @@ from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import blocks as block_rules
 from pixconnect.features.movements import rules as movement_rules
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.movements.held_blocks import HeldBlocks
+from pixconnect.features.movements.held_blocks import AccountLines, HeldBlocks, reserve_lines
 from pixconnect.features.movements.rules import Movement, announce_movement
 from pixconnect.features.movements.tables import MOVEMENTS
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -95,6 +96,8 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
     holder_id: int
     institution_id: int | None
     report: BlockReport
+    is_of_account: bool = False
+    """It is about the whole account, and so the holder is its house."""
 
 
 async def find_holder(context: Writer, party: Party) -> int | None:
@@ -177,7 +180,7 @@ def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
     for block in blocks.open.list_of(reported.holder_id):
         if block.line_id is None or block.state != "open":
             continue
-        if make_movement_id(block.line_id) == reported.report.item_id:
+        if reported.report.item_id in (make_movement_id(block.line_id), name_kept(block.line_id)):
             blocks.end_line(block, goes_on=True)
             return
 
@@ -277,7 +280,8 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
     holder_id = source.house_id or await find_holder(context, report.party)
     misfits = [_NOBODYS]
     if holder_id is not None:
-        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report)
+        is_of_account = source.house_id is not None
+        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report, is_of_account=is_of_account)
         misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
     for misfit in misfits:
         await kept_usecases.keep(context.pool, report, misfit)
@@ -309,6 +313,11 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
                 known[name] = _report_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()
+    houses = {(told.institution_id, told.holder_id) for told in batch if told.is_of_account and told.institution_id is not None}
+    accounts = [AccountLines(institution_id=account_id, holder_id=house_id) for account_id, house_id in sorted(houses)]
+    if accounts:
+        # The money of a block that ends may not be credited yet.
+        await reserve_lines(Batch(accounts, batch.connection, batch.clock))
     return outcomes
 
 

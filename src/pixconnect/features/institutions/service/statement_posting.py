@@ -11,6 +11,7 @@ The sum of each waiting debit is reserved in a block of the house: the bank may 
 - A debit waits: a block opens, as far as there is money; incoming money covers the rest.
 - The debit becomes a movement: the block ends in the same transaction.
 - The debit is matched, set aside or struck: the block ends when the account's lines are settled.
+- The debit is of a block that has ended, and was not credited again: it waits too, until it is credited or a movement.
 
 Each run compares waiting debits with open blocks, so that reading a file again changes nothing, and a run after a crash does
 the rest. A waiting credit has no effect, since it has no entry.
@@ -24,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.cases import tables as ending_store
 from pixconnect.features.cases.rules import CaseEnding
@@ -41,27 +42,16 @@ from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.movements.blocks import open_line_block
-from pixconnect.features.movements.held_blocks import HeldBlocks
+from pixconnect.features.movements.held_blocks import RESERVE_LINES, AccountLines
 from pixconnect.kernel.flows.context import Writer, write_alone
 from pixconnect.kernel.rules.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.kernel.rules.rail import MovementKind, MovementReport
-from pixconnect.kernel.writing.batch import Batch, WriteOperation
-from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
 _BEFORE: Final = timedelta(days=10)
 """How far back the last day before a redemption is searched."""
-_CHANGED_AT_ONCE: Final = 50
-"""Each takes up to two ids of the batch."""
-
-
-class AccountLines(Struct, frozen=True, kw_only=True):
-    institution_id: int
-    holder_id: int
-    """The account's house."""
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -269,28 +259,3 @@ async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
         # Changes that another has made meanwhile, or that no run can make, are not tried again.
         if not await context.writes.submit(RESERVE_LINES, asked):
             return
-
-
-async def _reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
-    """Return, for each account, whether anything was changed."""
-    work = await begin_money_work(batch)
-    held = work.claim(HeldBlocks)
-    await held.read()
-    outcomes: list[bool] = []
-    for asked in batch:
-        # After the lock: posting a line as a movement of the house ends its block under the same one.
-        waiting = await line_store.list_waiting(batch.connection, asked.institution_id)
-        blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
-        ended = [block for block in blocks if block.line_id not in waiting][:_CHANGED_AT_ONCE]
-        for block in ended:
-            held.end_line(block)
-        reserved = {block.line_id for block in blocks}
-        lacking = [line for line in waiting.items() if line[0] not in reserved]
-        outcomes.append(bool(ended or lacking))
-        for line in lacking[: _CHANGED_AT_ONCE - len(ended)]:
-            held.hold(None, open_line_block(work.take_id(), asked.holder_id, asked.institution_id, line, work.now))
-    await work.write()
-    return outcomes
-
-
-RESERVE_LINES: Final = WriteOperation("reserve_lines", _reserve_lines)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX, KEPT_PREFIX, YIELD_PREFIX, BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
+from pixconnect.features.institutions.tables.books import DEBITS
 from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, Value
 from pixconnect.kernel.tables.table import Table
@@ -75,26 +76,36 @@ are_ids_stable: Final = Value[bool, int]("""
 
 # Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/statement_posting.py``.
 
-# Those that need an answer by the table of outcomes.
-WAITING: Final[LiteralString] = """
-    select * from institution_item
+# Those that need an answer by the table of outcomes; and of the debits of ended blocks what was not given back, of the first
+# debit if a part was.
+WAITING: Final[LiteralString] = f"""
+    select institution_id, item_id, day, amount_cents, recorded_at, false as is_of_block from institution_item
     where joined_kind is null and direction = 'OUT' and waits in ('changed', 'perhaps_balance', 'perhaps_known', 'contradicts',
         'perhaps_struck', 'perhaps_back', 'perhaps_text',
         'separated', 'opening_day', 'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over')
+    union all
+    select item.institution_id, item.item_id, day, case taken_cents + credited_cents when 0 then amount_cents
+        else debited_cents - taken_cents - credited_cents end, recorded_at, true
+    from ({DEBITS}) as debit
+    join block on block.id = debit.block_id and block.institution_id = debit.institution_id and state = 'ended'
+    join institution_item as item on joined_kind = 'block' and joined_id = debit.block_id::text
+        and item.institution_id = debit.institution_id and not is_reversal
+    where debited_cents > taken_cents + credited_cents and kept_cents = 0
+        and (item.item_id = debit.item_id or taken_cents + credited_cents = 0)
 """
 RESERVED: Final[LiteralString] = "select * from block where state = 'open' and line_id is not null"
 
 differs: Final = Value[bool, int](f"""
     select exists (
-        select from ({WAITING} and institution_id = $1) as item
+        select from (select * from ({WAITING}) as waiting where institution_id = $1) as item
         full join ({RESERVED} and institution_id = $1) as block on block.line_id = item.item_id
-        where item.item_id is null or block.line_id is null
+        where block.held_cents is distinct from item.amount_cents
     )
 """)
-"""Whether a waiting debit of an account lacks a block, or a block has no waiting debit."""
+"""Whether a waiting debit of an account lacks a block of its amount, or a block has no waiting debit."""
 
 list_waiting: Final = Pairs[str, int, int](
-    f"select item_id, amount_cents from ({WAITING} and institution_id = $1) as item order by day, item_id"
+    f"select item_id, amount_cents from ({WAITING}) as item where institution_id = $1 order by day, item_id"
 )
 """List the waiting debits' cents by id, oldest first."""
 

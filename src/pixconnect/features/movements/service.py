@@ -18,6 +18,7 @@ from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names
 from pixconnect.features.institutions.rules import unmatched
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
 from pixconnect.features.institutions.rules.special_line import name_kept
+from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import returns as return_store
@@ -78,7 +79,7 @@ class StruckItem(Struct, frozen=True, kw_only=True):
 
 
 class OrderItem(Struct, frozen=True, kw_only=True):
-    """An item whose movement stands beside the settled transfer or refund that it is."""
+    """An item whose movement stands beside the settled transfer or refund that it is, or beside its block."""
 
     mistaken: ReversedMovement
     key: LineKey
@@ -225,8 +226,8 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
     """Take back movements of items that became one while the transfer or refund that they are was settled beside.
 
     Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees
-    what the other does. A received Pix may be listed after its line. Call it where no item of the account becomes a movement
-    meanwhile.
+    what the other does. A received Pix, or a block, may be listed after its line. Call it where no item of the account becomes
+    a movement meanwhile.
     ``days`` are the first and the last of the transfers and refunds, in Sao Paulo.
     """
     proved: list[OrderItem] = []
@@ -249,6 +250,8 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
                 OrderItem(mistaken=item, key=line.key, name=line.names[-1])
                 for line, item in unmatched.find_credited(lines, credited, whole)
             ]
+        for mistaken, block_id, reference in await books_store.list_early(connection, institution_id):
+            proved.append(OrderItem(mistaken=mistaken, key=("block", block_id), name=reference))
     # The others are done all the same, and a retry finds only the rest.
     for outcome in await context.writes.submit_all(TAKE_BACK, proved):
         if isinstance(outcome, errors.PixConnectError):

@@ -107,6 +107,28 @@ async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop
         assert await moved(shop) == ([] if is_given_back else [-40_00])
 
 
+@pytest.mark.parametrize("is_given_back", [True, False])
+async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database: Addresses, is_given_back: bool) -> None:
+    async with open_in_july(database) as shop:
+        await read(shop, ("J1", "-40.00", "BLOQUEIO JUDICIAL", "03"), first="20260703", last="20260703", closing="60.00")
+        assert (await moved(shop), await funds(shop)) == ([-40_00], (60_00, 0, 60_00))
+        await tell(shop, ORDERED_CENTS)
+        for _ in range(2):
+            await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=False)
+            assert (await moved(shop), await funds(shop)) == ([-40_00, 40_00], (60_00, 40_00, 60_00))
+        await tell(shop, 0)
+        assert await funds(shop) == (60_00, 40_00, 60_00)
+        shop.live.clock.advance(days=1)
+        if is_given_back:
+            back = "J2", "40.00", "DESBLOQUEIO JUDICIAL", "04"
+            await read(shop, back, first="20260704", last="20260704", opening="60.00", closing="100.00")
+        shop.live.clock.advance(days=6)
+        for _ in range(2):
+            await statement_usecases.settle_items(shop.live.context, shop.account)
+            kept, left = ([], (100_00, 0, 100_00)) if is_given_back else ([-40_00], (60_00, 0, 60_00))
+            assert (await moved(shop), await funds(shop)) == ([*kept, -40_00, 40_00], left)
+
+
 async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movement(database: Addresses) -> None:
     async with open_in_july(database, kind="efi", profile="efi") as shop:
         contests = shop.there.contests = FakeContests()

@@ -28,6 +28,7 @@ from pixconnect.features.institutions.service.line_judging import find_others, j
 from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
@@ -314,5 +315,6 @@ async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_dee
     since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
     # A process that died after an answer about the only line has left its reserve.
-    if first_on is not None or await reserved_store.differs(context.pool, account.id):
+    is_wrong = await reserved_store.differs(context.pool, account.id) or await books_store.list_early(context.pool, account.id)
+    if first_on is not None or is_wrong:
         await settle_if_free(context, account, first_on)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import convert
 
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, ReversedMovement
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.kernel.tables.lookup import Pairs, Value
@@ -88,20 +89,61 @@ _ENDED: Final[LiteralString] = f"""
     ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
 """
+# A debit whose movement was taken back is posted as a kept part: its own name is used.
+_WAS_MOVED: Final[LiteralString] = """
+    exists (
+        select from movement
+        where movement.institution_id = debit.institution_id
+            and movement.item_id in (debit.item_id, encode(sha256(convert_to(debit.item_id, 'UTF8')), 'hex'))
+    )
+"""
 release_ended: Final = Pairs[str, int, int, datetime](f"""
     update institution_item as item set (joined_kind, joined_id, joined_by) = (null, null, null)
     from (select debit.* from {_ENDED}) as debit
     where item.institution_id = $1 and item.joined_kind = 'block' and item.joined_id = debit.block_id::text
-        and not item.is_reversal and taken_cents + credited_cents = 0
+        and not item.is_reversal and taken_cents + credited_cents = 0 and not {_WAS_MOVED}
     returning item.item_id, debit.block_id
 """)
 """Detach debits from blocks that ended before an instant, and whose money was neither returned nor credited again."""
 
+# In days of Sao Paulo; the institution may report a block some days after it has debited it.
+_LIST_EARLY: Final[LiteralString] = f"""
+    select distinct on (block.id) item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
+        block.id as block_id, block.reference
+    from block join institution_item as item on item.institution_id = block.institution_id and item.amount_cents = held_cents
+        and item.direction = 'OUT' and joined_kind = 'movement' and joined_by <> 'answer' and recorded_at < block.created_at
+        and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative'))
+        and (item.kind = 'judicial' or item.text ~* '\\m(DES)?BLOQ(?!UETO)')
+        and item.day between (block.created_at at time zone 'America/Sao_Paulo')::date - $2::integer
+            and (block.created_at at time zone 'America/Sao_Paulo')::date
+    join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
+        and movement.status = 'POSTED' and not exists (
+            select from movement as opposite
+            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+        )
+    where block.institution_id = $1 and block.state = 'open' and block.kind <> 'precautionary' and {NOT_DEBITED}
+    order by block.id, item.day, item.item_id
+"""
+
+
+async def list_early(connection: Connection | Pool, institution_id: int) -> list[tuple[ReversedMovement, int, str]]:
+    """List movements of debits that were read before their block was reported; with its id and reference."""
+    rows = await connection.fetch(_LIST_EARLY, institution_id, DAYS_APART_MAX)
+    return [
+        (
+            ReversedMovement(**{name: row[name] for name in ReversedMovement.__struct_fields__}),
+            row["block_id"],
+            row["reference"],
+        )
+        for row in {row["line_id"]: row for row in rows}.values()
+    ]
+
+
 list_kept: Final = Pairs[str, int, int, datetime](f"""
     select debit.item_id, debited_cents - taken_cents - credited_cents as cents from {_ENDED}
-    where taken_cents + credited_cents > 0 and taken_cents + credited_cents < debited_cents and kept_cents = 0
+    where (taken_cents + credited_cents > 0 or {_WAS_MOVED}) and taken_cents + credited_cents < debited_cents and kept_cents = 0
 """)
-"""List the unreturned cents of debits whose block ended before an instant after a partial return, by the first one's id."""
+"""List the unreturned cents of debits that no release posts, and whose block ended before an instant, by the first one's id."""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000

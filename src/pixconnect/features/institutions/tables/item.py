@@ -177,7 +177,8 @@ async def release(connection: Connection, institution_id: int, item_ids: Sequenc
 
 
 _REJOIN: Final[LiteralString] = """
-    update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name', waits = null
+    update institution_item set joined_kind = $3, joined_id = $4, waits = null,
+        joined_by = case $3::text when 'block' then 'amount' else 'name' end
     where institution_id = $1 and item_id = $2
 """
 

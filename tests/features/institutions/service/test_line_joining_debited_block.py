@@ -129,6 +129,18 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database
             assert (await moved(shop), await funds(shop)) == ([*kept, -40_00, 40_00], left)
 
 
+async def test_a_balance_without_blocked_money_omits_what_was_not_debited_by_its_day(database: Addresses) -> None:
+    async with open_in_july(database, options={"balance": "available"}) as shop:
+        await tell(shop, ORDERED_CENTS)
+        shop.live.clock.advance(days=2)
+        for _ in range(2):
+            await read(shop, ("F1", "-1.00", "TARIFA", "03"), first="20260703", last="20260703", closing="59.00")
+            await read(shop, (*DEBIT, "04"), first="20260704", last="20260704", opening=None, closing="59.00")
+            rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
+            assert [tuple(row) for row in rows] == [("closed", 99_00), ("closed", 59_00)]
+        assert (await moved(shop), await look(shop), await funds(shop)) == ([-1_00], [], (59_00, 40_00, 59_00))
+
+
 async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movement(database: Addresses) -> None:
     async with open_in_july(database, kind="efi", profile="efi") as shop:
         contests = shop.there.contests = FakeContests()

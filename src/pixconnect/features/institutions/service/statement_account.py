@@ -17,7 +17,13 @@ from pixconnect.features.institutions.profiles.account_traits import BalanceMean
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import ItemGroup
-from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX
+from pixconnect.features.institutions.rules.special_line import (
+    find_told_change,
+    is_about_block,
+    is_own_investment,
+    join_blocks,
+)
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.statement_files import FORMATS, statement_file
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
@@ -169,11 +175,17 @@ async def add_blocked(connection: Connection, account: InstitutionAccount, file:
     if meaning != "available":
         return structs.replace(file, has_investments=meaning == "with_investments")
 
+    debits = [item for item in file.items if item.direction == "OUT" and is_about_block(item)]
+    since = datetime.combine(file.first_on - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
+    blocks = await books_store.list_blocks(connection, account.id, since, []) if debits else []
+
     async def add(balance: StatedBalance | None) -> StatedBalance | None:
         if balance is None:
             return None
         end = datetime.combine(balance.on + timedelta(days=1), time(0), SAO_PAULO)
-        blocked_cents = await books_store.read_blocked(connection, account.id, end)
+        # The file's own debits are not joined yet.
+        joins, _ = join_blocks((item for item in debits if item.day <= balance.on), blocks)
+        blocked_cents = await books_store.read_blocked(connection, account.id, end, [int(join.key[1]) for join in joins])
         return structs.replace(balance, cents=balance.cents + blocked_cents)
 
     return structs.replace(file, opening=await add(file.opening), closing=await add(file.closing))

@@ -209,14 +209,18 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
     return Books(**dict(row, called=_decode(row["called"])), fees_cents=fees_cents)
 
 
-read_blocked: Final = Value[int, int, datetime](f"""
+read_blocked: Final = Value[int, int, datetime, Sequence[int]]("""
     select coalesce(sum(
         case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
     ), 0)::bigint
     from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
-    where block.institution_id = $1 and step.created_at < $2 and {NOT_DEBITED}
+    where block.institution_id = $1 and step.created_at < $2 and block.line_id is null and block.id <> all($3) and not exists (
+        select from institution_item as debit
+        where debit.institution_id = block.institution_id and debit.joined_kind = 'block' and debit.joined_id = block.id::text
+            and debit.day <= (($2 - interval '1 microsecond') at time zone 'America/Sao_Paulo')::date
+    )
 """)
-"""Return the blocked money of an account at an instant, in cents."""
+"""Return the blocked money of an account at an instant, in cents: of blocks that were not debited then, except some."""
 
 # Each Pix since the last day covered by a statement costs at most the highest recent fee.
 _BOUND_FEES: Final[LiteralString] = """

@@ -146,8 +146,8 @@ async def refuse_old_server(connection: asyncpg.Connection, version_min: int = P
     if int(await connection.fetchval("show server_version_num")) < version_min:
         version = await connection.fetchval("show server_version")
         raise failures.CommandError(
-            f"the database is PostgreSQL {version}: pixconnect needs 16 or later; "
-            "postgresql.org has packages for your system (docs/guides/production.md)"
+            f"the database is PostgreSQL {version}: pixconnect needs 16 or later. On Debian: apt install postgresql-common "
+            "&& /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh, then apt install postgresql-17"
         )
 
 

@@ -49,6 +49,7 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
         ]  # fmt: skip
         assert (first.home / "sandbox.json").stat().st_mode & 0o777 == 0o600
         pasted = said.split("to paste into another terminal:\n\n")[1].split("\n\nCtrl-C")[0]
+        assert max(map(len, pasted.splitlines())) <= 80
         answer = subprocess.run(["sh", "-c", pasted], capture_output=True, text=True, check=True).stdout
         assert answer.endswith("}\n")
         [alias] = [line for line in said.splitlines() if line.startswith("alias pixconnect=")]

@@ -171,7 +171,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
         terminal.print_line(f"  Pix keys       {', '.join(file.pix_keys)}")
         terminal.print_line(f"  all of this    {settings.home_path / SANDBOX_FILE}")
     terminal.print_line("\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n")
-    terminal.print_line(_alias(settings.home_path))
+    terminal.print_line(name_program(settings.home_path))
     if settings.mode == "live":
         terminal.print_line("\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`.")
     if file is not None:
@@ -181,20 +181,24 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     terminal.print_line("\nCtrl-C stops.")
 
 
-def _alias(home: Path) -> str:
-    """Return a line for a shell that makes the verbs available, with this home."""
+def name_program(home: Path) -> str:
+    """Return the lines that make the verbs available, with this home: in a shell, and in a script, which ignores aliases."""
     found = Path(sys.argv[0]).absolute()
+    of_home = f"PIXCONNECT_HOME={shlex.quote(str(home))}"
     # Started as a module, there is no program of that name.
-    program = [str(found)] if found.name == "pixconnect" else [sys.executable, "-P", "-m", "pixconnect"]
-    command = f"PIXCONNECT_HOME={shlex.quote(str(home))} {shlex.join(program)}"
-    return f"alias pixconnect={shlex.quote(command)}"
+    is_program = found.name == "pixconnect"
+    program = [str(found)] if is_program else [sys.executable, "-P", "-m", "pixconnect"]
+    alias = "alias pixconnect=" + shlex.quote(f"{of_home} {shlex.join(program)}")
+    in_script = f'In a script:\n\nexport {of_home}\nexport PATH={shlex.quote(str(found.parent))}:"$PATH"'
+    return f"{alias}\n\n{in_script}" if is_program else alias
 
 
 def _first_charge(file: SandboxFile) -> str:
-    login = f"-d grant_type=client_credentials -d client_id={file.client_id} -d client_secret={file.client_secret}"
     body = msgspec.json.encode({"amount": 1000, "key": file.pix_keys[0]}).decode()
-    return (
-        f'TOKEN=$(curl -s {file.auth_url}/v1/iam/users/login {login} | sed \'s/.*"access_token":"\\([^"]*\\).*/\\1/\')\n'
-        f'curl -s -w "\\n" {file.base_url}/v1/connect/charge -H "Authorization: Bearer $TOKEN" '
-        f"-H 'Content-Type: application/json' -d '{body}'"
-    )
+    return rf"""TOKEN=$(curl -s {file.auth_url}/v1/iam/users/login \
+  -d grant_type=client_credentials -d client_id={file.client_id} \
+  -d client_secret={file.client_secret} |
+  sed 's/.*"access_token":"\([^"]*\).*/\1/')
+curl -s -w "\n" {file.base_url}/v1/connect/charge \
+  -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+  -d '{body}'"""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Hashable, Iterator
 from ipaddress import ip_network
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -132,6 +133,25 @@ def test_whoever_watches_a_sandbox_sees_what_the_standards_door_answered(termina
         RequestLines().append(**answered, said=Reply(status=200, record=record))  # type: ignore[arg-type]
     told = [line.partition("1 ms")[2].strip() for line in terminal.getvalue().splitlines()]
     assert told == ["R$ 4,00  EM_PROCESSAMENTO", "7 in all", ""]
+
+
+@pytest.mark.parametrize(
+    ("operation", "method", "status", "told"),
+    [
+        ("request_token", "POST", 200, ""),
+        ("request_oauth_token", "POST", 200, ""),
+        ("request_token", "POST", 401, "POST   /v1  401  1 ms  UNAUTHORIZED: unknown client  (request 1)"),
+        ("delete_webhook_endpoint", "DELETE", 200, "DELETE /v1  200  1 ms"),
+        ("change_webhook_endpoint", "PATCH", 200, "PATCH  /v1  200  1 ms  active"),
+    ],
+)
+def test_a_terminal_leaves_out_logins_and_the_state_of_what_was_deleted(
+    terminal: io.StringIO, operation: str, method: str, status: int, told: str
+) -> None:
+    said = errors.Unauthorized("unknown client") if status == 401 else SimpleNamespace(status="active")
+    asked = dict(operation=operation, method=method, path="/v1", target=b"/v1", duration_ms=1.0, request_id="1")
+    RequestLines().append(**asked, status=status, said=said)  # type: ignore[arg-type]
+    assert terminal.getvalue()[10:].strip() == told
 
 
 def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_bad() -> None:

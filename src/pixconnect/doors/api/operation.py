@@ -278,8 +278,10 @@ def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> 
     return structs.replace(row, handler=answer)
 
 
-# Requests that programs and browsers make by themselves, again and again.
-_UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_file"})
+# Requests that programs and browsers make by themselves, again and again; each verb logs in.
+_UNTOLD: Final = frozenset(
+    {"health_check", "check_liveness", "check_readiness", "get_docs_file", "request_token", "request_oauth_token"}
+)
 _WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
 """Their addresses contain one, which readers of a log must not see."""
 
@@ -306,7 +308,9 @@ class RequestLines:
         if operation in _UNTOLD and status < 400:
             return
         shown = path if operation in _WITH_SECRETS else target.decode("latin-1")
-        words = [f"{method:6} {shown}", str(status), f"{duration_ms:.0f} ms", *_describe(said)]
+        # What is deleted is answered in its last state, such as `active`.
+        described = [] if method == "DELETE" and status < 400 else _describe(said)
+        words = [f"{method:6} {shown}", str(status), f"{duration_ms:.0f} ms", *described]
         if isinstance(said, PixConnectError):
             words.append(f"(request {request_id})")
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO

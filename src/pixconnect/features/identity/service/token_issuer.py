@@ -28,7 +28,7 @@ from pixconnect.features.identity.tables.access import StoredClient
 from pixconnect.kernel.flows.context import Core
 from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules.access import AUDIENCE, FAILURES_MAX, FAILURES_WINDOW_S, AccessToken, Client
-from pixconnect.platform import jose
+from pixconnect.platform import jose, logging
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import RatePolicy
 from pixconnect.platform.base.entropy import SecretBox
@@ -314,8 +314,9 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
         return ClientLimited(left_s, secret_hash)
-    # An unknown client_id is not logged: it may be a secret in the wrong field.
-    _log.warning("login refused", client_id=client_id if found else None, address=request.address)
+    # An unknown client_id is not logged: it may be a secret in the wrong field. A terminal shows the request's own line.
+    if not logging.is_shown():
+        _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(refusal)

@@ -12,7 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Tuples
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -332,16 +332,10 @@ async def remember(connection: Connection, institution_id: int, one: rules.Rehea
 forget: Final = Command[int, datetime, str]("update answer_pattern set revoked_at = $2, revoked_by = $3 where id = $1")
 
 # The cheap conditions first: an account without patterns reads no answers.
-_LIST_REMEMBERED: Final[LiteralString] = """
+list_remembered: Final = Tuples[tuple[str, date], int, date, int]("""
     select item_id, day from institution_item as item
     join answer_pattern as pattern on pattern.institution_id = item.institution_id and pattern.revoked_at is null
         and (pattern.reason, pattern.direction) = (item.waits, item.direction) and pattern.id = find_pattern(item)
     where item.institution_id = $1 and item.joined_kind is null and day < $2 order by day, item_id limit $3
-"""
-
-
-async def list_remembered(
-    connection: Connection | Pool, institution_id: int, before: date, count: int
-) -> list[tuple[str, date]]:
-    """List waiting lines, of days before one, that remembered patterns set aside; each with its day."""
-    return [tuple(row) for row in await connection.fetch(_LIST_REMEMBERED, institution_id, before, count)]
+""")
+"""List waiting lines, of days before one, that remembered patterns set aside; each with its day."""

@@ -28,15 +28,8 @@ PREPARED_TRANSFER: Final = Table(
     write={"counterparty": lambda prepared: prepared.counterparty and _encode(prepared.counterparty).decode()},
 )
 
-_INSERT: Final[LiteralString] = f"""
-    insert into prepared_transfer ({PREPARED_TRANSFER.names}) values ({PREPARED_TRANSFER.parameters})
-    on conflict do nothing returning external_id
-"""
-
-
-async def insert(connection: Connection, prepared: PreparedTransfer) -> bool:
-    """Insert it, unless the holder has used its name for another."""
-    return await connection.fetchval(_INSERT, *PREPARED_TRANSFER.values(prepared)) is not None
+insert: Final = PREPARED_TRANSFER.insert_new
+"""Insert it, unless the holder has used its name for another."""
 
 
 async def find_by_external_ids(

@@ -22,6 +22,7 @@ from pixconnect.kernel.rules.location import list_statuses, parse_path
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
+from pixconnect.kernel.tables.lookup import Tuples
 from pixconnect.kernel.tables.table import Part, Table, insert_of, or_null, read_types, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -223,36 +224,22 @@ _IS_EXPIRED: Final[LiteralString] = """
 """
 IS_ANY_EXPIRED: Final[LiteralString] = f"exists (select from charge where {_IS_EXPIRED})"
 """For slots ``$1`` at ``$2``."""
-_FIND_EXPIRED: Final[LiteralString] = f"""
+
+list_pending_of_account: Final = Tuples[tuple[int, int], int, int]("""
+    select id, holder_id from charge where institution_id = $1 and status = 'PENDING' order by expires_at limit $2
+""")
+"""List an account's charges that can still be paid, by id and holder."""
+
+find_expired: Final = Tuples[tuple[int, int], Sequence[int], datetime, int](f"""
     select id, holder_id from charge where {_IS_EXPIRED} order by expires_at limit $3
-"""
-_FIND_EXPIRED_THERE: Final[LiteralString] = """
+""")
+"""Find overdue charges that are not marked as expired, by id and holder; not those at institutions."""
+
+find_expired_of_account: Final = Tuples[tuple[int, int], int, datetime, int]("""
     select id, holder_id from charge
     where institution_id = $1 and status = 'PENDING' and expires_at <= $2 order by expires_at limit $3
-"""
-
-
-_LIST_PENDING_THERE: Final[LiteralString] = """
-    select id, holder_id from charge where institution_id = $1 and status = 'PENDING' order by expires_at limit $2
-"""
-
-
-async def list_pending_of_account(connection: Connection, institution_id: int, count_max: int) -> list[tuple[int, int]]:
-    """List an account's charges that can still be paid, by id and holder."""
-    rows = await connection.fetch(_LIST_PENDING_THERE, institution_id, count_max)
-    return [(row["id"], row["holder_id"]) for row in rows]
-
-
-async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
-    """Find overdue charges that are not marked as expired, by id and holder; not those at institutions."""
-    return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
-
-
-async def find_expired_of_account(pool: Pool, institution_id: int, until: datetime, count_max: int) -> list[tuple[int, int]]:
-    """Find the overdue charges at one account, likewise."""
-    rows = await pool.fetch(_FIND_EXPIRED_THERE, institution_id, until, count_max)
-    return [(row["id"], row["holder_id"]) for row in rows]
-
+""")
+"""Find the overdue charges at one account, likewise."""
 
 REVISION: Final = Table(
     "charge_revision",

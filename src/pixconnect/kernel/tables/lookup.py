@@ -10,7 +10,7 @@ Levels are as of ``read_at``, in real time: readers add the tokens gained since.
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple
+from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple, cast
 
 import asyncpg
 from msgspec import Struct
@@ -49,6 +49,13 @@ class Pairs(Statement, Generic[Key, Result, *Sent]):
 
     async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> dict[Key, Result]:
         return {key: value for key, value in await connection.fetch(self.text, *sent)}  # noqa: C416  rows are no tuples
+
+
+class Tuples(Statement, Generic[Result, *Sent]):
+    """Each row as a tuple of this type."""
+
+    async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> list[Result]:
+        return [cast(Result, tuple(row)) for row in await connection.fetch(self.text, *sent)]
 
 
 class Command(Statement, Generic[*Sent]):

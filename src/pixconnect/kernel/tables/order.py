@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, FindBy, Value
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, Tuples, Value
 from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -305,18 +305,13 @@ WAITING: Final = Table(
 find_waiting: Final = FindBy[str, WaitingOrder, Sequence[str]](WAITING, "order_name", "where order_name = any($1)")
 """Find those of these orders that have begun to wait, whether or not they still do."""
 
-_LIST_WAITING: Final[LiteralString] = """
+list_waiting_since: Final = Tuples[tuple[str, datetime], int]("""
     select institution_account.name as institution, waiting_order.since from waiting_order
     join open_order on open_order.name = order_name
     join institution_account on institution_account.id = waiting_order.institution_id
     order by waiting_order.since limit $1
-"""
-
-
-async def list_waiting_since(pool: Pool, count_max: int) -> list[tuple[str, datetime]]:
-    """List the account and the start of each waiting order, longest waiting first."""
-    return [(row["institution"], row["since"]) for row in await pool.fetch(_LIST_WAITING, count_max)]
-
+""")
+"""List the account and the start of each waiting order, longest waiting first."""
 
 # Only of those that still wait: an approval that was committed before this stays.
 _LAPSE: Final[LiteralString] = """

@@ -163,10 +163,12 @@ class Table(Columns[Record]):
     async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
         return [self.read(row) for row in await connection.fetch(self.select_from(which), *arguments)]
 
-    async def insert(self, connection: Connection | Pool, record: Record, otherwise: LiteralString = "") -> None:
-        """Insert a row; ``otherwise`` is the statement from ``on conflict`` on."""
-        statement: LiteralString = f"{self._insert} {otherwise}" if otherwise else self._insert
-        await connection.execute(statement, *self.values(record))
+    async def insert(self, connection: Connection | Pool, record: Record) -> None:
+        await connection.execute(self._insert, *self.values(record))
+
+    async def insert_new(self, connection: Connection | Pool, record: Record) -> bool:
+        """Insert a row, unless it meets a unique constraint; returns whether it did."""
+        return await connection.execute(f"{self._insert} on conflict do nothing", *self.values(record)) == "INSERT 0 1"
 
     async def put(self, connection: Connection | Pool, record: Record) -> None:
         """Insert a row, or replace the one of its key."""

@@ -16,7 +16,7 @@ from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, Value
+from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value
 from pixconnect.kernel.tables.table import Part, Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -236,17 +236,11 @@ async def find_received(
 lock_by_id: Final = lookup.by_pairs(TRANSFER, "id", locks=True)
 find_named: Final = lookup.named(TRANSFER, "end_to_end_id", "direction")
 
-_FIND_CHARGE_IDS: Final[LiteralString] = """
+find_charge_ids: Final = Tuples[tuple[int, int], Sequence[str]]("""
     select charge_id, holder_id from transfer
     where end_to_end_id = any($1) and direction = 'IN' and charge_id is not null
-"""
-
-
-async def find_charge_ids(connection: Connection, end_to_end_ids: Sequence[str]) -> list[tuple[int, int]]:
-    """The charges that these incoming transfers paid, by id and holder; that of a transfer never changes."""
-    rows = await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)
-    return [(row["charge_id"], row["holder_id"]) for row in rows]
-
+""")
+"""The charges that these incoming transfers paid, by id and holder; that of a transfer never changes."""
 
 _FIND_COMPLETED: Final[LiteralString] = """
     select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)

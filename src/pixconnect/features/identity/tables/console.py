@@ -71,16 +71,8 @@ _SESSION: Final = Table(
     """,
 )
 
-_INSERT_OPERATOR: Final[LiteralString] = f"""
-    insert into console_operator ({_OPERATOR.names}) values ({_OPERATOR.parameters})
-    on conflict (name) do nothing returning name
-"""
-
-
-async def insert_operator(connection: Connection, operator: ConsoleOperator) -> bool:
-    """Insert an account; ``False`` if the name is taken."""
-    return await connection.fetchval(_INSERT_OPERATOR, *_OPERATOR.values(operator)) is not None
-
+insert_operator: Final = _OPERATOR.insert_new
+"""Insert an account; ``False`` if the name is taken."""
 
 lock_operator: Final = FindOne[ConsoleOperator, str](_OPERATOR, "where name = $1 for update")
 

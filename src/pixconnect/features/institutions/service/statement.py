@@ -179,7 +179,7 @@ async def _record_file(
         other_ids_count=sum(judgement.other_ids_count for _, judgement in parts),
         recorded_at=now,
     )
-    await FILE.insert(connection, read, "on conflict do nothing")
+    await FILE.insert_new(connection, read)
     return recorded
 
 

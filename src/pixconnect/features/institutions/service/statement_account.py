@@ -135,7 +135,7 @@ async def confirm(context: Operator, connection: Connection, account: Institutio
         confirmed_by=context.operator,
     )
     # The first confirmation stands.
-    await file_store.SOURCE.insert(connection, source, "on conflict do nothing")
+    await file_store.SOURCE.insert_new(connection, source)
 
 
 def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:

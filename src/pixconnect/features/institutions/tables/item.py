@@ -13,7 +13,7 @@ from pixconnect.features.institutions.rules.institution import ItemKind, ItemPar
 from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
-from pixconnect.kernel.tables.lookup import Command, FindAll, Value
+from pixconnect.kernel.tables.lookup import Command, FindAll, Tuples, Value
 from pixconnect.kernel.tables.table import Table, or_null
 from pixconnect.platform.pool import Connection, Pool
 
@@ -243,7 +243,7 @@ async def note_waiting(connection: Connection, institution_id: int, waiting: dic
     await _write(connection, _NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
 
 
-_FIND_REVERSIBLE: Final[LiteralString] = """
+find_reversible: Final = Tuples[tuple[ItemKind, Sequence[str], int], int, Sequence[str], Sequence[int]]("""
     select case kind when 'pix' then 'reversal' else kind end, array_remove(array[end_to_end_id, return_id], null), amount_cents
     from institution_item as debit
     where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($3)
@@ -254,15 +254,8 @@ _FIND_REVERSIBLE: Final[LiteralString] = """
                 and back.joined_kind = 'movement' and (debit.kind = 'pix' or back.kind = 'fee')
                 and array[back.end_to_end_id, back.return_id] && array_remove(array[debit.end_to_end_id, debit.return_id], null)
         )
-"""
-
-
-async def find_reversible(
-    connection: Connection, institution_id: int, names: Sequence[str], amounts: Sequence[int]
-) -> list[tuple[ItemKind, Sequence[str], int]]:
-    """Find fees, and Pix that a person sent, that are movements and have not come back: a return's kind, names and cents."""
-    return [tuple(row) for row in await connection.fetch(_FIND_REVERSIBLE, institution_id, names, amounts)]
-
+""")
+"""Find fees, and Pix that a person sent, that are movements and have not come back: a return's kind, names and cents."""
 
 _SUM: Final[LiteralString] = """
     select day, direction, kind, joined_kind is not distinct from 'refund' as is_return,

@@ -174,15 +174,8 @@ async def note_revision(pool: Pool, change: ChargeChange, revision: int) -> bool
     return await pool.fetchval(_NOTE_REVISION, change.id, change.calls_count, revision) is not None
 
 
-_INSERT_OPENING: Final[LiteralString] = f"""
-    insert into charge_opening ({OPENINGS.names}) values ({OPENINGS.parameters}) on conflict do nothing returning charge_id
-"""
-
-
-async def insert_opening(connection: Connection, opening: ChargeOpening) -> bool:
-    """Store it before the call; ``False`` if its txid or external id is taken."""
-    return await connection.fetchval(_INSERT_OPENING, *OPENINGS.values(opening)) is not None
-
+insert_opening: Final = OPENINGS.insert_new
+"""Store it before the call; ``False`` if its txid or external id is taken."""
 
 # A paused account still opens charges, since a pause only stops outgoing money. After a loss, the charges open at the
 # institution are unknown.

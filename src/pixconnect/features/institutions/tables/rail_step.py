@@ -98,11 +98,8 @@ find_loss: Final = Value[datetime | None, datetime]("""
 """)
 """Find the beginning of the span that may be lost, by the losses detected since an instant."""
 
-
-async def insert(connection: Connection | Pool, step: RailStep) -> None:
-    """Insert a new row; an existing one stays."""
-    await STEP.insert(connection, step, "on conflict do nothing")
-
+insert: Final = STEP.insert_new
+"""Insert a new row; an existing one stays."""
 
 # One statement with the fence in it, which locks the account's slot before the row. A worker that resumes after losing its slot
 # begins no call, but records an earlier unrecorded one.

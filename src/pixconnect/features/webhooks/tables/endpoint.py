@@ -10,7 +10,7 @@ from typing import Final, Literal, LiteralString
 from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Pairs, Value
+from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Pairs, Tuples, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -149,14 +149,9 @@ set_resumed: Final = Command[int, datetime]("update webhook_endpoint set resumed
 """Record that an endpoint's pending deliveries need a new due date."""
 
 IS_ANY_RESUMED: Final[LiteralString] = "exists (select from webhook_endpoint where resumed_at is not null)"
-_FIND_RESUMED: Final[LiteralString] = """
+find_resumed: Final = Tuples[tuple[int, datetime], int]("""
     select id, resumed_at from webhook_endpoint where resumed_at is not null order by id limit $1
-"""
-
-
-async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
-    return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
-
+""")
 
 # Only of the finished resumption: the endpoint may have been resumed once more.
 forget_resumed: Final = Command[int, datetime]("""

@@ -15,6 +15,7 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
+from pixconnect.kernel.tables.lookup import Tuples
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Pool
@@ -159,7 +160,7 @@ async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
     return await pool.fetchval("select exists (select from event where id = $1 and holder_id = $2)", event_id, holder_id)
 
 
-_FIND_RESOURCES: Final[LiteralString] = """
+find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None]("""
     select 'charge' as resource, id from charge where holder_id = $1 and id = $3
     union select 'charge', id from charge where holder_id = $1 and external_id = $2
     union select 'charge', id from charge where holder_id = $1 and txid = $2
@@ -176,12 +177,7 @@ _FIND_RESOURCES: Final[LiteralString] = """
     union select 'adjustment', id from adjustment where holder_id = $1 and id = $3
     union select 'infraction', id from infraction where holder_id = $1 and id = $3
     union select 'infraction', id from infraction where holder_id = $1 and name = $2
-"""
-
-
-async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
-
+""")
 
 # If the sequencer stands still, the first of so many has no position; if it works, fewer are beyond the bound.
 _READ_WAITING: Final[LiteralString] = """

@@ -9,10 +9,8 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, ShownItem, decode_refusal, encode_refusal
-from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables.clock import Deadline
-from pixconnect.kernel.tables.listing import bounds
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import Value, counted_page
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
@@ -95,24 +93,8 @@ measure_refusals: Final = Value[int, int, Sequence[int]]("""
 """)
 """The size in octets of these lots' refusals, without reading them."""
 
-_COUNT: Final[LiteralString] = """
-    select count(*) from charge_lot where holder_id = $1 and created_at between $2 and $3
-"""
-_PAGE: Final[LiteralString] = f"""
-    select {LOT.select} from charge_lot where holder_id = $1 and created_at between $2 and $3
-    order by created_at desc, number desc offset $4 limit $5
-"""
-
-
-async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[ChargeLot]:
-    """Read a page, newest first. Lots are counted one by one: there is one for hundreds of charges."""
-    oldest, newest = bounds(span.initial_at, span.final_at)
-    # One snapshot: a lot that is made between the two would be counted on no page, or shown and not counted.
-    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        total_count: int = await connection.fetchval(_COUNT, holder_id, oldest, newest)
-        rows = await connection.fetch(_PAGE, holder_id, oldest, newest, span.position, span.page_size)
-    return Page(items=[LOT.read(row) for row in rows], total_count=total_count)
-
+read_page: Final = counted_page(LOT, "number")
+"""Read a page, newest first: there is one lot for hundreds of charges."""
 
 _TAKEN: Final[LiteralString] = """
     select txid from charge where holder_id = $1 and txid = any($2::text[])
@@ -222,7 +204,6 @@ _FIND_UNFINISHED: Final[LiteralString] = (
     "select 'a lot of its charges is being made' from lot_request where holder_id = $1 limit 1"
 )
 UNFINISHED: Final = (_FIND_UNFINISHED,)
-
 
 # Locked in this order within the statement: a join by itself would lock in the order of its plan.
 _LOCK: Final[LiteralString] = f"""

@@ -1,16 +1,15 @@
 """The append-only tables of prepared and of initiated transfers."""
 
 from collections.abc import Sequence
-from typing import Final, LiteralString
+from typing import Final
 
 import msgspec
 
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.rules.proof import Rule
-from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.table import Table, fetch_row, or_null
+from pixconnect.kernel.tables.lookup import counted_page
+from pixconnect.kernel.tables.table import Table, or_null
 from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
@@ -39,21 +38,8 @@ async def find_by_external_ids(
     return {prepared.external_id: prepared for prepared in found}
 
 
-_PAGE: Final[LiteralString] = """
-    where holder_id = $1 and created_at between $2 and $3
-    order by created_at desc, external_id desc offset $4 limit $5
-"""
-_COUNT: Final[LiteralString] = """
-    select count(*) from prepared_transfer where holder_id = $1 and created_at between $2 and $3
-"""
-
-
-async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTransfer]:
-    """Read a page of a holder's, newest first; they exist in sandboxes only, so they are counted one by one."""
-    between = (holder_id, *listing_store.bounds(span.initial_at, span.final_at))
-    found = await PREPARED_TRANSFER.find_all(pool, _PAGE, *between, span.position, span.page_size)
-    return Page(items=found, total_count=(await fetch_row(pool, _COUNT, *between))["count"])
-
+read_page: Final = counted_page(PREPARED_TRANSFER, "external_id")
+"""Read a page of a holder's, newest first; they exist in sandboxes only."""
 
 INITIATED_TRANSFER: Final = Table(
     "initiated_transfer",

@@ -231,6 +231,33 @@ def page_of(
     return read
 
 
+def counted_page(
+    table: Table[Record], key: LiteralString, *, source: LiteralString | None = None, also: LiteralString = ""
+) -> Callable[[Pool, int, Span], Awaitable[Page[Record]]]:
+    """Read a page of a holder's rows, newest first, which are so few that they are counted each time.
+
+    Args:
+        key: Orders rows of one instant.
+        source: The table with those that it is joined to; ``also`` are their columns.
+    """
+    name = table.name
+    rows: LiteralString = f"{source or name} where {name}.holder_id = $1 and {name}.created_at between $2 and $3"
+    counted: LiteralString = f"select count(*) from {rows}"
+    page: LiteralString = f"""
+        select {table.select}{also} from {rows} order by {name}.created_at desc, {name}.{key} desc offset $4 limit $5
+    """
+
+    async def read(pool: Pool, holder_id: int, span: Span) -> Page[Record]:
+        between = (holder_id, *listing_store.bounds(span.initial_at, span.final_at))
+        # One snapshot: a row that is made between the two would be counted on no page, or shown and not counted.
+        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            total_count: int = await connection.fetchval(counted, *between)
+            found = await connection.fetch(page, *between, min(span.position, 2**62), span.page_size)
+        return Page(items=[table.read(row) for row in found], total_count=total_count)
+
+    return read
+
+
 class KeptBudget(Struct, frozen=True, kw_only=True):
     tokens: float
     """Below zero after overspending."""

@@ -10,7 +10,18 @@ from typing import Final, Literal, LiteralString
 from pixconnect.features.webhooks.rules.endpoint import CallbackKey, Endpoint, EndpointStatus, KeyWebhook
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Pairs, Tuples, Value
+from pixconnect.kernel.tables.lookup import (
+    Column,
+    Command,
+    FindAll,
+    FindBy,
+    FindOne,
+    Pairs,
+    ReadOne,
+    Tuples,
+    Value,
+    counted_page,
+)
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -207,37 +218,16 @@ KEY_WEBHOOK: Final = Table(
     joined=("url",),
 )
 
-_SELECT_KEY_WEBHOOK: Final[LiteralString] = f"""
-    select {KEY_WEBHOOK.select}, url from key_webhook join webhook_endpoint on webhook_endpoint.id = endpoint_id
-"""
-
-
-async def find_key_webhook(connection: Connection | Pool, holder_id: int, pix_key: str) -> KeyWebhook | None:
-    where: LiteralString = "where key_webhook.pix_key = $1 and key_webhook.holder_id = $2"
-    return KEY_WEBHOOK.read_found(await connection.fetchrow(f"{_SELECT_KEY_WEBHOOK} {where}", pix_key, holder_id))
-
+_KEY_WEBHOOKS: Final[LiteralString] = "key_webhook join webhook_endpoint on webhook_endpoint.id = endpoint_id"
+find_key_webhook: Final = ReadOne[KeyWebhook, int, str](
+    KEY_WEBHOOK,
+    f"select {KEY_WEBHOOK.select}, url from {_KEY_WEBHOOKS} where key_webhook.holder_id = $1 and key_webhook.pix_key = $2",
+)
 
 set_created: Final = Command[str, datetime]("update key_webhook set created_at = $2 where pix_key = $1")
 
-_KEYS_IN_SPAN: Final[LiteralString] = """
-    key_webhook.holder_id = $1 and key_webhook.created_at >= coalesce($2, '-infinity'::timestamptz)
-        and key_webhook.created_at <= coalesce($3, 'infinity'::timestamptz)
-"""
-_COUNT_OF_KEYS: Final[LiteralString] = f"select count(*) from key_webhook where {_KEYS_IN_SPAN}"
-_PAGE_OF_KEYS: Final[LiteralString] = f"""
-    {_SELECT_KEY_WEBHOOK} where {_KEYS_IN_SPAN}
-    order by key_webhook.created_at desc, key_webhook.pix_key desc offset $4 limit $5
-"""
-
-
-async def read_key_webhooks(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
-    # At most one per key: few enough to be counted each time.
-    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        count = await connection.fetchval(_COUNT_OF_KEYS, holder_id, span.initial_at, span.final_at)
-        rows = await connection.fetch(
-            _PAGE_OF_KEYS, holder_id, span.initial_at, span.final_at, min(span.position, 2**62), span.page_size
-        )
-    return Page(items=[KEY_WEBHOOK.read(row) for row in rows], total_count=count)
+# At most one per key.
+read_key_webhooks: Final = counted_page(KEY_WEBHOOK, "pix_key", source=_KEY_WEBHOOKS, also=", url")
 
 
 async def delete_key_webhook(connection: Connection, holder_id: int, pix_key: str) -> bool:

@@ -12,7 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Tuples
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, Tuples
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -33,13 +33,8 @@ NOTE: Final = Table(
 )
 
 # One worker at a time: two with different instants would open and end the same cases in turn.
-_LOCKED: Final = 0x1D58_CA5E
-
-
-async def try_lock(connection: Connection) -> bool:
-    """Lock out other checks until the transaction ends; ``False`` if one is running."""
-    return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _LOCKED)
-
+try_lock: Final = AdvisoryLocks(0x1D58_CA5E).try_lock
+"""Lock out other checks until the transaction ends; ``False`` if one is running."""
 
 # A case that ended by itself is reopened by the same difference; one that an operator has ended only by another amount, a day
 # also by other lines, and an adjusted one also once its entries no longer sum up to it.

@@ -20,7 +20,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.kernel.rules.event import SLOTS_COUNT
-from pixconnect.kernel.tables.lookup import Command, Value
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SKEW_MAX, Clock, Reading
@@ -47,7 +47,6 @@ class Deadline(Struct, frozen=True, kw_only=True):
 
 CHANNEL: Final = "pixconnect_clock"
 """The notification channel of all processes: ``<revision>:<offset in microseconds>``."""
-LOCK_KEY: Final = 0x7069_7874  # "pixt"
 
 
 class DatabaseClock(Struct, frozen=True):
@@ -152,14 +151,8 @@ def read_offset_notice(notice: str) -> tuple[timedelta, int]:
     return timedelta(microseconds=int(offset_us)), int(revision)
 
 
-async def try_lock_clock(connection: Connection) -> bool:
-    """Lock the clock against other movers, until ``unlock`` or the end of the connection."""
-    return await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY)
-
-
-async def unlock(connection: Connection) -> None:
-    await connection.execute("select pg_advisory_unlock($1)", LOCK_KEY)
-
+moving_alone: Final = AdvisoryLocks(0x7069_7874).holding
+"""Lock the clock against other movers; yields ``False`` if another one is moving it."""
 
 # The kernel's deadlines. A held charge has none: it waits until the rail ends the payment that holds it.
 _FIRST_DUE: Final[tuple[LiteralString, ...]] = (

@@ -8,7 +8,8 @@ A statement that needs nothing but its parameters is declared with their types, 
 Levels are as of ``read_at``, in real time: readers add the tokens gained since.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final, Generic, LiteralString, TypeVar, TypeVarTuple, cast
 
@@ -105,6 +106,37 @@ class FindBy(Statement, Generic[Key, Record, *Sent]):
 
     async def __call__(self, connection: Connection | Pool, *sent: *Sent) -> dict[Key, Record]:
         return {row[self._key]: self._read(row) for row in await connection.fetch(self.text, *sent)}
+
+
+class AdvisoryLocks:
+    """Advisory locks of one class, by number. Two numbers that share their last 31 bits have one lock."""
+
+    def __init__(self, of: int) -> None:
+        self._of = of
+
+    async def lock(self, connection: Connection, number: int = 0) -> None:
+        """Lock until the transaction ends."""
+        await connection.execute("select pg_advisory_xact_lock($1, $2)", self._of, number % 2**31)
+
+    async def try_lock(self, connection: Connection, number: int = 0) -> bool:
+        """Lock until the transaction ends; ``False`` if another session has it."""
+        return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", self._of, number % 2**31)
+
+    @asynccontextmanager
+    async def holding(self, connection: Connection, number: int = 0) -> AsyncGenerator[bool]:
+        """Lock meanwhile; yields ``False`` if another session has it."""
+        lock = (self._of, number % 2**31)
+        is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", *lock)
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                try:
+                    await connection.execute("select pg_advisory_unlock($1, $2)", *lock)
+                except BaseException:
+                    # The lock ends with its session.
+                    connection.terminate()
+                    raise
 
 
 OF_VIEWER: Final[LiteralString] = """

@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 import msgspec
 
 from pixconnect.kernel.rules.proposal import Proposal
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -25,14 +25,9 @@ PROPOSAL: Final = Table(
     write={"contents": lambda proposal: _encode(proposal.contents).decode()},
 )
 
-_LOCKED: Final = 0x1D58_9A0B
-
-
-async def lock_account(connection: Connection, institution_id: int) -> None:
-    """Lock an account's proposals until the transaction ends."""
-    # Not its row: in the console, operators propose under a role that may change no account.
-    await connection.execute("select pg_advisory_xact_lock($1, $2)", _LOCKED, institution_id)
-
+# Not its row: in the console, operators propose under a role that may change no account.
+lock_account: Final = AdvisoryLocks(0x1D58_9A0B).lock
+"""Lock an account's proposals until the transaction ends."""
 
 # A null is compared as any value: a proposal is about an account or a holder.
 _WAITS: Final[LiteralString] = """

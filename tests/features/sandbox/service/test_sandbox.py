@@ -202,11 +202,11 @@ async def test_those_who_wait_to_move_the_clock_keep_nobody_else_from_the_databa
     service: Service, caller: Caller, control: FakeControl, database: Addresses
 ) -> None:
     mover = await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
-    await clock_store.try_lock_clock(mover)
-    waiting = [asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(0))) for _ in range(30)]
-    await asyncio.sleep(0.2)
-    async with asyncio.timeout(60):
-        await make_charge(service, caller, amount_cents=1)
+    async with clock_store.moving_alone(mover):
+        waiting = [asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(0))) for _ in range(30)]
+        await asyncio.sleep(0.2)
+        async with asyncio.timeout(60):
+            await make_charge(service, caller, amount_cents=1)
     await mover.close()
     await asyncio.gather(*waiting)
 

@@ -7,11 +7,9 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.features.identity.rules import SigningKey
-from pixconnect.kernel.tables.lookup import Command, FindAll
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
-
-_KEY_LOCK = 0x7078_6103
 
 
 class Keys(Struct, frozen=True, kw_only=True):
@@ -32,10 +30,7 @@ SIGNING_KEY: Final = Table(
     read={"certificates": (tuple, "certificates")},
 )
 
-
-async def lock(connection: Connection) -> None:
-    await connection.execute("select pg_advisory_xact_lock($1, 0)", _KEY_LOCK)
-
+lock: Final = AdvisoryLocks(0x7078_6103).lock
 
 _LIST: LiteralString = f"""
 select revision, {SIGNING_KEY.select}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Final, LiteralString
 
@@ -12,12 +11,13 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
-from pixconnect.kernel.tables.lookup import Column, Command, FindAll, FindBy, FindOne, Value
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Column, Command, FindAll, FindBy, FindOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
-_LOCKS: Final = 0x1D57
-"""The first half of the advisory locks of accounts."""
+_LOCKS: Final = AdvisoryLocks(0x1D57)
+"""Of accounts' items."""
+lock_work, working_on = _LOCKS.try_lock, _LOCKS.holding
 
 
 class RecordedDay(DayBalances, frozen=True, kw_only=True):
@@ -219,28 +219,6 @@ find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
     where institution_id = $1 and day >= $2 and joined_kind is null and waits = any($3) and state = 'closed'
 """)
 """Find the first closed day with a line that waits for an answer: a file may have lines of days before its own."""
-
-
-async def lock_work(connection: Connection, institution_id: int) -> bool:
-    """Lock an account's items until the transaction ends; ``False`` if another process has them."""
-    return await connection.fetchval("select pg_try_advisory_xact_lock($1, $2)", _LOCKS, institution_id)
-
-
-@asynccontextmanager
-async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
-    """Lock an account's items meanwhile; yields ``False`` if another process has them."""
-    is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", _LOCKS, institution_id)
-    try:
-        yield is_alone
-    finally:
-        if is_alone:
-            try:
-                await connection.execute("select pg_advisory_unlock($1, $2)", _LOCKS, institution_id)
-            except BaseException:
-                # The lock ends with its session.
-                connection.terminate()
-                raise
-
 
 find: Final = FindOne[Sweep, int, Pace](SWEEP, "where institution_id = $1 and pace = $2")
 

@@ -13,7 +13,7 @@ from pixconnect.features.institutions.rules.institution import ItemKind, ItemPar
 from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
-from pixconnect.kernel.tables.lookup import Command, FindAll, Tuples, Value
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, Tuples, Value
 from pixconnect.kernel.tables.table import Table, or_null
 from pixconnect.platform.pool import Connection, Pool
 
@@ -34,14 +34,8 @@ ITEM: Final = Table(
     write={"parts": lambda item: None if item.parts is None else _encode(item.parts).decode()},
 )
 
-_RECORDING: Final = 0x1D58
-"""The first half of the advisory locks of accounts whose lines are being recorded."""
-
-
-async def lock_recording(connection: Connection, institution_id: int) -> None:
-    """Lock the recording of the account's lines until the transaction ends: each recording depends on the present rows."""
-    await connection.execute("select pg_advisory_xact_lock($1, $2)", _RECORDING, institution_id)
-
+lock_recording: Final = AdvisoryLocks(0x1D58).lock
+"""Lock the recording of the account's lines until the transaction ends: each recording depends on the present rows."""
 
 _AT_ONCE: Final = 5_000
 _ADD: Final[LiteralString] = f"insert into institution_item ({ITEM.names}) values ({ITEM.parameters})"

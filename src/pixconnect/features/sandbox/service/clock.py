@@ -86,14 +86,11 @@ async def reset_clock(context: Context, control: SandboxControl) -> datetime:
 
 async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
     """Send the sandbox the time again: an interrupted move leaves the two apart."""
-    async with context.pool.acquire() as connection:
-        if not await clock_store.try_lock_clock(connection):
-            return  # the process that moves it sets both
-        try:
+    async with context.pool.acquire() as connection, clock_store.moving_alone(connection) as is_alone:
+        # Otherwise the process that moves it sets both.
+        if is_alone:
             await service_now(context.clock, connection)
             await control.call(SET_OFFSET, context.clock.offset)
-        finally:
-            await clock_store.unlock(connection)
 
 
 def receive_move(context: Context, notice: str) -> None:
@@ -128,12 +125,9 @@ async def _holding_lock(context: Context) -> AsyncGenerator[None]:
     # The lock is polled, without a connection meanwhile: there are ten, and other work needs them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
-        async with context.pool.acquire() as connection:
-            if await clock_store.try_lock_clock(connection):
-                try:
-                    yield
-                finally:
-                    await clock_store.unlock(connection)
+        async with context.pool.acquire() as connection, clock_store.moving_alone(connection) as is_alone:
+            if is_alone:
+                yield
                 return
         if context.clock.monotonic_s() > deadline_s:
             raise errors.ServiceUnavailable("another request is moving the clock")

@@ -4,17 +4,13 @@ A delivery is sent again on a new schedule, together with all deliveries of the 
 sent again as new deliveries.
 """
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint
+from pixconnect.kernel.tables.lookup import AdvisoryLocks
 from pixconnect.platform.pool import Connection, Pool
-
-REDELIVERY_LOCKS: Final = 0x7078_6104
-"""A class of advisory locks, by endpoint."""
-
 
 # One delivery.
 
@@ -93,7 +89,6 @@ _REDELIVER_EVENTS: Final[LiteralString] = f"""
     select created_at, id from chosen order by created_at, id
 """
 
-
 # Looked up event by event, for any estimates of the planner: a join has read all of them.
 _OF_PIX: Final[LiteralString] = """
     event cross join lateral (
@@ -165,18 +160,5 @@ async def redeliver_events(
     return [(row["created_at"], row["id"]) for row in rows]
 
 
-@asynccontextmanager
-async def redelivering_events(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
-    """Lock out other redeliveries to an endpoint; yields ``False`` if another one is running."""
-    # The lock has 31 bits of the id; of two endpoints that share them one is refused while the other runs.
-    lock = (REDELIVERY_LOCKS, endpoint_id % 2**31)
-    is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", *lock)
-    try:
-        yield is_alone
-    finally:
-        if is_alone:
-            try:
-                await connection.execute("select pg_advisory_unlock($1, $2)", *lock)
-            except BaseException:
-                connection.terminate()
-                raise
+redelivering_events: Final = AdvisoryLocks(0x7078_6104).holding
+"""Lock out other redeliveries to an endpoint; yields ``False`` if another one is running."""

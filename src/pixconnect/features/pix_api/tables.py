@@ -149,34 +149,25 @@ async def search_charges(pool: Pool, holder_id: int, search: ChargeSearch, span:
     if oldest > newest or (search.lot_number is not None and of_lot is None):
         return Page(items=[], total_count=0)
     asked = (holder_id, oldest, newest, list(search.statuses))
-    part = (span.position, span.page_size)
+    if of_lot is not None:
+        count: LiteralString = f"select count(*) {of_lot}"
+        read: LiteralString = f"select {CHARGE.select} {of_lot} {_ORDER_OF_LOT} offset $8 limit $9"
+        filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
+        return await lookup.read_counted(pool, CHARGE, count, read, filtered, span)
+    if search.tax_id is not None:
+        filtered = (*asked, search.tax_id, search.is_placed)
+        return await lookup.read_counted(pool, CHARGE, statements.count_of_debtor, statements.read_of_debtor, filtered, span)
+    if not search.is_placed:
+        return await lookup.read_counted(pool, CHARGE, statements.count_unbound, statements.read_unbound, asked, span)
+    rows: list[asyncpg.Record] = []
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        if of_lot is not None:
-            filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
-            count: int = await connection.fetchval(f"select count(*) {of_lot}", *filtered)
-            read = f"select {CHARGE.select} {of_lot} {_ORDER_OF_LOT} offset $8 limit $9"
-            rows = await _read_search(connection, count, read, *filtered, *part)
-        elif search.tax_id is not None:
-            filtered = (*asked, search.tax_id, search.is_placed)
-            count = await connection.fetchval(statements.count_of_debtor, *filtered)
-            rows = await _read_search(connection, count, statements.read_of_debtor, *filtered, *part)
-        else:
-            count = await connection.fetchval(statements.count_unbound, *asked)
-            if search.is_placed:
-                # Nearly all have one, so the count is the remainder of the totals.
-                whole = structs.replace(span, page=1, page_size=1)
-                listed = await listing_store.read_page_in(connection, statements.list, holder_id, search.statuses, whole)
-                count = listed.total_count - count
-            statement = statements.read_placed if search.is_placed else statements.read_unbound
-            rows = await _read_search(connection, count, statement, *asked, *part)
-    return Page(items=[CHARGE.read(row) for row in rows], total_count=count)
-
-
-async def _read_search(
-    connection: Connection, count: int, statement: LiteralString, *arguments: object
-) -> list[asyncpg.Record]:
-    position = arguments[-2]
-    return await connection.fetch(statement, *arguments) if isinstance(position, int) and position < count else []
+        # Nearly all have one, so the count is the remainder of the totals.
+        whole = structs.replace(span, page=1, page_size=1)
+        listed = await listing_store.read_page_in(connection, statements.list, holder_id, search.statuses, whole)
+        total_count = listed.total_count - await connection.fetchval(statements.count_unbound, *asked)
+        if span.position < total_count:
+            rows = await connection.fetch(statements.read_placed, *asked, span.position, span.page_size)
+    return Page(items=[CHARGE.read(row) for row in rows], total_count=total_count)
 
 
 _RECEIVED: Final[LiteralString] = """
@@ -333,9 +324,4 @@ async def read_searched_page(pool: Pool, holder_id: int, search: ReceivedSearch,
     count, read = _COUNT_FILTERED, _READ_FILTERED
     if search.txid is not None:
         asked, count, read = (*asked, search.txid), _COUNT_OF_TXID, _READ_OF_TXID
-    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        total_count: int = await connection.fetchval(count, *asked)
-        rows = []
-        if span.position < total_count:
-            rows = await connection.fetch(read, *asked, span.position, span.page_size)
-    return Page(items=[TRANSFER.read(row) for row in rows], total_count=total_count)
+    return await lookup.read_counted(pool, TRANSFER, count, read, asked, span)

@@ -281,13 +281,22 @@ def counted_page(
 
     async def read(pool: Pool, holder_id: int, span: Span) -> Page[Record]:
         between = (holder_id, *listing_store.bounds(span.initial_at, span.final_at))
-        # One snapshot: a row that is made between the two would be counted on no page, or shown and not counted.
-        async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            total_count: int = await connection.fetchval(counted, *between)
-            found = await connection.fetch(page, *between, min(span.position, 2**62), span.page_size)
-        return Page(items=[table.read(row) for row in found], total_count=total_count)
+        return await read_counted(pool, table, counted, page, between, span)
 
     return read
+
+
+async def read_counted(
+    pool: Pool, table: Table[Record], count: LiteralString, page: LiteralString, asked: Sequence[object], span: Span
+) -> Page[Record]:
+    """Read a page by its number, and the count; ``page`` takes what ``count`` takes, then the position and the size."""
+    rows: Sequence[asyncpg.Record] = ()
+    # One snapshot: a row that is made between the two would be counted on no page, or shown and not counted.
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        total_count: int = await connection.fetchval(count, *asked)
+        if span.position < total_count:
+            rows = await connection.fetch(page, *asked, span.position, span.page_size)
+    return Page(items=[table.read(row) for row in rows], total_count=total_count)
 
 
 class KeptBudget(Struct, frozen=True, kw_only=True):

@@ -162,6 +162,26 @@ def test_a_refusal_that_time_does_not_change_is_final(status: int, code: str, ki
     assert error.may_have_happened is (status == 500)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "message"),
+    [
+        (400, {"type": "https://pix.bcb.gov.br/api/v2/error/PixDevolucaoInvalida", "title": "x", "status": 400,
+            "detail": "Veja", "correlationId": "r-2", "violacoes": [{"razao": "passa do que resta"}]}, InvalidRequest, "Veja"),
+        (404, {"type": "about:blank", "title": "x", "status": 404, "detail": "Nada", "correlationId": "r-2"}, NotFound, "Nada"),
+        (401, {"error": "invalid_client", "error_description": "wrong"}, Unauthorized, "wrong"),
+    ],
+)  # fmt: skip
+def test_refusals_of_the_central_banks_api_and_of_oauth_are_certain(
+    status: int, body: dict[str, Any], kind: type[ApiError], message: str
+) -> None:
+    refusal = Answer(status=status, headers={"x-request-id": "r-2"}, content=json.dumps(body).encode())
+    with pytest.raises(kind) as failed:
+        World(refusal, refusal).ask(CREATE)
+    error = failed.value
+    assert (error.status, error.message, error.request_id, error.may_have_happened) == (status, message, "r-2", False)
+    assert error.details == {name: value for name, value in body.items() if name not in {"detail", "correlationId"}}
+
+
 def test_an_id_is_made_before_the_first_try_and_told_with_an_error() -> None:
     call = Charges.create.build(None, 1, "loja@pix.example")
     world = World(LOST, retries=0)

@@ -174,13 +174,13 @@ export function readAnswer<Result>(call: Call<Result>, answer: Answer): Result {
 }
 
 function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
-  let found: { error?: { code?: unknown; message?: unknown }; meta?: { request_id?: unknown } } | undefined;
+  let found: Record<string, unknown> = {};
   try {
     found = asRecord(readJson(answer));
   } catch {
-    found = undefined;
+    // A proxy's page.
   }
-  const { code, message, ...details } = found?.error ?? {};
+  const { code, message, ...details } = readRefusal(answer.status, found);
   if (typeof code !== "string" || typeof message !== "string") {
     // A proxy responded in place of the service. Redirects are not followed: the token must not reach another host.
     return new NoAnswer(`${call.method} ${call.path}: the response, with status ${answer.status}, is not from this service`, {
@@ -188,7 +188,7 @@ function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
       isTransient: answer.status >= 500,
     });
   }
-  const requestId = found?.meta?.request_id;
+  const requestId = (found.meta as { request_id?: unknown } | undefined)?.request_id ?? found.correlationId;
   const retryAfter = answer.headers.get("retry-after") ?? "";
   return makeApiError({
     status: answer.status,
@@ -198,6 +198,32 @@ function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
     details,
     retryAfter: /^[0-9]{1,9}$/.test(retryAfter) ? Number(retryAfter) : undefined,
   });
+}
+
+/** Errors of the operations that have another form, by status; any other is BAD_REQUEST. */
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  401: "UNAUTHORIZED",
+  403: "FORBIDDEN",
+  404: "NOT_FOUND",
+  405: "METHOD_NOT_ALLOWED",
+  413: "PAYLOAD_TOO_LARGE",
+  429: "RATE_LIMITED",
+  500: "INTERNAL_ERROR",
+  503: "SERVICE_UNAVAILABLE",
+  504: "OUTCOME_UNKNOWN",
+};
+
+function readRefusal(status: number, found: Record<string, unknown>): Record<string, unknown> {
+  const code = CODES[status] ?? "BAD_REQUEST";
+  // The central bank's API and OAuth have forms of their own.
+  if (typeof found.correlationId === "string" && typeof found.type === "string") {
+    const { detail, correlationId: _, ...details } = found;
+    return { ...details, code, message: detail };
+  }
+  if (typeof found.error === "string") {
+    return { ...found, code, message: found.error_description };
+  }
+  return typeof found.error === "object" && found.error !== null ? { ...found.error } : {};
 }
 
 function nameBody(body: unknown): { body: object; externalId: string | undefined } {

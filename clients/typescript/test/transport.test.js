@@ -129,6 +129,19 @@ test("it says whether what was asked for can have happened", async () => {
   await assert.rejects(makeWorld({ outcomes: [lost], retries: 0 }).client.charges.get(7), { mayHaveHappened: false });
 });
 
+test("refusals of the central bank's API and of OAuth are certain", async () => {
+  const problem = { type: "about:blank", title: "x", detail: "Veja", correlationId: "r-2", violacoes: [{ razao: "passa" }] };
+  const login = { error: "invalid_client", error_description: "wrong" };
+  for (const [status, body, kind, reason] of [[400, problem, InvalidRequest, "Veja"], [401, login, Unauthorized, "wrong"]]) {
+    const refusal = () => Response.json(body, { status });
+    const error = await makeWorld({ outcomes: [refusal, refusal] }).client.request("PUT", "/x").catch((found) => found);
+    assert.ok(error instanceof kind, String(error));
+    assert.equal(error.mayHaveHappened, false);
+    assert.ok(error.message.includes(reason));
+    assert.deepEqual(error.details.violacoes, body.violacoes);
+  }
+});
+
 function lostWith(facts) {
   throw new TypeError("fetch failed", { cause: Object.assign(new Error("gone"), facts) });
 }

@@ -38,6 +38,18 @@ RETRY_AFTER_MAX_S = 60.0
 """If the service asks for a longer wait, raise the error at once."""
 
 _TRANSIENT = {ErrorCode.OUTCOME_UNKNOWN, ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE}
+_CODES = {
+    401: ErrorCode.UNAUTHORIZED,
+    403: ErrorCode.FORBIDDEN,
+    404: ErrorCode.NOT_FOUND,
+    405: ErrorCode.METHOD_NOT_ALLOWED,
+    413: ErrorCode.PAYLOAD_TOO_LARGE,
+    429: ErrorCode.RATE_LIMITED,
+    500: ErrorCode.INTERNAL_ERROR,
+    503: ErrorCode.SERVICE_UNAVAILABLE,
+    504: ErrorCode.OUTCOME_UNKNOWN,
+}
+"""By status, of the operations whose errors have another form; any other is BAD_REQUEST."""
 _LOGIN_PATH = "/v1/iam/users/login"
 
 
@@ -75,20 +87,6 @@ Conversation = Generator[Step, Any, AnswerT]
 class _IssuedToken(msgspec.Struct):
     access_token: str
     expires_in: int
-
-
-class _ErrorInfo(msgspec.Struct):
-    code: ErrorCode
-    message: str
-
-
-class _Meta(msgspec.Struct):
-    request_id: str = ""
-
-
-class _Failure(msgspec.Struct):
-    error: msgspec.Raw
-    meta: _Meta = msgspec.field(default_factory=_Meta)
 
 
 class Core:
@@ -232,24 +230,34 @@ def _read(call: Call[AnswerT], answer: Answer) -> AnswerT:
 
 
 def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
+    request_id, code = answer.headers.get("x-request-id", ""), _CODES.get(answer.status, ErrorCode.BAD_REQUEST)
     try:
-        failure = msgspec.json.decode(answer.content, type=_Failure)
-        info = msgspec.json.decode(failure.error, type=_ErrorInfo)
-        details = msgspec.json.decode(failure.error, type=dict[str, Any])
+        found = msgspec.json.decode(answer.content)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        # A proxy responded in place of the service. Redirects are not followed: the token must not reach another host.
-        return NoAnswer(
-            f"{call.method} {call.path}: the response, with status {answer.status}, is not from this service",
-            may_have_happened=True,
-            is_transient=answer.status >= 500,
-        )
+        found = None
+    match found:
+        case {"error": {"code": str(name), "message": str(message), **details}}:
+            code = ErrorCode(name)
+            request_id = (found.get("meta") or {}).get("request_id") or request_id
+        # The central bank's API and OAuth have forms of their own.
+        case {"type": str(), "detail": str(message), "correlationId": str(request_id), **details}:
+            details |= {"type": found["type"]}
+        case {"error": str(), "error_description": str(message)}:
+            details = found
+        case _:
+            # A proxy responded in place of the service. Redirects are not followed: the token must not reach another host.
+            return NoAnswer(
+                f"{call.method} {call.path}: the response, with status {answer.status}, is not from this service",
+                may_have_happened=True,
+                is_transient=answer.status >= 500,
+            )
     retry_after = answer.headers.get("retry-after", "")
-    return error_class(answer.status, info.code)(
+    return error_class(answer.status, code)(
         answer.status,
-        info.code,
-        info.message,
-        request_id=failure.meta.request_id or answer.headers.get("x-request-id", ""),
-        details={name: value for name, value in details.items() if name not in {"code", "message"}},
+        code,
+        message,
+        request_id=request_id,
+        details=details,
         retry_after_s=float(retry_after) if retry_after.isdecimal() and len(retry_after) < 10 else None,
     )
 

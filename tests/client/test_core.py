@@ -329,5 +329,6 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
 
 
 def test_help_shows_the_parameters_of_an_operation() -> None:
-    assert str(inspect.signature(Endpoints.create)) == "(url: 'str', secret: 'str', event_types: 'Sequence[str]')"
+    assert str(inspect.signature(Endpoints.create)) == "(url: 'str', secret: 'str', event_types: 'Sequence[str]') -> 'Endpoint'"
+    assert str(inspect.signature(Charges.list)).endswith("-> 'Items[Charge]'")
     assert " create(url: 'str', " in pydoc.render_doc(Endpoints, renderer=pydoc.plaintext)

@@ -58,9 +58,10 @@ class _Method(Generic[P, CallT]):
         self.build = build
         self.__name__ = build.__name__
         self.__doc__ = build.__doc__
-        # As it is called, so that `help()` and editors show the parameters: without the resource and the call that it makes.
-        parameters = [*inspect.signature(build).parameters.values()][1:]
-        self.__signature__ = inspect.Signature(parameters)
+        # As it is called, so that `help()` and editors show parameters and result: without the resource and the call.
+        signature = inspect.signature(build)
+        result = str(signature.return_annotation).removeprefix("Call[").removesuffix("]").replace("Page[", "Items[")
+        self.__signature__ = inspect.Signature([*signature.parameters.values()][1:], return_annotation=result)
 
     def __call__(self, resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> object:
         """As a function of its class: `help()` shows the parameters only of what can be called."""

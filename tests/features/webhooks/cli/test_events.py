@@ -98,3 +98,15 @@ def test_an_endpoint_is_added_tried_out_rotated_and_removed(
     assert run("endpoint", "remove", endpoint_id)["id"] == added["id"]
     assert main(["events", "resend", event_id]) == ExitStatus.REFUSED
     assert "no `pixconnect listen` runs" in capsys.readouterr().err
+
+
+def test_an_endpoint_is_tried_out_after_the_clock_was_set_back(run: Run, sandbox: Installation) -> None:
+    with a_program() as program:
+        endpoint_id = str(run("endpoint", "add", program.url, "--event", "qrcode.pending")["id"])
+        run("clock", "advance", "86400")
+        try:
+            for _ in range(10):
+                run("trigger", "qrcode.pending")
+        finally:
+            run("clock", "reset")
+        assert run("endpoint", "test", endpoint_id)["status"] == "delivered"

@@ -2,8 +2,10 @@
 
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import Annotated, Final, get_args
 
@@ -18,7 +20,7 @@ from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
 from pixconnect.kernel.rules.event import EventName
-from pixconnect_client import Client, Delivery, Forbidden
+from pixconnect_client import Delivery, Forbidden
 
 app = App(name="endpoint", help="Where webhooks are posted.")
 
@@ -137,12 +139,15 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         if endpoint.status != "active":
             remedy = f"pixconnect endpoint resume {endpoint_id} makes it active"
             raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it; {remedy}")
-        before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
+        # The clock may have been set back since: then others' deliveries are newer.
+        now, around = session.read_now(), timedelta(seconds=60 + min(timeout_s, 600))
+        find = partial(client.deliveries.list, endpoint_id, initial_date=now - around, final_date=now + around)
+        before = {delivery.id for delivery in find()}
         # Any of its events: the first of the specification need the least.
         event = next(name for name in get_args(EventName) if name in endpoint.event_types)
         recipes.follow(event, recipes.Chosen(client=client, key=session.own_key(key)))
         deadline_s = time.monotonic() + timeout_s
-        while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
+        while not (tried := _find_tried(find(), before)) and time.monotonic() < deadline_s:
             time.sleep(_ASKED_AGAIN_AFTER_S)
     if tried is None:
         raise CommandError(f"the service posted nothing to it within {timeout_s:g} s", status=ExitStatus.ENDED_BADLY)
@@ -151,12 +156,9 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         raise CommandError(f"{endpoint.url} did not accept it", status=ExitStatus.ENDED_BADLY)
 
 
-def _find_tried(client: Client, endpoint_id: int, before: Collection[int]) -> Delivery | None:
+def _find_tried(deliveries: Iterable[Delivery], before: Collection[int]) -> Delivery | None:
     """Find the newest delivery since then that has a result."""
-    for delivery in islice(client.deliveries.list(endpoint_id, page_size=_LOOKED_AT), _LOOKED_AT):
-        if delivery.id not in before and delivery.attempts:
-            return delivery
-    return None
+    return next((delivery for delivery in deliveries if delivery.id not in before and delivery.attempts), None)
 
 
 def _summarise(delivery: Delivery) -> output.Shown:

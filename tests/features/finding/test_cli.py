@@ -2,6 +2,7 @@
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import incoming
@@ -29,7 +30,7 @@ async def charge(database: Addresses) -> Charge:
         made = await charge_usecases.create_charge(service.context, caller, request)
         again = ChargeRequest(amount_cents=5, key="other@shop.example", external_id="order-1")
         await charge_usecases.create_charge(service.context, other, again)
-        report = credit_report(service, amount_cents=2_550)
+        report = structs.replace(credit_report(service, amount_cents=2_550), payer_message="pedido 77")
         await incoming.receive_credit(service.context, report)
         back = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=550)
         refund = await refund_usecases.start_refund(service.context, caller, back)
@@ -63,6 +64,8 @@ def test_what_is_known_of_it_leads_there_too(charge: Charge, pixconnect: Command
         (found,) = pixconnect.json("find", *asked)["found"]
         assert (found["kind"], found["id"]) == ("charge", str(charge.id))
     (received,) = pixconnect.json("find", "25,50")["found"]
+    (same,) = [one for one in pixconnect.json("find", received["id"])["found"] if one["kind"] == "transfer"]
+    assert received["message"] == same["message"] == "pedido 77"
     (back,) = pixconnect.json("find", "--amount", "550")["found"]
     assert (received["amount_returned"], back["reason"]) == (550, "MD06")
     assert (received["kind"], received["direction"], received["counterparty"]) == ("transfer", "IN", outside_party().name)

@@ -118,7 +118,7 @@ def _shown(found: Found, origin: Origin | None) -> output.Shown:
     names = (
         "kind id holder_id external_id name status direction amount=amount_cents asked_amount=asked_cents "
         "amount_returned=returned_cents counterparty=party named_payer open_infraction waits_for "
-        "held_as_suspect_until reason outcome created_at settled_at"
+        "held_as_suspect_until message reason outcome created_at settled_at"
     )
     payment = found.payment and found.payment.name
     asked_for_by = None if origin is None else show_asker(origin)

@@ -387,7 +387,7 @@ def _as_found(one: Charge | Transfer | Refund) -> Found:
     if isinstance(one, Refund):
         return structs.replace(found, kind="refund", direction=one.flow, of_id=one.transfer_id, reason=one.reason)
     its = dict[str, Any](party=one.counterparty.name, party_tax_id=one.counterparty.tax_id, of_id=one.charge_id)
-    return structs.replace(found, kind="transfer", direction=one.direction, **its)
+    return structs.replace(found, kind="transfer", direction=one.direction, message=one.payer_message, **its)
 
 
 async def _find(pool: Pool, text: str, holder_id: int | None) -> list[Found]:

@@ -57,6 +57,8 @@ class Found(Struct, frozen=True, kw_only=True):
     """Why a transfer or refund failed: its code and reason."""
     reason: str | None = None
     """A refund's, as the scheme's code."""
+    message: str | None = None
+    """The payer's, of a transfer."""
     waits_for: Literal["operator", "institution"] | None = None
     """The institution holds a suspect credit."""
     held_as_suspect_until: datetime | None = None
@@ -145,20 +147,23 @@ _EACH: Final[LiteralString] = """
     where id = $2 and $5 is null)
 """
 _WITH_PARTIES: Final[LiteralString] = """
-    select found.*, asked_cents, direction, party, party_tax_id, named_payer, of_id, settled_at, outcome, reason
+    select found.*, asked_cents, direction, party, party_tax_id, named_payer, of_id, settled_at, outcome, reason,
+        message
     from (select *, case when kind in ('charge', 'transfer', 'refund') then id::bigint end as number from ({}) as one) as found
     left join lateral (
         select asked_cents, null as direction, null as party, null as party_tax_id, payer_name as named_payer,
-            null::bigint as of_id, null::timestamptz as settled_at, null as outcome, null as reason
+            null::bigint as of_id, null::timestamptz as settled_at, null as outcome, null as reason,
+            null as message
         from charge where kind = 'charge' and charge.id = number and charge.holder_id = found.holder_id
         union all
         select null, transfer.direction, counterparty ->> 'name', counterparty ->> 'tax_id', null, charge_id,
-            coalesce(network_settled_at, settled_at), nullif(concat_ws(': ', outcome_code, outcome_reason), ''), null
+            coalesce(network_settled_at, settled_at), nullif(concat_ws(': ', outcome_code, outcome_reason), ''), null,
+            payer_message
         from transfer where kind = 'transfer' and transfer.id = number and transfer.holder_id = found.holder_id
         union all
         select null, flow, counterparty ->> 'name', counterparty ->> 'tax_id', null, transfer_id,
             coalesce(refund.network_settled_at, refund.settled_at),
-            nullif(concat_ws(': ', refund.outcome_code, refund.outcome_reason), ''), refund.reason
+            nullif(concat_ws(': ', refund.outcome_code, refund.outcome_reason), ''), refund.reason, null
         from refund left join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
         where kind = 'refund' and refund.id = number and refund.holder_id = found.holder_id
     ) as its on true

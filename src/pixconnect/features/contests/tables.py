@@ -56,11 +56,8 @@ find_by_id: Final = lookup.one_by(INFRACTION, "id")
 # Taken after the balances of their holders.
 lock_by_id: Final = lookup.by_pairs(INFRACTION, "id", locks=True)
 
-
-async def move(connection: Connection, infraction: Infraction) -> None:
-    """Change one outside of batches; the caller has locked it."""
-    await INFRACTION.update(connection, _MOVED, infraction)
-
+move: Final = INFRACTION.updating(_MOVED)
+"""Change one outside of batches; the caller has locked it."""
 
 _FIND_NAMED: Final[LiteralString] = """
     where name = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0) order by id, holder_id

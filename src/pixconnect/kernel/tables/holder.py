@@ -75,16 +75,13 @@ async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -
 
 
 # Nothing else of a holder ever changes.
-_CHANGED = HOLDER.only(
-    "id, may_deposit, may_withdraw, may_lend, disabled_at, approve_above_cents, approve_new_payees, street, city, state",
-    "postal_code",
-    *LIMIT_COLUMNS,
+update: Final = HOLDER.updating(
+    HOLDER.only(
+        "id, may_deposit, may_withdraw, may_lend, disabled_at, approve_above_cents, approve_new_payees, street, city, state",
+        "postal_code",
+        *LIMIT_COLUMNS,
+    )
 )
-
-
-async def update(connection: Connection, holder: Holder) -> None:
-    await HOLDER.update(connection, _CHANGED, holder)
-
 
 set_institution: Final = Command[int, int]("update holder set institution_id = $2 where id = $1")
 

@@ -14,7 +14,7 @@ Statements are assembled from parts: one insert or update each, of whole groups 
 ``find_refusal`` maps constraint violations to the caller's errors, if facts changed after they were checked.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, Generic, Literal, LiteralString, TypeVar
@@ -174,14 +174,16 @@ class Table(Columns[Record]):
         """Insert a row, or replace the one of its key."""
         await connection.execute(self._put, *self.values(record))
 
-    async def update(self, connection: Connection, columns: Columns[Record], record: Record) -> None:
-        """Write these columns of the row that has the record's key."""
+    def updating(self, columns: Columns[Record]) -> Callable[[Connection, Record], Awaitable[None]]:
+        """Make the update of these columns of the row that has a record's key."""
         found = " and ".join([f"{self.name}.{name} = new.{name}" for name in self._key])
-        await connection.execute(
-            f"update {self.name} set {columns.assignments} from (select {columns.parameters}) as new ({columns.names}) "
-            f"where {found}",
-            *columns.values(record),
-        )
+        new: LiteralString = f"(select {columns.parameters}) as new ({columns.names})"
+        statement: LiteralString = f"update {self.name} set {columns.assignments} from {new} where {found}"
+
+        async def update(connection: Connection, record: Record) -> None:
+            await connection.execute(statement, *columns.values(record))
+
+        return update
 
     async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
         """Update one row and return its record; ``how`` is the statement from ``set`` on."""

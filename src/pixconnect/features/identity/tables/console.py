@@ -76,12 +76,7 @@ insert_operator: Final = _OPERATOR.insert_new
 
 lock_operator: Final = FindOne[ConsoleOperator, str](_OPERATOR, "where name = $1 for update")
 
-_CHANGED: Final = _OPERATOR.without("role", "created_at")
-
-
-async def update_operator(connection: Connection, operator: ConsoleOperator) -> None:
-    await _OPERATOR.update(connection, _CHANGED, operator)
-
+update_operator: Final = _OPERATOR.updating(_OPERATOR.without("role", "created_at"))
 
 _NOTE_CODE: Final[LiteralString] = """
     update console_operator set totp_step = $2, recovery_hashes = $3, wrong_codes_at = $4 where name = $1

@@ -126,12 +126,7 @@ lock_concerned: Final = FindAll[Endpoint, Sequence[int], Sequence[int]](
 )
 """Lock the endpoints of these attempts that may change: they failed now or had failed before."""
 
-_CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
-
-
-async def update(connection: Connection, endpoint: Endpoint) -> None:
-    await ENDPOINT.update(connection, _CHANGED, endpoint)
-
+update: Final = ENDPOINT.updating(ENDPOINT.without("created_at", "pix_key"))
 
 # A seal begins with the id of its key.
 lock_sealed_otherwise: Final = FindAll[Endpoint, bytes, int, int](

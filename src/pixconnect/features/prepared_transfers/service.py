@@ -63,12 +63,11 @@ async def approve_transfer(context: Context, caller: Caller, external_id: str, *
 
 
 async def find_prepared(context: Context, caller: Caller, external_id: str) -> Approval:
-    found = await prepared_store.find_by_external_ids(context.pool, caller.holder_id, [external_id])
-    if external_id not in found:
-        raise errors.NotFound("external_id: there is no such prepared transfer")
+    found = await prepared_store.find(context.pool, caller.holder_id, external_id)
+    prepared = errors.found(found, "external_id: there is no such prepared transfer")
     # Read after: a concurrently approved transfer is seen, and an earlier one is never missed.
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return _join(found[external_id], transfer)
+    return _join(prepared, transfer)
 
 
 async def list_prepared(context: Context, caller: Caller, span: Span) -> Page[Approval]:
@@ -87,7 +86,7 @@ def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
 class PreparedOrders(Orders):
     async def find(self, pool: Pool, transfer: Transfer) -> Order | None:
         name = transfer.external_id or ""
-        prepared = (await prepared_store.find_by_external_ids(pool, transfer.holder_id, [name])).get(name)
+        prepared = await prepared_store.find(pool, transfer.holder_id, name)
         # A transfer that only has the same name was sent through another API: it is reported as such.
         return prepared if prepared is not None and is_approved_by(prepared, transfer) else None
 
@@ -149,6 +148,6 @@ async def confirm_transfer(
 
 
 async def _refuse_repeat(context: Context, caller: Caller, external_id: str) -> None:
-    prepared = await prepared_store.find_by_external_ids(context.pool, caller.holder_id, [external_id])
+    prepared = await prepared_store.find(context.pool, caller.holder_id, external_id)
     if prepared or await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id):
         raise errors.ExternalIdConflict("external_id: was already used")

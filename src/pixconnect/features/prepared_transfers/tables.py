@@ -1,6 +1,5 @@
 """The append-only tables of prepared and of initiated transfers."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -8,9 +7,8 @@ import msgspec
 from pixconnect.features.prepared_transfers.rules import InitiatedTransfer, PreparedTransfer
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.proof import Rule
-from pixconnect.kernel.tables.lookup import counted_page
+from pixconnect.kernel.tables.lookup import FindOne, counted_page
 from pixconnect.kernel.tables.table import Table, or_null
-from pixconnect.platform.pool import Connection, Pool
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Party).decode
@@ -30,13 +28,7 @@ PREPARED_TRANSFER: Final = Table(
 insert: Final = PREPARED_TRANSFER.insert_new
 """Insert it, unless the holder has used its name for another."""
 
-
-async def find_by_external_ids(
-    pool: Connection | Pool, holder_id: int, external_ids: Sequence[str]
-) -> dict[str, PreparedTransfer]:
-    found = await PREPARED_TRANSFER.find_all(pool, "where external_id = any($1) and holder_id = $2", external_ids, holder_id)
-    return {prepared.external_id: prepared for prepared in found}
-
+find: Final = FindOne[PreparedTransfer, int, str](PREPARED_TRANSFER, "where external_id = $2 and holder_id = $1")
 
 read_page: Final = counted_page(PREPARED_TRANSFER, "external_id")
 """Read a page of a holder's, newest first; they exist in sandboxes only."""
@@ -50,10 +42,7 @@ INITIATED_TRANSFER: Final = Table(
     write={"counterparty": lambda initiated: _encode(initiated.counterparty).decode()},
 )
 
-
-async def find_initiated(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
-    return await INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)
-
+find_initiated: Final = FindOne[InitiatedTransfer, int, str](INITIATED_TRANSFER, "where end_to_end_id = $2 and holder_id = $1")
 
 RULES: Final = (
     Rule(

@@ -243,7 +243,7 @@ async def list_sessions(context: Operator, visitor: access_rules.Visitor) -> lis
     """List the valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
-        return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
+        return await console_store.list_sessions(connection, context.clock.real_now(), client_id, LISTED_MAX)
 
 
 async def revoke_session(context: Operator, visitor: access_rules.Visitor, session_id: int) -> None:

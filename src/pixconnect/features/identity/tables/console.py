@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.access import WRONG_CODES_MAX, Role, VisitorKind
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadOne
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadAll, ReadOne
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection
 
@@ -131,16 +131,14 @@ async def find_session(connection: Connection, token_hash: bytes, now: datetime)
     return FoundSession(session=_SESSION.read(row), role=row["role"], holder_id=row["holder_id"], scopes=row["scopes"] or ())
 
 
-_LIST_SESSIONS: Final[LiteralString] = f"""
+list_sessions: Final = ReadAll[ConsoleSession, datetime, str | None, int](
+    _SESSION,
+    f"""
     select {_SESSION.select} {_FROM_GOOD} and ($2::text is null or console_session.client_id = $2)
     order by seen_at desc limit $3
-"""
-
-
-async def list_sessions(connection: Connection, client_id: str | None, now: datetime, count_max: int) -> list[ConsoleSession]:
-    """List valid sessions, last used first: those of a client, or all."""
-    return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
-
+""",
+)
+"""List valid sessions, last used first: those of a client, or all."""
 
 slide_session: Final = Command[int, datetime, datetime](
     "update console_session set seen_at = $2, expires_at = $3 where id = $1"

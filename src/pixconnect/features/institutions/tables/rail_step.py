@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import FindBy, ReadAll, Value
 from pixconnect.kernel.tables.table import Part, Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -29,11 +29,10 @@ STEP: Final = Table(
     key=("order_name",),
 )
 
-
-async def find(pool: Connection | Pool, institution_id: int, order_names: Sequence[str]) -> dict[str, RailStep]:
-    """Find an account's rows, by our name."""
-    which: LiteralString = "where order_name = any($1) and institution_id = $2"
-    return {step.order_name: step for step in await STEP.find_all(pool, which, order_names, institution_id)}
+find: Final = FindBy[str, RailStep, int, Sequence[str]](
+    STEP, "order_name", "where order_name = any($2) and institution_id = $1"
+)
+"""Find an account's rows, by our name."""
 
 
 class OrderNaming(Struct, frozen=True, kw_only=True):
@@ -53,7 +52,9 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
     """It was open at a loss of the database: requests under it may be lost."""
 
 
-_FIND_OPEN: Final[LiteralString] = """
+find_unended: Final = ReadAll[OrderNaming, int, Sequence[str]](
+    OrderNaming,
+    """
     select name as order_name, 'refund' as kind, refund.holder_id,
         first_id as named_holder_id,
         coalesce(refund.external_id, refund.return_id) as external_id,
@@ -64,7 +65,7 @@ _FIND_OPEN: Final[LiteralString] = """
     join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
     join holder_family on holder_family.holder_id = open_order.holder_id
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
-    where name = any($1) and open_order.institution_id = $2
+    where name = any($2) and open_order.institution_id = $1
     union all
     select name, 'order', transfer.holder_id,
         first_id, coalesce(transfer.external_id, transfer.end_to_end_id), null,
@@ -74,14 +75,10 @@ _FIND_OPEN: Final[LiteralString] = """
     join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id and transfer.end_to_end_id = name
     join holder_family on holder_family.holder_id = open_order.holder_id
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
-    where name = any($1) and open_order.institution_id = $2
-"""
-
-
-async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[str]) -> list[OrderNaming]:
-    """Find orders and refunds over an account that have not ended."""
-    return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
-
+    where name = any($2) and open_order.institution_id = $1
+""",
+)
+"""Find orders and refunds over an account that have not ended."""
 
 # Matches the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though the
 # refusal is not final yet.

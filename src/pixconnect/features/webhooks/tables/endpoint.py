@@ -52,12 +52,9 @@ count: Final = Value[int, int]("select count(*) from webhook_endpoint where hold
 
 insert: Final = ENDPOINT.insert
 
-_OWN: Final[LiteralString] = "where id = $1 and holder_id = $2 and pix_key is null"
+_OWN: Final[LiteralString] = "where id = $2 and holder_id = $1 and pix_key is null"
 
-
-async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    return await ENDPOINT.find(pool, _OWN, endpoint_id, holder_id)
-
+find: Final = FindOne[Endpoint, int, int](ENDPOINT, _OWN)
 
 list_of_account: Final = FindAll[Endpoint, int, str](
     ENDPOINT, "where holder_id = $1 and profile = $2 and pix_key is null order by id"
@@ -117,9 +114,7 @@ async def read_backlogs(pool: Pool, endpoint_ids: Sequence[int], count_max: int)
     return {row["id"]: (row["count"], row["next_at"]) for row in rows}
 
 
-async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    return await ENDPOINT.find(connection, f"{_OWN} for no key update", endpoint_id, holder_id)
-
+lock: Final = FindOne[Endpoint, int, int](ENDPOINT, f"{_OWN} for no key update")
 
 lock_concerned: Final = FindAll[Endpoint, Sequence[int], Sequence[int]](
     ENDPOINT, "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update"
@@ -165,11 +160,8 @@ forget_resumed: Final = Command[int, datetime]("""
 """)
 """Record that all pending deliveries are rescheduled."""
 
-
-async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
-    """Delete an endpoint; its deliveries stay for their retention."""
-    await connection.execute("delete from webhook_endpoint where id = $1 and holder_id = $2", endpoint_id, holder_id)
-
+delete: Final = Command[int, int]("delete from webhook_endpoint where id = $2 and holder_id = $1")
+"""Delete an endpoint of a holder; its deliveries stay for their retention."""
 
 _PAGE: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint

@@ -207,16 +207,14 @@ async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) ->
     return await INFRACTION.find_all(pool, _OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
 
 
-_OF_INFRACTION: Final[LiteralString] = """
+find_given_back: Final = FindAll[Refund, int, int](
+    REFUND,
+    """
     where (id, holder_id) in (
         select refund_id, holder_id from infraction_return where infraction_id = $1 and holder_id = $2
     ) order by id
-"""
-
-
-async def find_given_back(pool: Pool, infraction: Infraction) -> list[Refund]:
-    return await REFUND.find_all(pool, _OF_INFRACTION, infraction.id, infraction.holder_id)
-
+""",
+)
 
 _move_back: Final = Command[datetime, timedelta]("""
     update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,

@@ -62,15 +62,10 @@ async def find_of_transfers(pool: Connection | Pool, wanted: Sequence[tuple[int,
     return found
 
 
-_TELL_NAME: Final[LiteralString] = """
-    update refund set network_id = $3 where id = $1 and holder_id = $2 and network_id is null
-"""
-
-
-async def record_network_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
-    """Record the network's name of a refund that was recorded without it."""
-    await connection.execute(_TELL_NAME, refund.id, refund.holder_id, network_id)
-
+record_network_name: Final = lookup.Command[int, int, str](
+    "update refund set network_id = $3 where id = $1 and holder_id = $2 and network_id is null"
+)
+"""Record the network's name of a refund that was recorded without it."""
 
 read_page: Final = lookup.page_of(REFUND, listing_store.source("refund", REFUND.select))
 find_external: Final = lookup.by_external_ids(REFUND)

@@ -117,7 +117,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
     if found.charge_id is not None and viewer.may_see("charge"):
         charge = await charge_store.find_by_id(pool, found.holder_id, found.charge_id)
     block = (await movement_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
-    refunds = await infraction_store.find_given_back(pool, found) if viewer.may_see("refund") else []
+    refunds = await infraction_store.find_given_back(pool, found.id, found.holder_id) if viewer.may_see("refund") else []
     now = await service_now(context.clock, pool)
     abilities = await find_abilities(context, found.institution_id)
     return InfractionPage(

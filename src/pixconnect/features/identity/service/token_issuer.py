@@ -302,7 +302,8 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     if found and found.may_log_in and is_right:
         # Only here is the secret known, so this is where its hash moves to a new secret key.
         if found.secret_key_id != context.secret_box.key_id and not request.is_certified:
-            await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
+            key_id = context.secret_box.key_id
+            await access_store.rehash(connection, client_id, found.secret_hash, hashes[0], key_id)
         if found.client.certificate in (None, request.certificate):
             return found.client
         refusal = "client certificate: this client has one, and the connection did not show it"

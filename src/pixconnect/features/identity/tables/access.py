@@ -116,15 +116,10 @@ async def find_logging_in(
 
 
 # The old hash is compared: a concurrent rotation must not be undone.
-_REHASH: LiteralString = """
-update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
-"""
-
-
-async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
-    """Store the secret's hash under another key, unless the secret was replaced meanwhile."""
-    await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
-
+rehash: Final = Command[str, bytes, bytes, bytes](
+    "update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2"
+)
+"""Store the secret's hash under another key, unless the secret was replaced meanwhile."""
 
 list_hashed_otherwise: Final = FindAll[Client, bytes, str, int](
     _CLIENT, "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"

@@ -178,7 +178,7 @@ async def _compare(context: Context, report: InstitutionReturn, known: Refund) -
         named = await refund_store.find_named(context.pool, [report.return_id], "OUT")
         misfit = _find_namesake(report, named)
         if misfit is None:
-            await refund_store.record_network_name(context.pool, known, report.return_id)
+            await refund_store.record_network_name(context.pool, known.id, known.holder_id, report.return_id)
         else:
             await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
 

@@ -128,6 +128,11 @@ def test_a_balance_without_a_word_moves_nothing_where_lines_are_missing(
     assert Recorded().read(*lines, closing=closing) == outcomes
 
 
+def test_a_balance_after_days_without_a_file_makes_no_line_doubtful() -> None:
+    recorded = Recorded()
+    assert recorded.read(a_line("F1", -100, day=3), a_line("T1", 500, "TED", 3), days=(3, 3), closing=500) == ["new"] * 2
+
+
 def test_a_line_that_only_a_missing_line_made_doubtful_counts_with_the_whole_file() -> None:
     recorded, back = Recorded(), a_line("F3", 100, "ESTORNO")
     assert recorded.read(FEE, SECOND, closing=9_800) == ["perhaps_balance", "new"]

@@ -266,7 +266,8 @@ def find_marked(
         changes = [find_told_change(line, has_investments=with_own) or 0 for line in lines]
         marked |= _find_running(lines, counted[::place], able, opening, changes)
         beyond = 0 if closing is None else opening + sum(changes[n] for n in until if n not in marked) - closing.cents
-        if closing is not None and beyond:
+        # After days without a file the balance before this one's is unknown, and disagrees for that.
+        if closing is not None and beyond and find_opening(balances) is not None:
             backwards = [-cents for cents in changes]
             further |= _find_running(lines, until[::place], others, closing.cents, backwards)
             alone = [number for number in others if changes[number] == beyond]

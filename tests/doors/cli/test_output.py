@@ -63,6 +63,11 @@ def test_what_is_inside_of_a_thing_has_a_line_with_both_names(capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines()[-1] == "payer.name: Ana"
 
 
+def test_people_get_every_sum_in_cents_as_reais(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show({"there_cents": 100, "allowed": {"day_cents": None, "transfer_cents": 5}, "count": 5}, as_json=False)
+    assert capsys.readouterr().out == "there_cents: R$ 1,00\nallowed.transfer_cents: R$ 0,05\ncount: 5\n"
+
+
 def test_a_script_gets_one_member_as_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     for field, printed in (("charges.1.payer.name", "Maria Silva\n"), ("charges.0.amount", "100000050\n")):
         chosen = terminal.field.set(field)

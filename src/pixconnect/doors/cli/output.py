@@ -47,7 +47,7 @@ def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
     """Print one resource, for people as lines of ``name: value``.
 
     Args:
-        money: Names of amounts in cents, which people are shown as reais.
+        money: Names of amounts beside those in ``_cents``: people are shown both as reais.
     """
     if as_json:
         show_json(_present(shown))
@@ -187,7 +187,7 @@ def _text(name: str, value: object, money: Collection[str]) -> str:
             value = datetime.fromisoformat(value)
     if isinstance(value, datetime):
         return format_local(value)
-    if name in money and isinstance(value, int):
+    if isinstance(value, int) and (name in money or name.endswith("_cents")):
         return show_reais(value)
     if isinstance(value, bool):
         return str(value).lower()

@@ -74,4 +74,4 @@ def unmatched(
     amounts = "amount_cents returned_cents returning_cents"
     columns = f"settled_at holder=holder_id end_to_end_id txid {amounts} given_back reason"
     shown = [output.pick(credit, columns) for credit in found]
-    output.show_list("unmatched", shown, as_json=json, columns=_COLUMNS, money=("amount_cents", "returned_cents"))
+    output.show_list("unmatched", shown, as_json=json, columns=_COLUMNS)

@@ -47,7 +47,6 @@ _Institution = Annotated[str | None, Parameter(help="Of this account at an insti
 _Said = Annotated[
     str | None, Parameter(help="Only those with these known facts, as `show` prints them: a fee's text, a reason.")
 ]
-_MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents", "reserved_cents")
 _COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
 _PROPOSAL_COLUMNS: Final = (
     "code", "subject", "act", "contents", "proposed_by", "confirmable_at", "acts_at", "lapses_at",
@@ -71,7 +70,7 @@ def list_(
     """
     found = operating.run(case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, said=said)
     shown = [_shown(one) for one in found]
-    output.show_list("cases", shown, as_json=json, columns=_COLUMNS, money=("amount_cents",))
+    output.show_list("cases", shown, as_json=json, columns=_COLUMNS)
 
 
 @app.command
@@ -109,7 +108,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     for name, shown in listed.items():
         if shown and not json:
             terminal.print_line(f"\n{name}:")
-            output.show_list(name, shown, as_json=False, money=_MONEY)
+            output.show_list(name, shown, as_json=False)
 
 
 @app.command
@@ -287,7 +286,7 @@ def close(
         return await case_usecases.close_cases(context, chosen, reason)
 
     ended = operating.run(do)
-    output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
+    output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS)
     if not case_ids and len(ended) == case_usecases.LISTED_MAX:
         terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")
 

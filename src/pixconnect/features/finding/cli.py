@@ -28,7 +28,7 @@ from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform.base.clock import format_local
 
-_MONEY: Final = ("amount", "asked_amount", "amount_returned", "amount_cents")
+_MONEY: Final = ("amount", "asked_amount", "amount_returned")
 
 
 def find(  # noqa: PLR0913  each narrows the search

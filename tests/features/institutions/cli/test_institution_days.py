@@ -52,6 +52,7 @@ def test_a_file_is_recorded_and_its_days_are_told(live: CommandLine, tmp_path: P
     assert (told["opening_cents"], told["opening_is_at_the_end_of"]) == (10_000, "2026-06-29")
     assert (told["closing_cents"], told["closing_is_at_the_end_of"]) == (10_400, "2026-07-01")
     assert (told["would_post"], told["would_post_from"]) == (["fee OUT 100"], "2026-07-01")
+    assert "would_post: fee OUT R$ 1,00\n" in live.run("institution", "statement", "loja", file).stdout
     assert live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"] == []
     first = live.json("institution", "statement", "loja", file, "--confirm")
     assert (first["new_count"], first["known_count"], first["posted_count"], first["unmatched_count"]) == (2, 0, 1, 1)

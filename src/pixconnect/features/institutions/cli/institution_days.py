@@ -26,12 +26,9 @@ from pixconnect.features.institutions.service.statement_account import DAYS_MAX
 from pixconnect.features.institutions.service.statement_sweep import fetch_own_file
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.kernel.flows.context import Operator, Writer
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform import outgoing_text
 
-_MONEY: Final = (
-    "opening_cents", "closing_cents", "difference_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents",
-    "net_cents",
-)  # fmt: skip
 _COLUMNS: Final = (
     "day", "status", "opening_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents", "closing_cents",
     "difference_cents", "unmatched_there", "unmatched_here",
@@ -56,7 +53,7 @@ def statement(
     content = run_with_opener(fetch_own_file, name) if file is None else load_file(file, BYTES_MAX)
     preview = None if confirm else operating.run(statement_usecases.preview_file, name, content, is_own=is_own)
     if preview is not None:
-        output.show(_show_preview(preview), as_json=json)
+        output.show(_show_preview(preview, json=json), as_json=json)
         raise CommandError("nothing was read: if this is the account, run the verb again with --confirm")
 
     async def do(operator: Operator, writes: Writer) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
@@ -86,14 +83,15 @@ def statement(
     )
     output.show(shown | (dict(days=days) if json else {}), as_json=json)
     if not json:
-        output.show_list("days", days, as_json=False, columns=_COLUMNS, money=_MONEY)
+        output.show_list("days", days, as_json=False, columns=_COLUMNS)
 
 
-def _show_preview(preview: FilePreview) -> Shown:
+def _show_preview(preview: FilePreview, *, json: bool) -> Shown:
     recorded, (opening, closing) = preview.recorded, preview.balances
     sums = Counter[tuple[str, str]]()
     for one in preview.posts:
         sums[one.kind, one.item.direction] += one.item.amount_cents
+    write = str if json else show_reais
     return dict(
         form=preview.chosen.first.format,
         account=str(preview.chosen.first.account),
@@ -105,7 +103,7 @@ def _show_preview(preview: FilePreview) -> Shown:
         closing_cents=closing and closing.cents,
         closing_is_at_the_end_of=closing and closing.on.isoformat(),
         new_count=len(recorded.new),
-        would_post=[f"{kind} {direction} {cents}" for (kind, direction), cents in sorted(sums.items())] or None,
+        would_post=[f"{kind} {direction} {write(cents)}" for (kind, direction), cents in sorted(sums.items())] or None,
         would_post_from=min((one.item.day for one in preview.posts), default=None),
         would_wait_count=preview.waiting_count,
         set_aside=[_name_aside(line, json=False) for line in recorded.set_aside] or None,
@@ -141,9 +139,9 @@ def days(
     if as_csv:
         _write_csv(shown)
     elif lines is not None:
-        output.show_list("lines", shown, as_json=json, columns=_LINE_COLUMNS, money=("amount_cents",))
+        output.show_list("lines", shown, as_json=json, columns=_LINE_COLUMNS)
     else:
-        output.show_list("days", shown, as_json=json, columns=_COLUMNS, money=_MONEY)
+        output.show_list("days", shown, as_json=json, columns=_COLUMNS)
 
 
 _LINE_COLUMNS: Final = ("side", "item_id", "direction", "amount_cents", "kind", "status", "end_to_end_id", "text")

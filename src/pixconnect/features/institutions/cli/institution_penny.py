@@ -27,6 +27,7 @@ from pixconnect.features.institutions.service import rehearsal as rehearsal_usec
 from pixconnect.features.institutions.service.inquiry import PennySent
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.config import Settings
 
 _LOOK_EVERY_S: Final = 1.0
@@ -65,7 +66,7 @@ def _ask(account: InstitutionAccount, fee: int | None, key: str, *, is_agreed: b
     terminal.notice(
         "The institution's fee for it is not read yet: see your contract."
         if fee is None
-        else f"For the last transfer whose fee was read the institution took R$ {fee / 100:.2f}."
+        else f"For the last transfer whose fee was read the institution took {show_reais(fee)}."
     )
     if is_agreed:
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -37,6 +37,7 @@ from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.holder import KeyType
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base import errors
 from pixconnect.platform.config import Settings
 
@@ -64,21 +65,21 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     rows = [_show(says, pix) for pix in says.received]
     if json:
         charge = None if says.charge is None else dict(txid=says.charge.txid, status=says.charge.status)
-        output.show(dict(charge=charge, received=rows, sent=_show_sent(says)), as_json=True)
+        output.show(dict(charge=charge, received=rows, sent=_show_sent(says, str)), as_json=True)
         return
     if says.sent is not None:
-        output.show(_show_sent(says) or {}, as_json=False)
+        output.show(_show_sent(says, show_reais) or {}, as_json=False)
         return
     if says.charge is not None:
         output.show(dict(txid=says.charge.txid, status_there=says.charge.status), as_json=False)
-    output.show_list("received", rows, as_json=False, money=("amount_there_cents", "amount_here_cents"))
+    output.show_list("received", rows, as_json=False)
 
 
-def _show_sent(says: InquiryAnswer) -> Shown | None:
+def _show_sent(says: InquiryAnswer, write: Callable[[int], str]) -> Shown | None:
     sent, order = says.sent, says.order
     if sent is None or order is None:
         return None
-    returns = [f"{one.return_id}: {one.amount_cents}" for one in sent.returns]
+    returns = [f"{one.return_id}: {write(one.amount_cents)}" for one in sent.returns]
     here = "transfer_id=id holder_id status_here=status amount_here_cents=amount_cents returned_here_cents=returned_cents"
     return dict(
         **output.pick(sent, "end_to_end_id status_there=status amount_there_cents=amount_cents settled_at"),
@@ -123,6 +124,10 @@ def release(name: AccountName, *, key: str, json: Json = False) -> None:
 
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
+
+_GIVEN: Final[dict[bool | None, tuple[str, str, terminal.Colour]]] = {
+    True: ("✓", "yes", "green"), False: ("✗", "no", "red"), None: ("?", "unknown", "yellow"),
+}  # fmt: skip
 
 app = App(name="institution", help="Accounts at institutions.")
 webhooks = App(name="webhook", help="An account's webhooks registered at the institution.")
@@ -227,18 +232,23 @@ def check(
         return tried, webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))
 
     tried, webhooks = run_with_opener(do)
-    shown: list[Shown] = [
-        dict(
-            permission=one.name,
-            given="unknown" if one.is_given is None else "yes" if one.is_given else "no",
-            explanation=one.explanation or None,
-        )
-        for one in (*tried, *webhooks)
-    ]
-    output.show_list("permissions", shown, as_json=json, columns=("permission", "given", "explanation"))
+    show_permissions((*tried, *webhooks), as_json=json)
     # Without a webhook, payments are only found by polling.
     if missing := [one.name for one in tried if one.is_given is False]:
         raise CommandError(f"missing on {name}: {', '.join(missing)}", status=ExitStatus.FOUND)
+
+
+def show_permissions(tried: Sequence[PermissionTried], *, as_json: bool) -> None:
+    if as_json:
+        shown: list[Shown] = [
+            dict(permission=one.name, given=_GIVEN[one.is_given][1], explanation=one.explanation or None) for one in tried
+        ]
+        output.show_list("permissions", shown, as_json=True)
+        return
+    for one in tried:
+        mark, given, colour = _GIVEN[one.is_given]
+        why = f": {terminal.on_one_line(one.explanation)}" if one.explanation else ""
+        terminal.print_line(f"{terminal.paint(f'{mark} {given:<7}', colour)}  {one.name}{why}")
 
 
 @app.command

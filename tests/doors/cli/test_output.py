@@ -80,6 +80,15 @@ def test_a_script_gets_one_member_as_plain_text(capsys: pytest.CaptureFixture[st
     terminal.field.reset(chosen)
 
 
+def test_a_wide_terminal_shows_more(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    items = [item | {"note": "a note"} for item in CHARGES]
+    for width, heading in ((9, "id: 6"), (13, " id  status"), (20, " id  status"), (21, " id  status    note"), (80, None)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        output.show_list("charges", items, as_json=False, columns=("id", "status"), if_wide=("note", "amount"))
+        assert screen.readouterr().out.splitlines()[0] == (heading or " id  status    note       amount")
+
+
 def test_long_ids_are_cut_in_the_middle_to_fit(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "30")

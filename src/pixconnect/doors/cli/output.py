@@ -29,7 +29,7 @@ Shown = dict[str, Any]
 """A verb's output for one resource: texts, numbers, instants, and objects and lists of them; it omits ``None``."""
 
 _GAP: Final = "  "
-_ID_SHOWN_MAX: Final = 20
+_SHOWN_MAX: Final = 20
 
 
 def pick(record: object, columns: str) -> Shown:
@@ -80,21 +80,30 @@ def to_json(shown: object) -> str:
 
 
 def show_list(
-    name: str, items: Sequence[Shown], *, as_json: bool, columns: Sequence[str] = (), money: Collection[str] = ()
+    name: str,
+    items: Sequence[Shown],
+    *,
+    as_json: bool,
+    columns: Sequence[str] = (),
+    if_wide: Sequence[str] = (),
+    money: Collection[str] = (),
 ) -> None:
     """Print several resources: in JSON one object with a list under this name.
 
     Args:
         columns: The fields for people, in this order, one line each even without a terminal; by default all fields.
+        if_wide: More of them, as many as a terminal has room for; texts are cut too.
         money: As for ``show``.
     """
     if as_json or not items:
         show_lists({name: items}, as_json=as_json)
-    elif (table := _draw_table(items, columns, money)) is not None:
-        for line in table:
-            terminal.print_line(line)
-    else:
-        _show_blocks([_pick(item, columns) for item in items], money)
+        return
+    for count in range(len(if_wide), -1, -1):
+        if (table := _draw_table(items, (*columns, *if_wide[:count]), money, cuts_texts=bool(if_wide))) is not None:
+            for line in table:
+                terminal.print_line(line)
+            return
+    _show_blocks([_pick(item, columns) for item in items], money)
 
 
 def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Collection[str] = ()) -> None:
@@ -115,7 +124,9 @@ def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:
         show(item, as_json=False, money=money)
 
 
-def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collection[str]) -> list[str] | None:
+def _draw_table(
+    items: Sequence[Shown], columns: Sequence[str], money: Collection[str], *, cuts_texts: bool
+) -> list[str] | None:
     """Return the lines of a table; ``None`` if it does not fit, or the output is no terminal."""
     if not columns and not terminal.is_terminal():
         return None
@@ -127,7 +138,8 @@ def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collectio
     # A pipe has no width.
     room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1) if terminal.is_terminal() else None
     if room is not None and sum(widths) > room:
-        cells = [[_cut(cell) for cell in row] for row in cells]
+        cuts = [cuts_texts and not name.endswith("_timestamp") for name in names]
+        cells = [[_cut(cell, cuts_texts=is_cut) for cell, is_cut in zip(row, cuts, strict=True)] for row in cells]
         widths = _measure(names, cells)
         if sum(widths) > room:
             return None
@@ -140,10 +152,12 @@ def _measure(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(names, *cells, strict=True)]
 
 
-def _cut(cell: str) -> str:
-    """A long id by its ends, which tell it from others."""
-    is_id = len(cell) > _ID_SHOWN_MAX and " " not in cell
-    return f"{cell[: _ID_SHOWN_MAX // 2]}…{cell[-(_ID_SHOWN_MAX // 2 - 1) :]}" if is_id else cell
+def _cut(cell: str, *, cuts_texts: bool) -> str:
+    """A long id by its ends, which tell it from others; a text by its beginning."""
+    if len(cell) <= _SHOWN_MAX or (" " in cell and not cuts_texts):
+        return cell
+    tail = 0 if " " in cell else _SHOWN_MAX // 2 - 1
+    return f"{cell[: _SHOWN_MAX - 1 - tail]}…{cell[len(cell) - tail :]}"
 
 
 def _join(names: Sequence[str], row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:

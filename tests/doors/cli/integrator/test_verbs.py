@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from pixconnect.doors.cli import terminal
 from pixconnect.doors.cli.failures import ExitStatus
 from pixconnect.kernel.rules.charge import ShownStatus
 from pixconnect.kernel.rules.money import show_reais
@@ -211,6 +212,23 @@ def test_money_goes_out_and_comes_back(run: Run) -> None:
     day = datetime.fromisoformat(sent["create_timestamp"]).astimezone(SAO_PAULO).date()
     for written in (f"{day}", f"{day:%d/%m/%Y}", f"{day:%d/%m}"):
         assert sent["id"] in {one["id"] for one in run("transfer", "list", "--day", written)["transfers"]}, written
+
+
+def test_at_80_columns_each_transfer_is_a_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = run("transfer", "create", "1234567", KEY, "--external-id", "an order with a name that is long")
+    run("receive", "500")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(terminal, "is_terminal", lambda _stream=None: True)
+    capsys.readouterr()
+    assert main(["transfer", "list"]) == 0
+    lines = [re.sub(r"\x1b\[\d+m", "", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0].split()[:5] == ["id", "status", "amount", "counterparty", "external_id"]
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.split()[0] == str(sent["id"])]
+    assert "-R$ 12.345,67" in row
 
 
 def test_a_transfer_that_waits_for_approval_says_so(run: Run) -> None:

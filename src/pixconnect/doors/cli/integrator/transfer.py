@@ -63,10 +63,8 @@ app = App(name="transfer", help="Send money, and list transfers sent and receive
 TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
 QR_CODE_BEGINNING = "000201"
 """The beginning of every BR Code, and of no key."""
-_COLUMNS = (
-    *("id", "create_timestamp", "status", "waits_for", "impact_type", "amount", "amount_returned", "counterparty"),
-    *("charge_external_id", "external_id", "end_to_end_id"),
-)
+_COLUMNS = ("id", "status", "amount", "counterparty", "external_id")
+_IF_WIDE = ("waits_for", "amount_returned", "create_timestamp", "end_to_end_id")
 _NAMED_MAX = 20
 """Your names for charges, waits and returned amounts are read one by one."""
 
@@ -224,7 +222,14 @@ def list_transfers(
         }
         for each in transfers
     ]
-    output.show_list("transfers", items, as_json=json, columns=_COLUMNS, money=records.MONEY)
+    shown = items if json else [_shorten(item) for item in items]
+    output.show_list("transfers", shown, as_json=json, columns=_COLUMNS, if_wide=_IF_WIDE, money=records.MONEY)
+
+
+def _shorten(item: output.Shown) -> output.Shown:
+    """Return a row for people: the amount has a sign, and a charge's name is the transfer's."""
+    signed = item["amount"] * (1 if item["impact_type"] == "IN" else -1)
+    return item | {"amount": signed, "external_id": item["charge_external_id"] or item.get("external_id")}
 
 
 @app.command

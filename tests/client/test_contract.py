@@ -41,7 +41,7 @@ RECORDS = {
     for module in (records, sandbox_records, events, feed, lists)
     for name, record in vars(module).items()
     if inspect.isclass(record) and issubclass(record, msgspec.Struct) and record.__module__ == module.__name__
-    if not name.startswith("_") and name not in {"Page", "OtherEvent"}
+    if not name.startswith("_") and name not in {"Page", "OtherEvent", "NewEndpoint"}
 }
 ENUMS = {name: one for name, one in vars(enums).items() if inspect.isclass(one) and one is not OpenEnum}
 

@@ -5,6 +5,7 @@ import inspect
 import json
 import pickle
 import pydoc
+import re
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ ENDPOINT = dict(
 )
 CREATE = Charges.create.build(None, 10_607, "loja@pix.example", external_id="order-1")
 READ = Charges.get.build(None, 7)
-ADD_ENDPOINT = Endpoints.create.build(None, "https://shop.example/pix", "my first webhook secret", ["qrcode.approved"])
+ADD_ENDPOINT = Endpoints.create.build(None, "https://shop.example/pix", ["qrcode.approved"])
 LOST = NoAnswer("lost", may_have_happened=True)
 UNREACHED = NoAnswer("unreached", may_have_happened=False)
 
@@ -328,7 +329,17 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
         Core(url, "me", "a&b", auth_url=None, timeout_s=30, retries=4)
 
 
+@pytest.mark.parametrize("given", [None, "my first webhook secret"])
+def test_a_created_endpoint_has_the_secret_that_was_sent(given: str | None) -> None:
+    world = World(done(ENDPOINT))
+    made = world.ask(Endpoints.create.build(None, "https://shop.example/pix", ["qrcode.approved"], secret=given))
+    assert made.secret == json.loads(world.sent[0].content or b"")["secret"] == (given or made.secret)
+    assert made.id == ENDPOINT["id"]
+    assert given or re.fullmatch("whsec_[A-Za-z0-9+/]{43}=", made.secret)
+
+
 def test_help_shows_the_parameters_of_an_operation() -> None:
-    assert str(inspect.signature(Endpoints.create)) == "(url: 'str', secret: 'str', event_types: 'Sequence[str]') -> 'Endpoint'"
+    made = "(url: 'str', event_types: 'Sequence[str]', *, secret: 'str | None' = None) -> 'NewEndpoint'"
+    assert str(inspect.signature(Endpoints.create)) == made
     assert str(inspect.signature(Charges.list)).endswith("-> 'Items[Charge]'")
     assert " create(url: 'str', " in pydoc.render_doc(Endpoints, renderer=pydoc.plaintext)

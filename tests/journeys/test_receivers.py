@@ -100,7 +100,7 @@ def test_one_event_three_times_has_one_effect(framework: str, pix: Pix, database
         shop.make_tables()
     with receiving(framework, shop.address, tmp_path, pix) as url:
         shop.order()
-        endpoint = pix.client.endpoints.create(url, SECRET, ["qrcode.pending", "qrcode.approved"])
+        endpoint = pix.client.endpoints.create(url, ["qrcode.pending", "qrcode.approved"], secret=SECRET)
         assert httpx2.post(url, content=b"{}", headers={"webhook-id": "evt_1"}, timeout=60).status_code == 400
         for name in ("order-7", "order-8", "unknown"):
             pix.pay(pix.client.charges.create(1234, pix.key, external_id=name))

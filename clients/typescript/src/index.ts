@@ -21,7 +21,7 @@ export type { Fetch } from "./exchange.js";
 export type { FeedItem, FeedPart, FeedQuery, FollowOptions } from "./feed.js";
 export { Items, type Page } from "./lists.js";
 export type { OperationId, Operations } from "./operations.js";
-export type { ByKeyOptions, ChargeOptions } from "./resources.js";
+export type { ByKeyOptions, ChargeOptions, NewEndpoint } from "./resources.js";
 export type { ClientOptions } from "./transport.js";
 export type * from "./types.js";
 export { VERSION } from "./version.js";

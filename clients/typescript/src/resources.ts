@@ -2,6 +2,8 @@
  * The operations, grouped by resource. Each method refers to its operation and its arguments. The reference of the clients is
  * generated from this file and from `sandbox.ts`.
  */
+import { randomBytes } from "node:crypto";
+
 import type { CallOptions } from "./call.js";
 import { Download, makeStatementCall, type StatementQuery } from "./download.js";
 import { type FeedItem, type FeedPart, type FeedQuery, follow, type FollowOptions, makeFeedCall } from "./feed.js";
@@ -53,6 +55,9 @@ export interface ByKeyOptions extends CallOptions {
   /** The CPF or CNPJ of the key's owner: the transfer is refused if the key belongs to another owner. */
   payeeTaxId?: string;
 }
+
+/** A webhook endpoint to create. */
+export type NewEndpoint = Omit<CreateEndpointRequest, "secret"> & Partial<Pick<CreateEndpointRequest, "secret">>;
 
 /** Create, read and list charges. */
 export class Charges extends Resource {
@@ -216,9 +221,11 @@ export class Infractions extends Resource {
 
 /** Webhook endpoints. */
 export class Endpoints extends Resource {
-  /** Create a webhook endpoint. The secret signs the deliveries and is never returned by the API. */
-  create(endpoint: CreateEndpointRequest, options?: CallOptions): Promise<WebhookEndpoint> {
-    return this.ask("create_webhook_endpoint", { body: endpoint }, options);
+  /** Create a webhook endpoint. The result has the secret that signs its deliveries, generated if missing: store it. */
+  async create(endpoint: NewEndpoint, options?: CallOptions): Promise<WebhookEndpoint & { secret: string }> {
+    const secret = endpoint.secret ?? `whsec_${randomBytes(32).toString("base64")}`;
+    const created = await this.ask("create_webhook_endpoint", { body: { ...endpoint, secret } }, options);
+    return { ...created, secret };
   }
 
   get(id: number, options?: CallOptions): Promise<WebhookEndpoint> {

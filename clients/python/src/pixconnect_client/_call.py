@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -165,6 +166,11 @@ def body_of(**given: object) -> dict[str, object]:
 def make_external_id() -> str:
     """Return a new unique external id, so that the request can be retried."""
     return secrets.token_hex(16)
+
+
+def make_webhook_secret() -> str:
+    """Return a new secret in the form of the Standard Webhooks specification."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def _write(value: object) -> str:

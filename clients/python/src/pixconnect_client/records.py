@@ -466,6 +466,13 @@ class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it last changed."""
 
 
+class NewEndpoint(Endpoint, frozen=True, kw_only=True, omit_defaults=True):
+    """An endpoint that the client has created, with its secret."""
+
+    secret: str
+    """It signs the deliveries."""
+
+
 class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The delivery of one event to one endpoint."""
 

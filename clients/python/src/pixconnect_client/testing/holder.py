@@ -46,7 +46,7 @@ class Pix:
         return self._inbox
 
     def _have_told(self, inbox: Inbox) -> None:
-        self._endpoint_id = self.client.endpoints.create(inbox.url, inbox.secret, [str(name) for name in EventName]).id
+        self._endpoint_id = self.client.endpoints.create(inbox.url, [str(name) for name in EventName], secret=inbox.secret).id
         earlier = next(self.client.events.list(page_size=1).pages()).items
         if earlier:
             self.client.endpoints.replay(self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp)

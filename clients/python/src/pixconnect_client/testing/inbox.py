@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import difflib
-import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from pixconnect_client._call import make_webhook_secret
 from pixconnect_client.enums import EventName
 from pixconnect_client.errors import InvalidWebhook
 from pixconnect_client.events import Event, payload_fields
@@ -39,7 +38,7 @@ class Inbox:
     """Receives webhooks on a free local port until ``close``."""
 
     def __init__(self) -> None:
-        self.secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        self.secret = make_webhook_secret()
         """The secret that signs these webhooks, for a program that you forward them to."""
         self.received: list[Received] = []
         """All webhooks in order of arrival. An event may arrive more than once."""

@@ -41,10 +41,8 @@ def add(
         url: A public https address; the sandbox also posts to this machine.
         event: Events of this name; repeat the option for each. By default all.
     """
-    secret = make_standard_secret(secrets.token_bytes(SECRET_LENGTH))
     with open_session() as session:
-        made = session.client.endpoints.create(url, secret, event or get_args(EventName))
-    output.show({**records.shown(made), "secret": secret}, as_json=json)
+        records.show(session.client.endpoints.create(url, event or get_args(EventName)), as_json=json)
 
 
 @app.command(name="list")

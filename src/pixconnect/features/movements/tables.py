@@ -133,7 +133,7 @@ find_blocks: Final = FindBy[str, Block, Sequence[str], int | None](
 """Find blocks by the institution's names, of any holder, including ended ones."""
 
 IS_CONTESTED: Final[LiteralString] = """(infraction.state in ('open', 'answered') or infraction.state = 'taken' and exists (
-    select from block where block.reference = infraction.name and block.state = 'open'
+    select from block where block.reference = infraction.name and block.state || '' = 'open'
         and coalesce(block.institution_id, 0) = coalesce(infraction.institution_id, 0)
 ))"""
 """Of an infraction: it is undecided, or its institution has taken a part and claims the rest."""

@@ -110,12 +110,15 @@ release_ended: Final = Pairs[str, int, int, datetime](f"""
 _LIST_EARLY: Final[LiteralString] = f"""
     select distinct on (block.id) item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         block.id as block_id, block.reference
-    from block join institution_item as item on item.institution_id = block.institution_id and item.amount_cents = held_cents
-        and item.direction = 'OUT' and joined_kind = 'movement' and joined_by <> 'answer' and recorded_at < block.created_at
-        and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative'))
-        and (item.kind = 'judicial' or item.text ~* '\\m(DES)?BLOQ(?!UETO)')
-        and item.day between (block.created_at at time zone 'America/Sao_Paulo')::date - $2::integer
-            and (block.created_at at time zone 'America/Sao_Paulo')::date
+    from block cross join lateral (
+        select * from institution_item as item where item.institution_id = block.institution_id and amount_cents = held_cents
+            and direction = 'OUT' and joined_kind = 'movement' and joined_by <> 'answer' and recorded_at < block.created_at
+            and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative'))
+            and (item.kind = 'judicial' or text ~* '\\m(DES)?BLOQ(?!UETO)')
+            and day between (block.created_at at time zone 'America/Sao_Paulo')::date - $2::integer
+                and (block.created_at at time zone 'America/Sao_Paulo')::date
+        offset 0
+    ) as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
         and movement.status = 'POSTED' and not exists (
             select from movement as opposite

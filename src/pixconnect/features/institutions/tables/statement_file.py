@@ -87,9 +87,13 @@ WAITING: Final[LiteralString] = f"""
     select item.institution_id, item.item_id, day, case taken_cents + credited_cents when 0 then amount_cents
         else debited_cents - taken_cents - credited_cents end, recorded_at, true
     from ({DEBITS}) as debit
-    join block on block.id = debit.block_id and block.institution_id = debit.institution_id and state = 'ended'
-    join institution_item as item on joined_kind = 'block' and joined_id = debit.block_id::text
-        and item.institution_id = debit.institution_id and not is_reversal
+    cross join lateral (
+        select item.* from institution_item as item
+        join block on block.id = debit.block_id and block.institution_id = item.institution_id and state = 'ended'
+        where joined_kind = 'block' and joined_id = debit.block_id::text and item.institution_id = debit.institution_id
+            and not is_reversal
+        offset 0
+    ) as item
     where debited_cents > taken_cents + credited_cents and kept_cents = 0
         and (item.item_id = debit.item_id or taken_cents + credited_cents = 0)
 """

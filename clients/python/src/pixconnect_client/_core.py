@@ -232,13 +232,15 @@ def _read(call: Call[AnswerT], answer: Answer) -> AnswerT:
 def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
     request_id, code = answer.headers.get("x-request-id", ""), _CODES.get(answer.status, ErrorCode.BAD_REQUEST)
     try:
-        found = msgspec.json.decode(answer.content)
+        found = msgspec.json.decode(answer.content, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        found = None
+        found = dict[str, Any]()
+    details: dict[str, Any]
     match found:
         case {"error": {"code": str(name), "message": str(message), **details}}:
             code = ErrorCode(name)
-            request_id = (found.get("meta") or {}).get("request_id") or request_id
+            meta: dict[str, Any] = found.get("meta") or {}
+            request_id = str(meta.get("request_id") or request_id)
         # The central bank's API and OAuth have forms of their own.
         case {"type": str(), "detail": str(message), "correlationId": str(request_id), **details}:
             details |= {"type": found["type"]}

@@ -284,7 +284,7 @@ async def test_an_unknown_outcome_is_kept_as_that(console: InProcess, caller: Ca
     assert answer.status == 504
     newest, *_ = await audit.list_entries(console.operator)
     page = (await console.nobody.of(await sign_in(console, "reader")).get("/audit")).content.decode()
-    assert f'<td>{newest.login}<span class="under">{newest.door}</span></td>' in page
+    assert f'>{newest.login}<span class="under">{newest.door}</span></td>' in page
     assert newest.verb == "sandbox pay"
     assert '"outcome": "unknown"' in str(newest.after)
 
@@ -379,6 +379,10 @@ async def test_what_waits_for_a_yes_is_listed_with_what_one_must_know(console: I
     page = (await operator.get("/audit/approvals")).content.decode()
     assert all(f"/audit/approvals/{each}/{act}" in page for each in (first, second) for act in ("approve", "refuse"))
     assert outside_party().name in page
+    assert re.search(r"<dt>Holder</dt><dd><a href=\"/holders/\d+\">", page)
+    waiting = (await operator.get(f"/transfers/{first}")).content.decode().partition('class="wait')[2].partition("</div>")[0]
+    assert '<a href="/audit/approvals">To approve</a>' in waiting
+    assert "Cancelled in " in waiting
     assert b"/audit/approvals" in (await operator.get("/")).content
     for path in ("/transfers", "/", f"/search?q={first}"):
         assert "waits for approval" in (await operator.get(path)).content.decode(), path

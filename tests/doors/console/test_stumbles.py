@@ -9,6 +9,7 @@ from msgspec import structs
 
 from pixconnect.doors import console
 from pixconnect.doors.console.filters import event_payload, own_name
+from pixconnect.features.webhooks.rules.delivery import FAILING_MAX
 from pixconnect.features.webhooks.rules.endpoint import EndpointRequest
 from pixconnect.features.webhooks.service import endpoint as endpoint_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
@@ -19,6 +20,7 @@ from pixconnect.kernel.rules import order, reject_code
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_contents import Payer
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.kernel.rules.rail import Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.platform.adapters.outgoing_http import NO_CONNECTION
@@ -138,7 +140,17 @@ def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
     said = re.compile(r'^  "([^"]+)": _\("\1"\),$', re.MULTILINE)
     assert set(said.findall(of_network)) == set(reject_code.REASONS.values())
     given_up = {order.GIVEN_UP_REASON, order.NEVER_TAKEN_REASON, *order.GIVEN_UP_REASONS.values()}
-    assert {NO_CONNECTION, *given_up} <= set(said.findall(others))
+    disabled = f"no attempt has succeeded for {FAILING_MAX.days} days"
+    assert {NO_CONNECTION, disabled, *given_up} <= set(said.findall(others))
+
+
+async def test_a_payer_that_the_institution_did_not_report_is_unknown(service: Service, caller: Caller) -> None:
+    await incoming.receive_credit(service.context, structs.replace(credit_report(service), debit_party=UNKNOWN_PARTY))
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        page = (await own.get(f"/transfers/{await service.fetchval('select id from transfer')}")).content.decode()
+    assert "<dt>Name</dt><dd>unknown</dd>" in page
+    assert all(f"<dt>{name}</dt>" not in page for name in ("Tax id", "Institution", "Account"))
 
 
 async def test_a_returned_suspect_says_why_in_the_readers_language(service: Service, caller: Caller) -> None:
@@ -205,8 +217,8 @@ async def test_a_delivery_that_was_given_up_says_what_to_do(service: Service, ca
     async with open_console(service) as shown:
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         head, _, steps = (await own.get(f"/charges/{charge.id}")).content.decode().partition("line-of-time")
-        assert "<code>qrcode.pending</code>: <strong>given up after the last attempt</strong>" in head
-        assert f'href="/deliveries/{delivery_id}"' in head
+        assert "Webhook: <strong>given up after the last attempt</strong>" in head
+        assert f'href="/deliveries/{delivery_id}"><code>qrcode.pending</code></a>' in head
         assert steps.count("given up: send it again from its page") == 1
         page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
         assert page.count("desistimos") == 3
@@ -217,6 +229,11 @@ async def test_a_delivery_that_was_given_up_says_what_to_do(service: Service, ca
         assert answer.headers["location"] == f"/endpoints/{made.id}?said=replayed"
         page = (await own.get(f"/charges/{charge.id}")).content.decode()
         assert "given up after the last attempt" not in page
+        refused = await own.post(f"/endpoints/{made.id}/replay", {"since": "2099-01-01T00:00:00"}, **PORTUGUESE)
+        assert "Escolha um momento no passado." in refused.content.decode()
+        gone = "the receiver answered 410 Gone"
+        await service.fetch("update webhook_endpoint set status = 'disabled', status_reason = $1", gone)
+        assert "o destino respondeu 410 Gone" in (await own.get(f"/endpoints/{made.id}", **PORTUGUESE)).content.decode()
 
 
 async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service, caller: Caller) -> None:
@@ -261,9 +278,12 @@ async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_rea
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
         page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
     alarm = page.partition('class="wait bad"')[2].partition("</details>")[0]
-    assert "Webhook <code>qrcode.pending</code>: <strong>falhando" in alarm
     assert page.count('class="wait bad"') == 1
-    assert [alarm.count(f"http://127.0.0.1:{port}/hook</a>: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
+    # Without opening it: each address once, with its reason. Inside: a line for each event.
+    summary, _, lines = alarm.partition("</summary>")
+    assert "Webhook: <strong>falhando" in summary
+    assert [summary.count(f"http://127.0.0.1:{port}/hook: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
+    assert lines.count("<code>qrcode.pending</code></a>") == 3
 
 
 async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_other_one(
@@ -371,6 +391,7 @@ async def test_a_refusal_is_in_the_readers_language_and_of_the_right_cause(servi
             ("/nowhere", "Não há página neste endereço."),
             ("/charges/987654", "Não existe ou pertence a outro titular."),
             ("/audit", "Estas páginas são para operadores."),
+            ("/search?q=25,50%2031/02", "Quando: escreva 03/11/2026"),
         ):
             page = (await own.get(path, **PORTUGUESE)).content.decode()
             assert said in page, path

@@ -9,7 +9,6 @@ to us, and nothing else.
 """
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from pixconnect.doors.console import filters
 from pixconnect.doors.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
 from pixconnect.doors.console.paces import ACTS, REFUSED_LINES, SIGN_INS, Paces, Streams
 from pixconnect.doors.console.visit import ConsoleParts, Visit, is_own_address, read_visit
@@ -58,7 +58,6 @@ STREAM_S: Final = 600.0
 
 _EVENTS: Final = "text/event-stream"
 _COME_LATER: Final = b"retry: 60000\n\n"
-_CENTS: Final = re.compile(r"\b([0-9]{1,18})(?= cents\b| to (?:the )?[0-9]{1,18} cents\b)(?: cents\b)?", re.ASCII)
 _SAFE_METHODS: Final = {"GET", "HEAD"}
 _TOLD_SHORTLY: Final = {413, 429}
 
@@ -339,8 +338,8 @@ def refuse(visit: Visit, error: Exception) -> Response:
         return PlainTextResponse(f"{error}\n", status, headers)
     whole = msgspec.structs.replace(visit, is_part=False)
     # People read reais; clients of the API read cents.
-    amounts = [show_reais(int(cents)) for cents in _CENTS.findall(str(error))]
-    reason = _CENTS.sub("%s", str(error).replace("%", "%%")) % tuple(amounts)
+    amounts = [show_reais(int(cents)) for cents in filters.CENTS.findall(str(error))]
+    reason = filters.in_reais(str(error))
     said = dict(amount_said="".join(amounts[:1]), amount_most="".join(amounts[-1:]))
     shown = dict(error_status=status, reason=reason, back=_find_way_back(visit)) | said
     return whole.page("error.html", status=status, headers=headers, **shown)

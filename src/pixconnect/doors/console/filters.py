@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 
 from pixconnect.doors.console.language import Language
 from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
+from pixconnect.kernel.rules.money import show_reais
 from pixconnect.kernel.rules.tax_id import mask_cpf, write_tax_id
 from pixconnect.platform.base.clock import SAO_PAULO
 
@@ -62,13 +64,14 @@ def own_name(external_id: str | None) -> str:
     return "" if external_id is None or _MADE_HERE.fullmatch(external_id) else external_id
 
 
+def known_tax_id(tax_id: str) -> str:
+    """A CPF or CNPJ as people write it; empty where the institution reported only zeros."""
+    return write_tax_id(tax_id.strip("0") and tax_id)
+
+
 def masked(tax_id: str) -> str:
     """A CPF without its ends, a CNPJ in full; empty where the institution reported only zeros."""
-    return (
-        mask_cpf(tax_id)
-        if re.fullmatch("[0-9]{11}", tax_id) and tax_id.strip("0")
-        else write_tax_id(tax_id.strip("0") and tax_id)
-    )
+    return mask_cpf(tax_id) if re.fullmatch("[0-9]{11}", tax_id) and tax_id.strip("0") else known_tax_id(tax_id)
 
 
 def last_day(charge: Charge) -> date:
@@ -107,6 +110,14 @@ def event_payload(body: str) -> _Payload:
         return msgspec.json.decode(body, type=_Body).payload
     except msgspec.DecodeError:
         return _Payload()
+
+
+CENTS: Final = re.compile(r"\b([0-9]{1,18})(?= cents\b| to (?:the )?[0-9]{1,18} cents\b)(?: cents\b)?", re.ASCII)
+
+
+def in_reais(text: str) -> str:
+    """A text of the API, with its amounts in cents, for people, who read reais."""
+    return CENTS.sub(lambda found: show_reais(int(found[1])), text)
 
 
 def machine_time(at: datetime) -> str:
@@ -148,7 +159,8 @@ def of_language(language: Language) -> dict[str, Any]:
 GLOBALS: Final[Mapping[str, Any]] = dict(
     one_second=timedelta(seconds=1),
     last_day=last_day,
-    tax_id=write_tax_id,
+    tax_id=known_tax_id,
+    unknown_party=UNKNOWN_PARTY,
     masked=masked,
     tone=tone,
     shape=shape,
@@ -157,6 +169,7 @@ GLOBALS: Final[Mapping[str, Any]] = dict(
     pretty=pretty,
     event_payload=event_payload,
     machine_time=machine_time,
+    in_reais=in_reais,
     escape=escape,
 )
 

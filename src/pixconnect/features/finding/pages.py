@@ -14,6 +14,7 @@ from pixconnect.doors.console.visit import SEARCH_PATH, Visit
 from pixconnect.features.finding.service import browse, overview, search
 from pixconnect.features.finding.service.search import Found
 from pixconnect.kernel.flows import holder
+from pixconnect.platform.base import errors
 
 LISTED_MAX: Final = 50
 _ASKING: Final = (
@@ -40,7 +41,11 @@ async def find(visit: Visit) -> Response:
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
 
-    result = await search.find_known(visit.context, viewer, text)
+    try:
+        result = await search.find_known(visit.context, viewer, text)
+    except errors.BadRequest as error:
+        nothing = dict[str, Any](found=[], text=text, lists=[], searched_to=None, amounts=[], asked={}, complaint=str(error))
+        return visit.page("found.html", status=400, **nothing)
     numbered = [(one.kind, int(one.id), one.holder_id) for one in result.found if one.holder_id and one.id.isdecimal()]
     marks = await browse.read_marks(visit.context, viewer, numbered)
     # A charge and what has paid it are one line.

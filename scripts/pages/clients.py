@@ -2,23 +2,23 @@
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from pixconnect_client import _resources, _sandbox
+from pixconnect_client import Client, _resources, _sandbox
 from pixconnect_client._call import Call
 from pixconnect_client._operation import Following, Listing, Operation, Resource
 from pixconnect_client.download import ask_for_statement
 from scripts.pages import typescript
 
 _CLASS: Final = re.compile(r"^export class (\w+) extends Resource \{$")
-_METHOD: Final = re.compile(r"^  (?:async )?(\w+)\(.*\{$")
+_METHOD: Final = re.compile(r"^  (?:async )?((\w+)\(.*) \{$")
+_Method = Operation[..., Any] | Listing[..., Any] | Following[...]
 _OWN: Final = ("Account",)
 """Groups whose operations are methods of the client itself."""
-_HEADINGS: Final = dict(
-    charges="Charges", transfers="Transfers", refunds="Refunds", account="The account", endpoints="Endpoints",
-    deliveries="Deliveries", events="Events", identity="Identity", sandbox="Sandbox",
-)  # fmt: skip
+_HEADING: Final = "| Operation | Python | TypeScript | Scope | Again |"
+_LINE_MAX: Final = 100
 
 
 def write_page() -> str:
@@ -36,9 +36,12 @@ def write_page() -> str:
         "",
     ]
     rows = list(_list_rows())
-    for group, heading in _HEADINGS.items():
-        lines += [f"## {heading}", "", "| Operation | Python | TypeScript | Scope | Again |", "|---|---|---|---|---|"]
+    signatures = dict(python=list(_list_python_signatures()), typescript=[said for _, _, said in _read_typescript()])
+    for group in dict.fromkeys(of for of, _ in rows):
+        lines += [f"## {group.capitalize()}", "", _HEADING, "|---|---|---|---|---|"]
         lines += [row for of, row in rows if of == group]
+        for language, said in signatures.items():
+            lines += ["", f"```{language}", *(_wrap(f"client.{one}") for one in said if _find_group(one) == group), "```"]
         lines.append("")
     lines += ["## Without a method", "", "| Operation | Why |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in typescript.WITHOUT_METHOD.items()]
@@ -53,35 +56,58 @@ def write_page() -> str:
 
 def list_python_methods() -> Iterator[tuple[str, str, str]]:
     """Name, method and path of each method of the Python client."""
-    for module in (_resources, _sandbox):
-        for name, resource in vars(module).items():
-            if not (inspect.isclass(resource) and issubclass(resource, Resource) and resource is not Resource):
-                continue
-            prefix = "" if name in _OWN else f"{name.lower()}."
-            for own, method in vars(resource).items():
-                if isinstance(method, Operation | Listing | Following):
-                    call = _ask(method)
-                    yield f"{prefix}{own}", call.method, call.path
+    for name, method in _list_python():
+        call = _ask(method)
+        yield name, call.method, call.path
     file: Any = ask_for_statement(cast(Any, "text"), cast(Any, "text"), "text", None)
     yield "download_statement", file.method, file.path
 
 
+def _list_python() -> Iterator[tuple[str, _Method]]:
+    for module in (_resources, _sandbox):
+        for name, resource in vars(module).items():
+            if inspect.isclass(resource) and issubclass(resource, Resource) and resource is not Resource:
+                prefix = "" if name in _OWN else f"{name.lower()}."
+                for own, method in vars(resource).items():
+                    if isinstance(method, Operation | Listing | Following):
+                        yield f"{prefix}{own}", method
+
+
+class _Bare(str):
+    """An annotation that a signature prints without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _list_python_signatures() -> Iterator[str]:
+    for name, method in (*_list_python(), ("download_statement", Client.download_statement)):
+        found = inspect.signature(method)
+        parameters = [one.replace(annotation=_Bare(one.annotation)) for one in found.parameters.values() if one.name != "self"]
+        yield f"{name}{found.replace(parameters=parameters, return_annotation=_Bare(found.return_annotation))}"
+
+
 def list_typescript_methods() -> Iterator[tuple[str, str]]:
-    """Name of each method of the TypeScript client, and the operation that its comment names."""
+    """Name of each method of the TypeScript client, and its operation."""
+    for name, operation, _ in _read_typescript():
+        yield name, operation
+
+
+def _read_typescript() -> Iterator[tuple[str, str, str]]:
     known = {operation["operationId"] for _, _, operation in typescript.list_operations()}
     for file in ("resources.ts", "sandbox.ts"):
-        prefix = method = ""
+        prefix = method = signature = ""
         for line in (typescript.FOLDER / file).read_text(encoding="utf-8").splitlines():
             if found := _CLASS.match(line):
                 prefix = "" if found[1] in _OWN else f"{found[1].lower()}."
-            elif (found := _METHOD.match(line)) and found[1] != "constructor":
-                method = f"{prefix}{found[1]}"
+            elif (found := _METHOD.match(line)) and found[2] != "constructor":
+                method, signature = f"{prefix}{found[2]}", f"{prefix}{found[1]}"
             elif method and (named := known.intersection(re.findall(r"\w+", line))):
-                yield method, named.pop()
+                yield method, named.pop(), signature
                 method = ""
 
 
-def _ask(method: Operation[..., Any] | Listing[..., Any] | Following[...]) -> Call[Any]:
+def _ask(method: _Method) -> Call[Any]:
     """The request of a method called with its required arguments only."""
     parameters = list(inspect.signature(method.build).parameters.values())[1:]
     needed = {one.name: "text" for one in parameters if one.default is inspect.Parameter.empty}
@@ -98,8 +124,19 @@ def _list_rows() -> Iterator[tuple[str, str]]:
         again = "read" if method == "GET" else "named" if typescript.is_named(operation) else "once"
         scope = typescript.scope_of(operation)
         cells = [f"`{name}`", _join(python), _join(other), "none" if scope is None else f"`{scope or '*'}`", again]
-        group = python[0].partition(".")[0] if "." in python[0] else "account"
-        yield group, f"| {' | '.join(cells)} |"
+        yield _find_group(python[0]), f"| {' | '.join(cells)} |"
+
+
+def _find_group(method: str) -> str:
+    name = method.partition("(")[0]
+    return name.partition(".")[0] if "." in name else "account"
+
+
+def _wrap(signature: str) -> str:
+    """Break a signature after its commas only."""
+    joined = re.sub(r"(?<!,) ", "\0", signature)
+    lines = textwrap.wrap(joined, _LINE_MAX, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def _join(names: list[str]) -> str:

@@ -1,6 +1,7 @@
 """The client agrees with the OpenAPI document: every operation, field, record and enumeration."""
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from pixconnect_client._call import Call
 from pixconnect_client._open_enum import OpenEnum
 from pixconnect_client._operation import Listing, Operation, Resource
 from pixconnect_client.download import ask_for_statement
+from scripts.pages import clients
 from scripts.pages.typescript import WITHOUT_METHOD
 
 DOCUMENT = describe_interface(
@@ -192,3 +194,14 @@ def list_words(node: Any) -> Iterator[frozenset[str]]:
 def test_the_words_are_those_of_the_document() -> None:
     for name in sorted(ENUMS):
         assert frozenset(ENUMS[name]) - OURS in set(list_words(DOCUMENT))
+
+
+def test_the_page_of_the_clients_has_each_method_with_its_parameters() -> None:
+    page = re.sub(r"\n +", " ", clients.write_page())
+    assert (
+        "client.endpoints.create(url: str, event_types: Sequence[str], *, secret: str | None = None) -> NewEndpoint\n" in page
+    )
+    assert "client.endpoints.create(endpoint: NewEndpoint, options?: CallOptions): Promise<" in page
+    assert "client.download_statement(initial_date: " in page
+    names = [name for name, *_ in (*clients.list_python_methods(), *clients.list_typescript_methods())]
+    assert [name for name in names if f"client.{name}(" not in page] == []

@@ -293,7 +293,7 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
     request = ChargeRequest(amount_cents=2550, key=own_key(), external_id="order-7788")
     charge = await charge_usecases.create_charge(service.context, caller, request)
     await charge_usecases.create_charge(service.context, caller, structs.replace(request, external_id="order-7789"))
-    paid = credit_report(service, amount_cents=2550, txid=charge.txid)
+    paid = structs.replace(credit_report(service, amount_cents=2550, txid=charge.txid), payer_message="mesa 4")
     await incoming.receive_credit(service.context, paid)
     part = RefundRequest(end_to_end_id=paid.end_to_end_id, amount_cents=550)
     refund = await refund_usecases.start_refund(service.context, caller, part)
@@ -312,9 +312,12 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
         await settlement.end_orders(service.context, [(other.return_id, Rejected(code="AM04", reason="no funds"))])
         page = (await own.get(f"/charges/{charge.id}")).content.decode()
         assert "Refund refused: no money moved</strong>: R$\u00a01,00" in page.partition('class="two"')[0]
-        page = (await own.get(f"/refunds/{refund.id}")).content.decode()
-        assert f'<a href="/transfers/{transfer["id"]}">order-7788</a>' in page
-        assert f'<span class="quiet">to {outside_party().name}</span>' in page
+        for path, said in (
+            (f"/refunds/{refund.id}", f'<a href="/transfers/{transfer["id"]}">order-7788</a>'),
+            (f"/refunds/{refund.id}", f'<span class="quiet">to {outside_party().name}</span>'),
+            (f"/transfers/{transfer['id']}", "<dt>Payer&#39;s message</dt><dd>mesa 4</dd>"),
+        ):
+            assert said in (await own.get(path)).content.decode()
         for path in ("/charges", "/transfers", "/", "/search?q=25.50", "/search?q=R$ 25,50 today"):
             listed = (await own.get(path)).content.decode()
             assert ">order-7788</a>" in listed, path

@@ -17,7 +17,7 @@ import pixconnect
 from pixconnect.features.webhooks.tables.feed import EVENT
 from pixconnect.kernel.rules.event import Event
 from pixconnect.kernel.tables import event as event_store
-from pixconnect.kernel.tables.table import Part, Table, numbered, of_columns
+from pixconnect.kernel.tables.table import Part, Table, Update, numbered, of_columns
 from support.postgres import Addresses
 from support.records import NOW, make_event
 
@@ -95,10 +95,11 @@ def list_updated(module: ModuleType) -> Iterator[tuple[str, str]]:
     for part in declared.values():
         if isinstance(part, Part) and (found := re.match(r"\s*update (\w+) set (.*?) from", part.sql, re.DOTALL)):
             yield from ((found[1], column) for column in re.findall(r"(\w+) = new\.", found[2]))
-    for name, way, columns in re.findall(r"\b(\w+)\.(update|put)\(\w+, (\w+)", inspect.getsource(module)):
+        if isinstance(part, Update):
+            yield from ((part.table, column) for column in part.changed)
+    for name in re.findall(r"\b(\w+)\.put\(", inspect.getsource(module)):
         if isinstance(table := declared.get(name), Table):
-            changed = table if way == "put" else declared[columns]
-            yield from ((table.name, column) for column in changed.types if column not in table._key)
+            yield from ((table.name, column) for column in table.types if column not in table._key)
 
 
 _MISSING: Final = """

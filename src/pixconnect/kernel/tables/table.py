@@ -14,7 +14,7 @@ Statements are assembled from parts: one insert or update each, of whole groups 
 ``find_refusal`` maps constraint violations to the caller's errors, if facts changed after they were checked.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final, Generic, Literal, LiteralString, TypeVar
@@ -109,6 +109,17 @@ def _attributes(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
     return getter if len(names) > 1 else lambda record: (getter(record),)
 
 
+class Update(Generic[Record]):
+    """Updates the row that has a record's key."""
+
+    def __init__(self, table: str, changed: Sequence[str], columns: Columns[Record], statement: LiteralString) -> None:
+        self.table, self.changed = table, changed
+        self._columns, self._statement = columns, statement
+
+    async def __call__(self, connection: Connection, record: Record) -> None:
+        await connection.execute(self._statement, *self._columns.values(record))
+
+
 class Table(Columns[Record]):
     """The columns of a table that a record has.
 
@@ -174,16 +185,12 @@ class Table(Columns[Record]):
         """Insert a row, or replace the one of its key."""
         await connection.execute(self._put, *self.values(record))
 
-    def updating(self, columns: Columns[Record]) -> Callable[[Connection, Record], Awaitable[None]]:
+    def updating(self, columns: Columns[Record]) -> Update[Record]:
         """Make the update of these columns of the row that has a record's key."""
         found = " and ".join([f"{self.name}.{name} = new.{name}" for name in self._key])
         new: LiteralString = f"(select {columns.parameters}) as new ({columns.names})"
         statement: LiteralString = f"update {self.name} set {columns.assignments} from {new} where {found}"
-
-        async def update(connection: Connection, record: Record) -> None:
-            await connection.execute(statement, *columns.values(record))
-
-        return update
+        return Update(self.name, [name for name in columns.types if name not in self._key], columns, statement)
 
     async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
         """Update one row and return its record; ``how`` is the statement from ``set`` on."""

@@ -110,3 +110,4 @@ def test_an_endpoint_is_tried_out_after_the_clock_was_set_back(run: Run, sandbox
         finally:
             run("clock", "reset")
         assert run("endpoint", "test", endpoint_id)["status"] == "delivered"
+        run("endpoint", "remove", endpoint_id)

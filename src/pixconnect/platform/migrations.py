@@ -249,7 +249,7 @@ async def alone(connection: asyncpg.Connection, schema: str) -> AsyncGenerator[N
 
 _ADVICE: Final = (
     "nothing was changed: use the version that made them, or make new ones with `PIXCONNECT_HOME=FOLDER pixconnect run` "
-    "(with DATABASE_URL, name an empty database)"
+    "(with PIXCONNECT_DATABASE_URL, name an empty database)"
 )
 
 
@@ -309,7 +309,7 @@ async def list_missing(connection: Connection, schema: str, steps: Steps) -> lis
     if await connection.fetchval(_HAS_RELATIONS, schema):
         raise ForeignHistoryError(
             f"the schema {schema} has tables and no record of a baseline; nothing was changed: drop the schema, or make new "
-            "tables with `PIXCONNECT_HOME=FOLDER pixconnect run` (with DATABASE_URL, name an empty database)"
+            "tables with `PIXCONNECT_HOME=FOLDER pixconnect run` (with PIXCONNECT_DATABASE_URL, name an empty database)"
         )
     return [steps.baseline]
 

@@ -24,10 +24,15 @@ _STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", ina
 
 
 async def list_events(visit: Visit) -> Response:
-    async def read(wanted: Wanted, after: str | None) -> object:
-        return await browse.browse_events(visit.context, visit.viewer, wanted, after)
+    amounts = dict[int, int]()
 
-    return await show_list(visit, "events.html", read, event_types=EVENT_TYPES)
+    async def read(wanted: Wanted, after: str | None) -> object:
+        page = await browse.browse_events(visit.context, visit.viewer, wanted, after)
+        # An event of a charge has no amount.
+        amounts.update(await browse.read_charge_amounts(visit.context, visit.viewer, page.items))
+        return page
+
+    return await show_list(visit, "events.html", read, event_types=EVENT_TYPES, amounts=amounts)
 
 
 async def show_event(visit: Visit) -> Response:

@@ -204,6 +204,13 @@ async def browse_events(
     return with_items(found, [*map(event_store.EVENT.read, found.items)])
 
 
+async def read_charge_amounts(context: Core, viewer: Viewer, events: Sequence[Event]) -> dict[int, int]:
+    """Read the cents of the charges that these events are about, by their ids, as far as the viewer may see charges."""
+    wanted = [(each.resource_id, each.holder_id) for each in events if each.resource == "charge"]
+    charges = await search_store.find_charges(context.pool, wanted) if wanted and viewer.may_see("charge") else {}
+    return {each.id: each.amount_cents for each in charges.values()}
+
+
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
 
 

@@ -32,9 +32,9 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def tell(shop: Shop, cents: int) -> None:
+async def tell(shop: Shop, cents: int, order: str = "COURT1") -> None:
     shop.live.clock.advance(seconds=1)
-    terms = BlockTerms(reference="COURT1", kind="judicial", wanted_cents=cents, held_cents=cents)
+    terms = BlockTerms(reference=order, kind="judicial", wanted_cents=cents, held_cents=cents)
     report = BlockReport(
         report_id=shop.live.context.entropy.token(12),
         party=credit_report(shop.live).credit_party,
@@ -42,6 +42,12 @@ async def tell(shop: Shop, cents: int) -> None:
         reported_at=shop.live.clock.now(),
     )
     await receive_blocks(shop.at, report)
+
+
+async def settle(shop: Shop) -> None:
+    for _ in range(2):
+        await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=False)
+        await statement_usecases.settle_items(shop.live.context, shop.account)
 
 
 async def funds(shop: Shop) -> tuple[int, int, int]:
@@ -127,6 +133,35 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database
             await statement_usecases.settle_items(shop.live.context, shop.account)
             kept, left = ([], (100_00, 0, 100_00)) if is_given_back else ([-40_00], (60_00, 0, 60_00))
             assert (await moved(shop), await funds(shop)) == ([*kept, -40_00, 40_00], left)
+
+
+async def test_a_court_keeps_a_debit_that_was_read_early_and_a_later_part(database: Addresses) -> None:
+    async with open_in_july(database) as shop:
+        debit = (*DEBIT, "03")
+        await read(shop, debit, first="20260703", last="20260703", closing="60.00")
+        for cents in (40_00, 50_00):
+            await tell(shop, cents)
+            await settle(shop)
+        shop.live.clock.advance(days=1)
+        part = ("A0", "-10.00", "BLOQUEIO JUDICIAL", "03")
+        await read(shop, debit, part, first="20260703", last="20260703", closing="50.00")
+        await tell(shop, 0)
+        shop.live.clock.advance(days=7)
+        await settle(shop)
+        assert (await funds(shop), await moved(shop)) == ((50_00, 0, 50_00), [-50_00, -40_00, 40_00])
+
+
+async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> None:
+    await read(shop, (*DEBIT, "03"), first="20260703", last="20260703", closing="60.00")
+    await tell(shop, 0)
+    shop.live.clock.advance(days=4)
+    await tell(shop, ORDERED_CENTS, "COURT2")
+    shop.live.clock.advance(days=2)
+    await settle(shop)
+    assert (await funds(shop), await moved(shop)) == ((20_00, 40_00, 60_00), [-40_00])
+    later = ("J2", "-40.00", "BLOQUEIO JUDICIAL", "08")
+    await read(shop, later, first="20260708", last="20260708", opening="60.00", closing="20.00")
+    assert (await funds(shop), await waiting(shop)) == ((20_00, 40_00, 20_00), {})
 
 
 async def test_a_balance_without_blocked_money_omits_what_was_not_debited_by_its_day(database: Addresses) -> None:

@@ -269,11 +269,13 @@ async def join_debits(
     }
     since = datetime.combine(min(item.day for item in about) - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
     blocks = await debited_store.list_blocks(connection, account.id, since, [*released.values()])
-    joins, may_be_of_block = special_line.join_blocks([item for item in about if item.item_id not in waiting], blocks)
+    # What a block that has ended did not return is no other block's.
+    joins, may_be_of_block = special_line.join_blocks(
+        [item for item in about if item.item_id not in waiting and item.item_id not in released], blocks
+    )
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
-    # What a block that has ended did not return is no other block's.
-    waiting |= dict.fromkeys(may_be_of_block - released.keys(), "could_be_ours")
+    waiting |= dict.fromkeys(may_be_of_block, "could_be_ours")
     return [item for item in left if item.item_id not in joined_ids], waiting
 
 

@@ -89,12 +89,13 @@ _ENDED: Final[LiteralString] = f"""
     ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
 """
-# A debit whose movement was taken back is posted as a kept part: its own name is used.
+# Debits of which a movement was taken back are posted as a kept part: its own name is used.
 _WAS_MOVED: Final[LiteralString] = """
     exists (
-        select from movement
-        where movement.institution_id = debit.institution_id
-            and movement.item_id in (debit.item_id, encode(sha256(convert_to(debit.item_id, 'UTF8')), 'hex'))
+        select from institution_item as part join movement on movement.institution_id = part.institution_id
+            and movement.item_id in (part.item_id, encode(sha256(convert_to(part.item_id, 'UTF8')), 'hex'))
+        where part.joined_kind = 'block' and part.joined_id = debit.block_id::text
+            and part.institution_id = debit.institution_id and not part.is_reversal
     )
 """
 release_ended: Final = Pairs[str, int, int, datetime](f"""
@@ -120,7 +121,7 @@ _LIST_EARLY: Final[LiteralString] = f"""
         offset 0
     ) as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-        and movement.status = 'POSTED' and not exists (
+        and movement.status = 'POSTED' and movement.created_at < block.created_at and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
         )

@@ -189,11 +189,25 @@ async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movem
         await shop.read()
         shop.live.clock.advance(days=91)
         await look_at(shop, contests, structs.replace(accepted, reported_at=shop.live.clock.real_now()))
-        assert await funds(shop) == (125_00, 0, 100_00)
+        assert await funds(shop) == (100_00, 25_00, 100_00)
         shop.live.clock.advance(days=5)
         for _ in range(2):
             await statement_usecases.settle_items(shop.live.context, shop.account)
             assert (await moved(shop), await funds(shop)) == ([-25_00], (100_00, 0, 100_00))
+
+
+async def test_the_end_of_a_contest_leaves_its_debit_reserved_until_it_is_credited(database: Addresses) -> None:
+    async with open_in_july(database, kind="efi", profile="efi") as shop:
+        contests = shop.there.contests = FakeContests()
+        pix = await shop.receive(40_00)
+        listed = contest(shop, pix)
+        await look_at(shop, contests, listed)
+        lines = ("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03"), ("J1", "-40.00", "PIX BLOQUEIO MED", "03")
+        await read(shop, *lines, first="20260703", last="20260703", opening="100.00", closing="100.00")
+        shop.live.clock.advance(days=1)
+        ended = structs.replace(listed, status="rejected", reported_at=shop.live.clock.real_now())
+        await look_at(shop, contests, ended)
+        assert await funds(shop) == (100_00, 40_00, 100_00)
 
 
 async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:

@@ -114,7 +114,7 @@ _MISSING: Final = """
 
 async def test_each_column_that_is_updated_is_granted(database: Addresses) -> None:
     updated = [("charge", "txid"), *{pair for module in list_modules() for pair in list_updated(module)}]
-    assert {("charge", "payer_name"), ("holder", "street"), ("institution_day_file", "failure")} < set(updated)
+    assert {("charge", "payer_name"), ("holder", "street")} < set(updated)
     connection = await asyncpg.connect(database.owner_url)
     try:
         await connection.execute("set search_path = pixconnect, verify")

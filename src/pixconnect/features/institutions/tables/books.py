@@ -89,10 +89,10 @@ _ENDED: Final[LiteralString] = f"""
     ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
         and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
 """
-# Debits of which a movement was taken back are posted as a kept part: its own name is used.
+# Debits of which a movement was taken back are posted as a kept part: its own name is used. A value, as "exists" may hash all.
 _WAS_MOVED: Final[LiteralString] = """
-    exists (
-        select from institution_item as part join movement on movement.institution_id = part.institution_id
+    (
+        select count(*) > 0 from institution_item as part join movement on movement.institution_id = part.institution_id
             and movement.item_id in (part.item_id, encode(sha256(convert_to(part.item_id, 'UTF8')), 'hex'))
         where part.joined_kind = 'block' and part.joined_id = debit.block_id::text
             and part.institution_id = debit.institution_id and not part.is_reversal

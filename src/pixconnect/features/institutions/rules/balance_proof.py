@@ -273,6 +273,9 @@ def find_marked(
             alone = [number for number in others if changes[number] == beyond]
             further |= {*alone} if len(alone) == 1 else set()
             further |= {number for number in others if lines[number].signed_cents == balances.ends.get(lines[number].day)}
+    # Beside lines that only a later word calls balances, no sum tells which line is one.
+    if closing is not None and weak:
+        further |= {number for number in others if lines[number].signed_cents == closing.cents}
     weak |= further - marked
     return (marked | further) - (weak & of_closed), weak
 

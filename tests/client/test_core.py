@@ -167,7 +167,8 @@ def test_a_refusal_that_time_does_not_change_is_final(status: int, code: str, ki
     ("status", "body", "kind", "message"),
     [
         (400, {"type": "https://pix.bcb.gov.br/api/v2/error/PixDevolucaoInvalida", "title": "x", "status": 400,
-            "detail": "Veja", "correlationId": "r-2", "violacoes": [{"razao": "passa do que resta"}]}, InvalidRequest, "Veja"),
+            "detail": "Veja", "correlationId": "r-2", "violacoes": [{"propriedade": "valor", "razao": "falta"}]},
+            InvalidRequest, "Veja; valor: falta"),
         (404, {"type": "about:blank", "title": "x", "status": 404, "detail": "Nada", "correlationId": "r-2"}, NotFound, "Nada"),
         (401, {"error": "invalid_client", "error_description": "wrong"}, Unauthorized, "wrong"),
     ],

@@ -218,7 +218,9 @@ function readRefusal(status: number, found: Record<string, unknown>): Record<str
   // The central bank's API and OAuth have forms of their own.
   if (typeof found.correlationId === "string" && typeof found.type === "string") {
     const { detail, correlationId: _, ...details } = found;
-    return { ...details, code, message: detail };
+    const rules = (details.violacoes ?? []) as { propriedade?: string; razao?: string }[];
+    const message = [detail, ...rules.map((rule) => `${rule.propriedade}: ${rule.razao}`)].join("; ");
+    return { ...details, code, message };
   }
   if (typeof found.error === "string") {
     return { ...found, code, message: found.error_description };

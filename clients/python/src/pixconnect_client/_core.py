@@ -244,6 +244,8 @@ def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
         # The central bank's API and OAuth have forms of their own.
         case {"type": str(), "detail": str(message), "correlationId": str(request_id), **details}:
             details |= {"type": found["type"]}
+            rules: list[dict[str, str]] = found.get("violacoes") or []
+            message = "; ".join([message, *(f"{rule.get('propriedade')}: {rule.get('razao')}" for rule in rules)])
         case {"error": str(), "error_description": str(message)}:
             details = found
         case _:

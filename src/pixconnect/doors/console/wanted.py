@@ -212,6 +212,8 @@ def read_order(text: str, now: datetime) -> dict[str, str]:
 def _read_party(text: str) -> dict[str, str]:
     if found := _MIDDLE.fullmatch(text):
         return dict(part=found[1] + found[2])
+    if order := _ORDER.fullmatch(text):
+        return dict(part=order[1])
     if not _TAX_ID.fullmatch(text) and _PART.fullmatch(text):
         return dict(part=text)
     return dict(who=text) if _TAX_ID.fullmatch(text) or _NAME.fullmatch(text) else {}

@@ -67,7 +67,7 @@ def find(  # noqa: PLR0913  each narrows the search
 
     Args:
         any_id: An id, an amount such as '25,50' or '25,50 27/11 Maria', a name, a CPF or CNPJ, or a request_id.
-        part: A part of an external_id, an end-to-end id, a return id or a charge's txid.
+        part: A part of an external_id, an end-to-end id, a return id, a charge's txid or a payer's message.
         name: A part of the counterparty's name.
         amount: In cents.
         day: The day in Sao Paulo on which it settled (an unpaid charge: was made): 2026-11-20, 20/11/2026, 20/11, yesterday.

@@ -225,6 +225,7 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "982.247": dict(part="982247"),
         "XXX.982.247-XX hoje": dict(when="2026-11-04", part="982247"),
         "25,50 4f5E": dict(amount="25,50", part="4f5E"),
+        "pedido 1001 25,50 ontem": dict(amount="25,50", when="2026-11-03", part="1001"),
     }
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
@@ -386,14 +387,14 @@ async def test_a_whole_number_is_an_id_then_an_amount_then_part_of_a_name(servic
         service.context, caller, ChargeRequest(amount_cents=3300, key=own_key(), external_id="1001")
     )
     report = credit_report(service, amount_cents=15_000)
-    named = structs.replace(report, debit_party=structs.replace(report.debit_party, name="3 Irmaos"))
+    named = structs.replace(report, debit_party=structs.replace(report.debit_party, name="3 Irmaos"), payer_message="ref 88123")
     await receive_credit(service.context, named)
     for text in ("1001", "pedido 1001", "#1001", "pedido 1001 de hoje"):
         assert ("charge", str(charge.id)) in await known(service, text, caller.holder_id), text
     assert await known(service, "order 100100", caller.holder_id) == set()
     for text in ("33 hoje", "33 today"):
         assert await known(service, text, caller.holder_id) == {("charge", str(charge.id))}, text
-    for text in ("150 hoje", "Irmaos 150", "150 de Irmaos hoje", "3 Irmaos"):
+    for text in ("pedido 88123", "88123 150,00 hoje", "150 hoje", "Irmaos 150", "150 de Irmaos hoje", "3 Irmaos"):
         assert {kind for kind, _ in await known(service, text, caller.holder_id)} == {"transfer"}, text
     assert await known(service, "150 ontem", caller.holder_id) == await known(service, "4 Irmaos", None) == set()
     await make_charge(service, caller, amount_cents=3300)

@@ -205,7 +205,7 @@ TRANSFERS: Final = _lookback(
     "transfer",
     TRANSFER.select,
     f"""{_OF_DAY} and {_AMOUNT}
-    and {_NAMED.format("end_to_end_id, network_id", _TAX_ID)} and ($10::text is null or direction = $10)
+    and {_NAMED.format("end_to_end_id, network_id, payer_message", _TAX_ID)} and ($10::text is null or direction = $10)
     and {_PARTY}""",
 )
 _RETURNED_TO: Final[LiteralString] = """

@@ -10,23 +10,25 @@ import pytest
 
 from support import pages
 from support.ports import reserved_port
-from support.production_guide import UNITS, empty_server
+from support.production_guide import empty_server
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
+DEPLOY = pages.ROOT / "deploy"
 PAGE = pages.ROOT / "docs" / "guides" / "production-in-order.md"
-FILES = ("logins.sql", "service.env", "operators.env", "console.env")
+FILES = ("parts.sh", *(f"systemd/{name}" for name in ("logins.sql", "service.env", "operators.env", "console.env")))
 PORTS = ("8081", "9080", "9181", "9191", "8090")
 
 
 async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_path: Path) -> None:
     folder, edited, page = tmp_path / "folder", tmp_path / "edited", tmp_path / PAGE.name
-    for made in (folder, edited, tmp_path / "log", tmp_path / "backups"):
-        made.mkdir()
+    for made in (folder, edited / "systemd", tmp_path / "log", tmp_path / "backups"):
+        made.mkdir(parents=True)
     async with empty_server(tmp_path / "server", durable=True) as (server, superuser_url):
         with ExitStack() as opened:
             places = {
-                "/opt/pixconnect/deploy/systemd": str(edited),
+                "/opt/pixconnect/deploy": str(edited),
+                "/opt/pixconnect/.venv": sys.prefix,
                 "/etc/pixconnect": str(tmp_path / "etc"),
                 "/var/lib/pixconnect": str(tmp_path / "home"),
                 "/var/log": str(tmp_path / "log"),
@@ -34,9 +36,9 @@ async def test_the_page_leads_from_an_empty_server_to_an_upgraded_service(tmp_pa
                 "@127.0.0.1:5432/pixconnect": f"@/pixconnect?{superuser_url.partition('?')[2]}",
             } | {port: str(opened.enter_context(reserved_port())) for port in PORTS}
             for name in FILES:
-                (edited / name).write_text(_replace((UNITS / name).read_text(encoding="utf-8"), places))
+                (edited / name).write_text(_replace((DEPLOY / name).read_text(encoding="utf-8"), places))
             page.write_text(_replace(PAGE.read_text(encoding="utf-8"), places))
-            path = os.pathsep.join((f"{sys.prefix}/bin", str(server.programs / "bin"), os.environ["PATH"]))
+            path = os.pathsep.join((str(server.programs / "bin"), os.environ["PATH"]))
             kept = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
             pages.run_page(page, folder, kept | {"PATH": path, "SUPERUSER_DATABASE_URL": superuser_url})
     dump = (tmp_path / "backups" / "pixconnect.dump").stat()

@@ -89,10 +89,7 @@ async def _answer(
             operator=operator,
             find_visitor=find_session,
             of_features=FeatureParts(
-                {
-                    SignIn: SignIn(operator),
-                    HealthWatch: watch_health(base.context, base.keyring, standby=standby),
-                }
+                {SignIn: SignIn(operator), HealthWatch: watch_health(base.context, base.keyring, standby=standby)}
             ),
             assets=Assets(),
             exports=Exports(turns),

@@ -25,11 +25,7 @@ _PARTS = (
     ("completion", "running.verb_table:completion", "Print the completion script of verbs and options for your shell."),
 )
 _FOR_ONE_HOLDER = (
-    (
-        "charge",
-        "doors.cli.integrator.charge:app",
-        "Create, list and show charges: requests to be paid, each with a QR code.",
-    ),
+    ("charge", "doors.cli.integrator.charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
     ("transfer", "doors.cli.integrator.transfer:app", "Send money, and list transfers sent and received."),
     ("refund", "doors.cli.integrator.refund:app", "Refund payments that you received."),
     ("profile", "doors.cli.integrator.profile:app", "Credentials under a name."),

@@ -45,7 +45,7 @@ async def test_the_last_page_has_no_link(api: Any, use_cases: Any) -> None:
     ("page_size", "following", "page", "total_pages", "has_next"),
     [
         (10, LAST, 2, 3, True), (10, None, 2, 3, False), (5, LAST, 3, 5, True), (4, None, 4, 7, False),
-        (100, None, 2, 1, False),
+        (100, None, 2, 1, False)
     ],
 )  # fmt: skip
 async def test_pagination_by_cursor_counts_pages_from_where_the_walk_began(
@@ -63,14 +63,7 @@ async def test_pagination_by_cursor_counts_pages_from_where_the_walk_began(
 
 
 async def test_a_cursor_is_good_for_its_list_and_filters_only(api: Any, use_cases: Any) -> None:
-    for name in (
-        "list_charges",
-        "list_transfers",
-        "list_refunds",
-        "list_events",
-        "list_deliveries",
-        "list_transactions",
-    ):
+    for name in ("list_charges", "list_transfers", "list_refunds", "list_events", "list_deliveries", "list_transactions"):
         listing(use_cases, name)
     after = next_of(await api.get(f"{CHARGES}?final_date=2026-07-02T00:00:00Z"))
     same = ["final_date=2026-07-02T00:00:00Z", "final_date=2026-07-01T21:00:00-03:00&status=PENDING&page=1&page_size=7"]

@@ -18,15 +18,7 @@ async def test_all_that_is_a_holders_stands_on_its_page_and_is_for_operators(ser
         own, reader = console.nobody.of(session), console.nobody.of(await sign_in(console, "reader"))
         page = await reader.get(f"/holders/{holder.id}")
         said = page.content.decode()
-        for text in (
-            holder.name,
-            holder.tax_id,
-            holder.account_number,
-            own_key(),
-            own.who.name,
-            "R$\u00a0123,45",
-            "no limit",
-        ):
+        for text in (holder.name, holder.tax_id, holder.account_number, own_key(), own.who.name, "R$\u00a0123,45", "no limit"):
             assert text in said, text
         for path in ("/holders", f"/holders/{holder.id}"):
             assert (await own.get(path)).status == 403

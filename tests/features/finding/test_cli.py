@@ -22,10 +22,7 @@ from support.service import credit_report, open_holder, open_service
 async def charge(database: Addresses) -> Charge:
     """A charge and a received transfer of a holder, another holder's charge with the same external_id, and an endpoint."""
     async with open_service(database) as service:
-        caller, other = (
-            await open_holder(service),
-            await open_holder(service, account_number="2", key="other@shop.example"),
-        )
+        caller, other = (await open_holder(service), await open_holder(service, account_number="2", key="other@shop.example"))
         request = ChargeRequest(amount_cents=1234, key=own_key(), external_id="order-1")
         made = await charge_usecases.create_charge(service.context, caller, request)
         again = ChargeRequest(amount_cents=5, key="other@shop.example", external_id="order-1")

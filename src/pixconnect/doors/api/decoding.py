@@ -46,11 +46,7 @@ Commas in texts count too.
 BodyForm = Literal["json", "form", "form or json"]
 _JSON: Final = b"application/json"
 _FORM: Final = b"application/x-www-form-urlencoded"
-MEDIA_TYPES: Final[Mapping[BodyForm, tuple[bytes, ...]]] = {
-    "json": (_JSON,),
-    "form": (_FORM,),
-    "form or json": (_FORM, _JSON),
-}
+MEDIA_TYPES: Final[Mapping[BodyForm, tuple[bytes, ...]]] = {"json": (_JSON,), "form": (_FORM,), "form or json": (_FORM, _JSON)}
 
 HUGE: Final = 2**63 - 1
 """Longer integers, negative ones too, are cut to this: it is far outside of every range."""

@@ -254,10 +254,7 @@ def error_headers(error: errors.PixConnectError) -> Headers:
             return [(b"www-authenticate", b"Bearer")]
         case errors.RateLimited():
             retry_after = (b"retry-after", b"%d" % error.retry_after_s)
-            return [
-                retry_after,
-                *([] if error.policy is None else rate_headers((error.policy, 0, error.retry_after_s))),
-            ]
+            return [retry_after, *([] if error.policy is None else rate_headers((error.policy, 0, error.retry_after_s)))]
         case errors.ServiceUnavailable():
             return [(b"retry-after", b"%d" % error.retry_after_s)]
         case _:

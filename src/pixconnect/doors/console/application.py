@@ -273,12 +273,7 @@ class Console:
         self.refused_acts[row.path, error.code] += 1
         if self._paces.takes(REFUSED_LINES, party):
             _log.warning(
-                "act refused",
-                act=row.path,
-                code=error.code,
-                reason=cut_text(error.message),
-                by=who,
-                address=visit.address,
+                "act refused", act=row.path, code=error.code, reason=cut_text(error.message), by=who, address=visit.address
             )
 
     async def _asset(self, request: Request) -> Response:

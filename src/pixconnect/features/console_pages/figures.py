@@ -174,14 +174,7 @@ def _draw(columns: Sequence[tuple[str, Sequence[tuple[str, int]]]], statuses: tu
     totals = {status: sum(dict(counts)[status] for _, counts in columns) for status in statuses}
     lines = tuple((round(base - unit * line * scale, 1), unit * line) for line in range(_LINES + 1))
     return Chart(
-        width=WIDTH,
-        height=HEIGHT,
-        left=_LEFT,
-        base=base,
-        bars=tuple(bars),
-        lines=lines,
-        statuses=statuses,
-        totals=totals,
+        width=WIDTH, height=HEIGHT, left=_LEFT, base=base, bars=tuple(bars), lines=lines, statuses=statuses, totals=totals
     )
 
 

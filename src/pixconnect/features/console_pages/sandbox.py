@@ -24,14 +24,8 @@ TEST_AMOUNT_CENTS: Final = 100
 ADVANCES_S: Final = (60, 3_600, 86_400)
 # Fault rules offered for selection, by effect, with their messages.
 FAULTS: Final = (
-    ("reject:AC03", "submit"),
-    ("reject:AM04", "submit"),
-    ("delay:5000", "submit"),
-    ("no_answer", "submit"),
-    ("lost", "submit"),
-    ("two_steps:30000", "payment"),
-    ("suspect:release:30000", "payment"),
-    ("suspect:return:30000", "payment"),
+    *((effect, "submit") for effect in ("reject:AC03", "reject:AM04", "delay:5000", "no_answer", "lost")),
+    *((effect, "payment") for effect in ("two_steps:30000", "suspect:release:30000", "suspect:return:30000")),
     ("unavailable", None),
 )
 

@@ -50,10 +50,7 @@ _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=LOT_NUMBER_MAX)),
     "/loc/{id}": _LOCATION_ID,
     "/pix/{e2eid}": _END_TO_END_ID,
-    "/pix/{e2eid}/devolucao/{id}": (
-        "O seu identificador da devolução.",
-        typed("string", pattern="^[a-zA-Z0-9]{1,35}$"),
-    ),
+    "/pix/{e2eid}/devolucao/{id}": ("O seu identificador da devolução.", typed("string", pattern="^[a-zA-Z0-9]{1,35}$")),
     "/webhook/{chave}": ("A chave Pix.", typed("string", minLength=1, maxLength=120)),
     "/webhook/{chave}/entregas/{id}": ("O `id` da entrega.", typed("integer", minimum=1, maximum=2**53 - 1)),
 }

@@ -173,13 +173,7 @@ async def _open_ports(settings: Settings, core: Core, server: ServerWatch) -> As
 
     answers = parse_answers(settings.face_answers, settings.sandbox_seed)
     try:
-        yield {
-            INSTITUTIONS: accounts,
-            CALLS: calls,
-            CALLBACKS: Callbacks(core),
-            FACE_ANSWERS: answers,
-            OPEN_RAIL: open_rail,
-        }
+        yield {INSTITUTIONS: accounts, CALLS: calls, CALLBACKS: Callbacks(core), FACE_ANSWERS: answers, OPEN_RAIL: open_rail}
     finally:
         await accounts.close()
 

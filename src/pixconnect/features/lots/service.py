@@ -196,12 +196,7 @@ async def _open(
     )
     items = [
         lot_rules.LotItem(
-            holder_id=lot.holder_id,
-            lot_number=number,
-            place=place,
-            txid=each.txid,
-            status="PROCESSING",
-            wanted=each.wanted,
+            holder_id=lot.holder_id, lot_number=number, place=place, txid=each.txid, status="PROCESSING", wanted=each.wanted
         )
         for place, each in enumerate(asked)
     ]

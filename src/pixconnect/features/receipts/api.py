@@ -63,11 +63,7 @@ def write_receipt_pdf(sheet: ReceiptSheet) -> bytes:
     document.add_page(
         pydyf.Dictionary(
             dict(
-                Type="/Page",
-                Parent=document.pages.reference,
-                MediaBox=pydyf.Array(_A4),
-                Resources=resources,
-                Contents=contents,
+                Type="/Page", Parent=document.pages.reference, MediaBox=pydyf.Array(_A4), Resources=resources, Contents=contents
             )
         )
     )

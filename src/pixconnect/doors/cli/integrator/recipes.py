@@ -148,10 +148,7 @@ RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, C
         ("transfer.in.error", transfer_in_refused),
         ("transfer.out.processing", transfer_out),
         ("transfer.out.confirmed", transfer_out),
-        (
-            "transfer.out.error",
-            lambda chosen: ("id", _send(chosen, f"reject-{chosen.code.lower()}@sandbox.pix.example").id),
-        ),
+        ("transfer.out.error", lambda chosen: ("id", _send(chosen, f"reject-{chosen.code.lower()}@sandbox.pix.example").id)),
         ("refund.in.processing", refund_in),
         ("refund.in.returned", refund_in),
         ("refund.in.error", refund_in_refused),

@@ -245,11 +245,7 @@ def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | 
         original_cents: Likewise.
         today: The day in Sao Paulo, the earliest permitted due date; ``None`` if a revision does not change it.
     """
-    return [
-        *_list_of_dates(terms, today),
-        *_list_of_rebate(terms, original_cents),
-        *_list_of_discount(terms, original_cents),
-    ]
+    return [*_list_of_dates(terms, today), *_list_of_rebate(terms, original_cents), *_list_of_discount(terms, original_cents)]
 
 
 def _list_of_dates(terms: DueTerms, today: date | None) -> Iterator[RefusedTerm]:

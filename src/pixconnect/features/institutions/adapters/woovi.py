@@ -75,10 +75,7 @@ class WooviInstitution(WooviSender, ConnectedInstitution):
         change = Call("charge", "POST", f"{_ROOT}/charge", body)
         charge = await obtain(self._calls, change, self._read_charge)
         # Woovi chooses the account's key of a charge.
-        if isinstance(charge, port.OpenedCharge) and (charge.txid, charge.amount_cents) != (
-            terms.txid,
-            terms.amount_cents,
-        ):
+        if isinstance(charge, port.OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
             return port.UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge
 

@@ -117,10 +117,7 @@ def _find_payee(told: Mapping[str, object], moved: Mapping[str, object], destina
 
 
 def _find_alias(told: Mapping[str, object]) -> str | None:
-    kind, alias = (
-        wire.find_text(told, "destinationAliasType", 20),
-        wire.find_text(told, "destinationAlias", KEY_LENGTH_MAX),
-    )
+    kind, alias = (wire.find_text(told, "destinationAliasType", 20), wire.find_text(told, "destinationAlias", KEY_LENGTH_MAX))
     if kind == "PHONE" and not (alias or "").startswith("+"):
         # Without its plus, a number with or without Brazil's code is ambiguous.
         return None

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from pixconnect.kernel.rules.listing import NUMBER_MAX, Span, read_cursor
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import BRAZILIAN_DAY, SAO_PAULO, WEEKDAY, as_days
+from pixconnect.platform.base.clock import BRAZILIAN_DAY, NAMED_DAY, SAO_PAULO, WEEKDAY, as_days, number_days
 
 PAGE_SIZE_MAX: Final = 200
 LISTED: Final = b"console"
@@ -22,13 +22,21 @@ _DAY_LENGTH: Final = len("2026-11-03")
 _REAIS: Final = "[0-9]{1,3}(?:\\.[0-9]{3})+|[0-9]{1,10}"
 # Pages that write amounts by a locale put a no-break space behind the sign.
 _AMOUNT: Final = re.compile(rf"(?:R\$[\s\u00a0]*)?({_REAIS})(?:[,.](\d{{1,2}}))?(?:\s+reais)?", re.ASCII | re.IGNORECASE)
+_ENGLISH: Final = re.compile(r"(?<![\w.,/-])([0-9]{1,3}(?:,[0-9]{3})+)\.([0-9]{1,2})(?![\w.,/-])", re.ASCII)
+_DOLLAR: Final = re.compile(r"(?<![\w$])\$(?=\s*[0-9])")
+_HOUR: Final = "(?:[01]?[0-9]|2[0-3])"
+_TIME: Final = re.compile(
+    rf"(?:^|,?\s+)(?:(?:(?:[àa]s|at)\s+)?({_HOUR}(?::[0-5][0-9](?::[0-5][0-9])?(?:\s*[ap]m)?|h[0-5][0-9]|\s*[ap]m))"
+    rf"|(?:[àa]s|at)\s+({_HOUR}h))(?=,?\s|$)",
+    re.IGNORECASE,
+)
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 _DAY: Final = f"(?:[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{BRAZILIAN_DAY})"
 _WHEN: Final = rf"{_DAY}(?:\.\.{_DAY})?|today|hoje|yesterday|ontem|anteontem|7 ?days|7 ?dias|{WEEKDAY}"
 _OF: Final = r"(?:(?:de|do|da|em|no|na|dia|of|from|on|last)\s+){0,2}"
 _MONEY: Final = rf"(?:R\$\s*(?:{_REAIS})(?:[,.][0-9]{{1,2}})?|(?:{_REAIS})[,.][0-9]{{1,2}})(?:\s+reais)?|(?:{_REAIS})\s+reais"
 # Longer digits are a part of an id or of a CPF.
-_WHOLE: Final = r"(?:[1-9][0-9]?\.[0-9]{3}|[1-9][0-9]{0,4})(?!\s*(?:days|dias)\b)"
+_WHOLE: Final = r"(?:[1-9][0-9]?[.,][0-9]{3}|[1-9][0-9]{0,4})(?!\s*(?:days|dias)\b)"
 # A whole number may also be an id or part of a name. "Month" is part of a name unless it follows the amount.
 _KNOWN_AMOUNT, _KNOWN_WHOLE = (
     re.compile(
@@ -172,16 +180,28 @@ def read_known(text: str, now: datetime) -> dict[str, str]:
         ({'who': '529.982.247-25'}, {'part': '4a1B2c3D4e5'}, {'who': 'Padaria Central'})
         >>> read_known("25,50 20/11 Maria", now), read_known("***.982.247-** 20/11", now)
         ({'amount': '25,50', 'when': '2026-11-20', 'who': 'Maria'}, {'when': '2026-11-20', 'part': '982247'})
+        >>> read_known("$1,234.56 dia 29", now), read_known("25,50 ontem 14:30", now)
+        ({'amount': 'R$1.234,56', 'when': '2026-10-29'}, {'amount': '25,50', 'when': '2026-11-20'})
         >>> read_known("300", now), read_known("300 yesterday", now)
         ({'amount': 'R$ 300,00'}, {'amount': 'R$ 300,00', 'when': '2026-11-20'})
     """
-    text = text.strip()
+    text = _as_in_brazil(number_days(_TIME.sub("", text), now)).strip()
     for form in (_KNOWN_AMOUNT, _KNOWN_WHOLE, _KNOWN_DAY):
         if (found := form.fullmatch(text)) and (asked := _read_facts(found.groupdict(), now)):
             if form is _KNOWN_WHOLE:
-                asked["amount"] = show_reais(int(asked["amount"].replace(".", "")) * 100)
+                asked["amount"] = show_reais(int(re.sub("[.,]", "", asked["amount"])) * 100)
             return asked
     return _read_party(text)
+
+
+def find_time(text: str) -> str | None:
+    """The time of day in a search text, which is left out: payer, institution and service record different instants."""
+    found = _TIME.search(text)
+    return None if found is None else found[1] or found[2]
+
+
+def _as_in_brazil(text: str) -> str:
+    return _DOLLAR.sub("R$", _ENGLISH.sub(lambda found: f"{found[1].replace(',', '.')},{found[2]}", text))
 
 
 def read_otherwise(text: str) -> dict[str, str]:
@@ -190,21 +210,21 @@ def read_otherwise(text: str) -> dict[str, str]:
     Example:
         >>> read_otherwise("255012"), read_otherwise("vBdpyo"), read_otherwise("Maria Silva"), read_otherwise("ontem")
         ({'part': '255012'}, {'part': 'vBdpyo'}, {}, {})
-        >>> read_otherwise("3 Irmãos"), read_otherwise("Bar-24")
-        ({'who': '3 Irmãos'}, {'who': 'Bar-24'})
+        >>> read_otherwise("3 Irmãos"), read_otherwise("Bar-24"), read_otherwise("7 de Setembro")
+        ({'who': '3 Irmãos'}, {'who': 'Bar-24'}, {'who': '7 de Setembro'})
     """
     if text.isdecimal():
         return dict(part=text) if _PART.fullmatch(text) else {}
     found = _KNOWN_WHOLE.fullmatch(text) or _KNOWN_DAY.fullmatch(text)
     if found is None and _PART_OR_NAME.fullmatch(text):
         return dict(part=text)
-    is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text)
+    is_other = (found and (found["first"] or found["last"])) or _PART.fullmatch(text) or NAMED_DAY.search(text)
     return dict(who=text) if is_other and _NAME.fullmatch(text) else {}
 
 
 def read_order(text: str, now: datetime) -> dict[str, str]:
     """The id in ``pedido 1001`` or ``#1001 yesterday``, and the day; empty for any other text."""
-    if (found := _ORDER.fullmatch(text.strip())) is None:
+    if (found := _ORDER.fullmatch(number_days(_TIME.sub("", text), now).strip())) is None:
         return {}
     return dict(part=found[1]) | (dict(when=as_days(found["when"], now)) if found["when"] else {})
 
@@ -269,7 +289,7 @@ def _read_amount(name: str, text: str) -> tuple[int, int]:
 
 
 def _read_cents(text: str) -> int | None:
-    found = _AMOUNT.fullmatch(text.strip())
+    found = _AMOUNT.fullmatch(_as_in_brazil(text.strip()))
     cents = -1 if found is None else int(found[1].replace(".", "")) * 100 + int((found[2] or "").ljust(2, "0"))
     return cents if 0 <= cents <= AMOUNT_MAX_CENTS else None
 

@@ -11,7 +11,7 @@ from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.operating import HolderId
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER, read_day
-from pixconnect.doors.console.wanted import Wanted
+from pixconnect.doors.console.wanted import Wanted, find_time
 from pixconnect.features.finding.service import search as search_usecases
 from pixconnect.features.finding.tables.search import Found
 from pixconnect.features.identity.cli.client import show_asker
@@ -47,16 +47,15 @@ def find(  # noqa: PLR0913  each narrows the search
     """Print the resources with an id, of all holders: at most a hundred of each kind.
 
     A few are printed with the payments that were held or refused for a charge, and with refunds.
-
-    It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id or its beginning, a
+    The id may be one of ours (each kind numbers its own, so several resources may have it), an external_id or its beginning, a
     txid (ours, or the institution's own), the text of a charge's code or the reference of a static one, an end-to-end id or a
     return id (or half of it), an institution's name of an infraction, a client_id, a Pix key, an account number, or the
     request_id of an answer: that leads to the resources made by the request, which are none if it was refused. Requests of the
     last 400 days are shown with their origin: the client and its token, the address, the request, or the operator.
 
     A CPF or CNPJ, the middle of a CPF ('***.982.247-**') and a name lead to holders, and to payments by or to others of it,
-    alone or with a day: 'Maria 27/11'. So does an amount: '123,45', '150 yesterday', '123.45 27/11 Maria'. These search
-    rows back from the newest, for a bounded time: the output names the oldest row read.
+    alone or with a day: 'Maria 27/11'. So does an amount: '123,45', '150 yesterday', '1,234.56 27 nov Maria'. Without an id,
+    rows are read back from the newest for a bounded time, and a time of day is left out.
 
     If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
     are given must hold.
@@ -82,6 +81,8 @@ def find(  # noqa: PLR0913  each narrows the search
     if any_id is not None:
         found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
         shown = [_shown(one, origin) for one, origin in found]
+        if time := find_time(any_id):
+            terminal.notice(f"the time {time} was left out")
     elif (part, name, amount, day, tax_id) != (None,) * 5:
         looked, searched_to = operating.run(_look_for, holder_id, _read_wanted(part, name, amount, tax_id), day)
         shown = [_shown(one, None) for one in looked]
@@ -100,10 +101,7 @@ def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, t
     if bare is not None and not (is_cpf(bare) or is_cnpj(bare)):
         raise CommandError("--tax-id: must be a CPF or a CNPJ")
     return Wanted(
-        amount_min_cents=amount_cents,
-        amount_max_cents=amount_cents,
-        counterparty=bare or name or None,
-        name_part=part or None,
+        amount_min_cents=amount_cents, amount_max_cents=amount_cents, counterparty=bare or name or None, name_part=part or None
     )
 
 

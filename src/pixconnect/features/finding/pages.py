@@ -64,6 +64,7 @@ async def find(visit: Visit) -> Response:
     ]
     amounts = [each for each in amounts if each != result.asked.get("amount")]
     shown = dict[str, Any](found=lines, text=text, lists=lists, amounts=amounts, marks=marks, place=partial(_place, visit))
+    shown["time"] = wanted_rules.find_time(text)
     return visit.page("found.html", searched_to=result.searched_to, asked=result.asked, **shown)
 
 

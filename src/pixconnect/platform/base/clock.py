@@ -119,6 +119,20 @@ _WEEKDAYS: Final = (
     *("saturday|s[aá]bado", "sunday|domingo"),
 )
 WEEKDAY: Final = f"(?:{'|'.join(_WEEKDAYS)})(?:[ -]feira)?"
+_MONTHS: Final = (
+    *("jan(?:eiro|uary)?", "fev(?:ereiro)?|feb(?:ruary)?", "mar(?:[cç]o|ch)?", "a[bp]r(?:il)?", "maio?|may", "jun(?:ho|e)?"),
+    *("jul(?:ho|y)?", "ago(?:sto)?|aug(?:ust)?", "set(?:embro)?|sept?(?:ember)?", "out(?:ubro)?|oct(?:ober)?"),
+    *("nov(?:embro|ember)?", "dez(?:embro)?|dec(?:ember)?"),
+)
+_MONTH, _BEFORE, _BEHIND = "|".join(_MONTHS), r"(?<![\w,/-])(?<!\w\.)", r"(?![\w/-]|[.,]\d)"
+NAMED_DAY: Final = re.compile(
+    rf"{_BEFORE}(?:(?:(?:dia|the)\s+)?(?P<day>{_DAY_OF})(?:º|st|nd|rd|th)?(?:\s+(?:(?:de|of)\s+)?|[/-])(?P<month>{_MONTH})"
+    rf"|(?P<month_first>{_MONTH})\.?\s+(?P<day_last>{_DAY_OF})(?:st|nd|rd|th)?)\b\.?"
+    rf"(?:(?:,?\s+(?:(?:de|of)\s+)?|[/-])(?P<year>20[0-9]{{2}}))?{_BEHIND}"
+    rf"|{_BEFORE}(?:(?:dia|day)\s+(?P<alone>{_DAY_OF})|(?:the\s+)?(?P<ordinal>{_DAY_OF})(?:st|nd|rd|th)){_BEHIND}",
+    re.IGNORECASE,
+)
+"""29 de novembro de 2026, 29-nov, Nov 29th; dia 29, the 29th."""
 _LEAP_DAY_WITHIN_YEARS: Final = 8
 _WORD: Final = re.compile(
     r"\b(?:(today|hoje)|(yesterday|ontem)|(anteontem)|(7 ?days|7 ?dias)"
@@ -127,8 +141,22 @@ _WORD: Final = re.compile(
 )
 
 
+def number_days(text: str, now: datetime) -> str:
+    """The same with the days that name a month, or none, in numbers: 29/11; without a month, the last such day."""
+    today = now.astimezone(SAO_PAULO).date()
+
+    def write(found: re.Match[str]) -> str:
+        if alone := found["alone"] or found["ordinal"]:
+            return str(next(day for back in range(62) if (day := today - timedelta(days=back)).day == int(alone)))
+        name, year = found["month"] or found["month_first"], found["year"]
+        month = next(number for number, names in enumerate(_MONTHS, 1) if re.fullmatch(names, name, re.IGNORECASE))
+        return f"{found['day'] or found['day_last']}/{month}" + (f"/{year}" if year else "")
+
+    return NAMED_DAY.sub(write, text)
+
+
 def as_days(text: str, now: datetime) -> str:
-    """The same with the days in it as 2026-11-20: those written as in Brazil, and words such as yesterday.
+    """The same with the days in it as 2026-11-20: written as in Brazil or with a month's name, or words such as yesterday.
 
     A day without a year, 20/11, is the last such day, and so is a weekday.
     """
@@ -152,7 +180,7 @@ def as_days(text: str, now: datetime) -> str:
             case weekday:
                 return f"{today - timedelta(days=(today.weekday() - (weekday - 5)) % 7)}"
 
-    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, text))
+    return _WORD.sub(write_days, _BRAZILIAN_DAY.sub(write_day, number_days(text, now)))
 
 
 def begin_of_day(now: datetime) -> datetime:

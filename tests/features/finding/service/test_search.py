@@ -10,14 +10,7 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.doors.console.paces import SEARCHES
-from pixconnect.doors.console.wanted import (
-    Wanted,
-    list_possible_amounts,
-    read_amounts,
-    read_instants,
-    read_known,
-    read_order,
-)
+from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known, read_order
 from pixconnect.features.finding.service import browse, search
 from pixconnect.features.finding.tables.search import find_contested
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
@@ -200,6 +193,11 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 04/11": dict(amount="25,50", when="2026-11-04"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
+        "25,50 dia 5": dict(amount="25,50", when="2026-10-05"),
+        "29 nov": dict(when="2025-11-29"),
+        "25,50 at 2:30 pm on the 3rd of November Maria": dict(amount="25,50", when="2026-11-03", who="Maria"),
+        "$1,234.56 3 de nov. de 2026, 14h30": dict(amount="R$1.234,56", when="2026-11-03"),
+        "1,234 nov 3": dict(amount="R$ 1.234,00", when="2026-11-03"),
         "25,50 2-11-2026": dict(amount="25,50", when="2026-11-02"),
         "25,5 02.11.26": dict(amount="25,5", when="2026-11-02"),
         "Maria na sexta-feira": dict(when="2026-10-30", who="Maria"),
@@ -229,9 +227,11 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
     }
     assert {text: read_known(text, now) for text in expected} == expected
     assert read_instants("03/11/2026", now) == read_instants("2026-11-03", now) == read_instants("3/11", now)
-    assert read_amounts("25,50 reais") == read_amounts("R$ 25,5")
+    assert read_amounts("25,50 reais") == read_amounts("R$ 25,5") == read_amounts("$25.50")
+    assert read_amounts("1,234.56") == read_amounts("1.234,56")
+    assert read_instants("dia 3..4 nov", now) == read_instants("03/11..04/11", now)
     assert read_order("#1001", now) == read_order("Pedido nº 1001", now) == read_order("order: 1001", now) == dict(part="1001")
-    assert read_order("pedido 1001 de ontem", now) == dict(part="1001", when="2026-11-03")
+    assert read_order("pedido 1001 de 3 nov 14:30", now) == dict(part="1001", when="2026-11-03")
     assert read_order("order-1001", now) == read_order("Pedido Maria", now) == {}
     assert list_possible_amounts("2550") == ["R$ 25,50", "R$ 2.550,00"]
     assert list_possible_amounts("order-2550") == list_possible_amounts("52998224725") == []
@@ -408,7 +408,8 @@ async def test_the_words_taken_as_a_name_are_shown(service: Service, caller: Cal
     async with open_console(service) as console:
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))
         for text, name in (("bolachas", "<strong>bolachas</strong>"), ("reais", None)):
-            page = (await own.get(f"/search?q=25,50%20{text}%20ontem")).content.decode()
+            page = (await own.get(f"/search?q=25,50%20{text}%20ontem%2014:30")).content.decode()
+            assert "The time 14:30 was left out" in page
             assert (f"name, CPF or CNPJ {name or '<strong>'}" in page) == bool(name)
 
 

@@ -28,16 +28,7 @@ from pixconnect.platform.base.clock import to_day
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import (
-    Service,
-    cancelled,
-    credit_report,
-    held,
-    infraction_report,
-    make_charge,
-    open_holder,
-    open_service,
-)
+from support.service import Service, cancelled, credit_report, held, infraction_report, make_charge, open_holder, open_service
 from support.statement import make_history
 from support.webhooks import SECRET
 
@@ -283,6 +274,16 @@ async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_rea
     assert "Webhook: <strong>falhando" in summary
     assert [summary.count(f"http://127.0.0.1:{port}/hook: a conexão foi recusada") for port in (7, 8, 9)] == [1, 1, 1]
     assert lines.count("<code>qrcode.pending</code></a>") == 3
+
+
+async def test_a_charge_says_which_payment_of_it_was_refused_and_why(service: Service, caller: Caller) -> None:
+    charge, *_ = [await make_charge(service, caller, amount_cents=2550) for _ in range(2)]
+    await incoming.receive_credit(service.context, credit_report(service, txid=charge.txid, amount_cents=2500))
+    async with open_console(service) as shown:
+        own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
+        for path in (f"/charges/{charge.id}", "/search?q=25,50"):
+            told = (await own.get(path, **PORTUGUESE)).content.decode().partition("Um pagamento foi recusado")[2][:400]
+            assert all(each in told for each in (": R$\u00a025,00 ", outside_party().name, "O valor não é o esperado")), path
 
 
 async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_other_one(

@@ -11,7 +11,7 @@ from pixconnect.doors.console import wanted as wanted_rules
 from pixconnect.doors.console.application import PageRoute
 from pixconnect.doors.console.paces import SEARCHES, SUGGESTIONS
 from pixconnect.doors.console.visit import SEARCH_PATH, Visit
-from pixconnect.features.finding.service import browse, overview, search
+from pixconnect.features.finding.service import browse, overview, search, timeline
 from pixconnect.features.finding.service.search import Found
 from pixconnect.kernel.flows import holder
 from pixconnect.platform.base import errors
@@ -65,6 +65,8 @@ async def find(visit: Visit) -> Response:
     amounts = [each for each in amounts if each != result.asked.get("amount")]
     shown = dict[str, Any](found=lines, text=text, lists=lists, amounts=amounts, marks=marks, place=partial(_place, visit))
     shown["time"] = wanted_rules.find_time(text)
+    unpaid = [(int(one.id), one.holder_id or 0) for one in result.found if one.kind == "charge" and not one.settled_at]
+    shown["refused"] = await timeline.find_refused(visit.context.pool, viewer, unpaid)
     return visit.page("found.html", searched_to=result.searched_to, asked=result.asked, **shown)
 
 

@@ -16,7 +16,7 @@ from pixconnect.features.due_charges.service import find_paid_amounts
 from pixconnect.features.finding import rules as timeline
 from pixconnect.features.finding.rules import Facts, Timeline, Waiting
 from pixconnect.features.finding.tables import timeline as timeline_store
-from pixconnect.features.finding.tables.search import Found
+from pixconnect.features.finding.tables.search import Found, find_charges
 from pixconnect.features.identity.service.keyring import SIGNER
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.webhooks.rules import endpoint as webhook_signature
@@ -102,6 +102,16 @@ async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: i
     if not viewer.may_see("transfer"):
         return charge.holder_id, Facts(charge=charge)
     return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
+
+
+_TRIED_LOOKED_AT_MAX: Final = 10
+
+
+async def find_refused(pool: Pool, viewer: Viewer, charges: Sequence[tuple[int, int]]) -> dict[str, Transfer]:
+    """Find the newest refused payment of each of these charges, by the charge's id; of the first ten charges."""
+    found = await find_charges(pool, charges[:_TRIED_LOOKED_AT_MAX]) if viewer.may_see("transfer") else {}
+    tried = [each for charge in found.values() for each in await timeline_store.find_transfers_to(pool, charge)]
+    return {str(each.charge_id): each for each in tried if each.status == "ERROR"}
 
 
 async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:

@@ -209,7 +209,10 @@ async def test_a_delivery_that_was_given_up_says_what_to_do(service: Service, ca
         head, _, steps = (await own.get(f"/charges/{charge.id}")).content.decode().partition("line-of-time")
         assert "Webhook: <strong>given up after the last attempt</strong>" in head
         assert f'href="/deliveries/{delivery_id}"><code>qrcode.pending</code></a>' in head
-        assert steps.count("given up: send it again from its page") == 1
+        assert steps.count("given up: send it again from its page") == steps.count("failed before: 2") == 1
+        facts, _, attempts = (await own.get(f"/deliveries/{delivery_id}")).content.decode().partition('aria-label="Attempts"')
+        assert "<dt>Our id</dt>" in facts
+        assert [part.count("<article") for part in attempts.split("Earlier attempts: 2", 1)] == [1, 2]
         page = (await own.get(f"/charges/{charge.id}", **PORTUGUESE)).content.decode()
         assert page.count("desistimos") == 3
         page = (await own.get(f"/endpoints/{made.id}")).content.decode()

@@ -323,6 +323,7 @@ async def test_events_of_the_time_while_an_endpoint_was_off_are_sent_on_request(
     assert "Webhooks are switched off" in (await browser.get("/")).content.decode()
     await make_charge(console.service, caller)
     page = (await browser.get(own)).content.decode()
+    assert all(said in page for said in ("<strong>Added</strong>", "<strong>Changed</strong>", "State: switched off"))
     since = page.partition('name="since" value="')[2][:19]
     [event] = await console.service.fetch("select id from event")
     assert 'href="/endpoints"' in (await browser.get(f"/events/{event['id']}")).content.decode().partition("No receiver")[2]

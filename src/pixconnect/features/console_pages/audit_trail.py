@@ -31,7 +31,8 @@ _OPERATORS: Final = "the audit is the operators'"
 async def show_audit(visit: Visit) -> Response:
     visit.refuse_holders(_OPERATORS)
     before_id = wanted.read_id(visit.query("before"))
-    entries = await audit.list_entries(visit.operator, before_id=before_id, count_max=PAGE_SIZE)
+    subjects = [about] if (about := visit.query("about")) else None
+    entries = await audit.list_entries(visit.operator, before_id=before_id, subjects=subjects, count_max=PAGE_SIZE)
     return visit.page("audit.html", entries=entries, page_size=PAGE_SIZE)
 
 
@@ -144,14 +145,11 @@ MENU: Final = (
     MenuEntry(section="audit", path="/audit/cases", text="Cases", count=count_cases),
 )
 OVERVIEW: Final = (OverviewPart(template="overview_cases.html", find=count_cases, is_waiting=True),)
+_CHANGES: Final = dict(note=note_case, close=close_case, adjust=propose_adjustment, answer=propose_answer, end=propose_ending)
 ROUTES: Final = (
     PageRoute(path="/audit", page=show_audit),
     PageRoute(path="/audit/proof", page=show_proof),
     PageRoute(path="/audit/cases", page=show_cases),
     PageRoute(path="/audit/cases/{id}", page=show_case),
-    PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),
-    PageRoute(path="/audit/cases/{id}/close", page=close_case, method="POST"),
-    PageRoute(path="/audit/cases/{id}/adjust", page=propose_adjustment, method="POST"),
-    PageRoute(path="/audit/cases/{id}/answer", page=propose_answer, method="POST"),
-    PageRoute(path="/audit/cases/{id}/end", page=propose_ending, method="POST"),
+    *(PageRoute(path=f"/audit/cases/{{id}}/{name}", page=page, method="POST") for name, page in _CHANGES.items()),
 )

@@ -117,7 +117,7 @@ async def show_endpoint(visit: Visit) -> Response:
         failed=failed,
         event_types=EVENT_TYPES,
         now=visit.context.clock.now(),
-        changes=await timeline.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
+        changes=await timeline.list_acts(visit.acting, line.endpoint, is_operator=visit.who.kind != "holder"),
     )
 
 
@@ -189,6 +189,9 @@ async def _find_line(visit: Visit) -> browse.EndpointLine:
     return line
 
 
+_CHANGES: Final = dict(
+    change=change_endpoint, replay=replay_events, send=send_waiting, rotate=rotate_secret, remove=remove_endpoint
+)
 ROUTES: Final = (
     PageRoute(path="/events", page=list_events, may_be_old=True),
     PageRoute(path="/events/{id}", page=show_event),
@@ -198,9 +201,5 @@ ROUTES: Final = (
     PageRoute(path="/endpoints", page=list_endpoints),
     PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
     PageRoute(path="/endpoints/{id}", page=show_endpoint),
-    PageRoute(path="/endpoints/{id}/change", page=change_endpoint, method="POST"),
-    PageRoute(path="/endpoints/{id}/replay", page=replay_events, method="POST"),
-    PageRoute(path="/endpoints/{id}/send", page=send_waiting, method="POST"),
-    PageRoute(path="/endpoints/{id}/rotate", page=rotate_secret, method="POST"),
-    PageRoute(path="/endpoints/{id}/remove", page=remove_endpoint, method="POST"),
+    *(PageRoute(path=f"/endpoints/{{id}}/{name}", page=page, method="POST") for name, page in _CHANGES.items()),
 )

@@ -31,8 +31,9 @@ append: Final = Command[str, str, str, str | None, str | None]("""
 """)
 """Append a row; ``before`` and ``after`` are JSON."""
 
-_LIST_BEFORE: Final[LiteralString] = """
-    select id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit
+FIELDS: Final[LiteralString] = "id, at, operator, verb, subject, before::text, after::text, request_id, login, door"
+_LIST_BEFORE: Final[LiteralString] = f"""
+    select {FIELDS} from audit
     where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
         and ($4::text is null or operator = $4)
     order by id desc limit $3

@@ -396,15 +396,15 @@ async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(s
     assert SECRET not in str([dict(row) for row in rows])
     changes = await timeline.list_changes(service.context.pool, made.id, caller.holder_id)
     assert [change.jti for change in changes] == ["t1"] * 4
+    acts = await timeline.list_acts(as_operator(service.context), made, is_operator=False)
+    assert [act.changed for act in acts] == [{}, {}, {"url": (URL, f"{URL}/2")}, {}]
+    assert {(act.origin and act.origin.jti, act.entry.operator) for act in acts} == {(None, "client shop")}
 
 
 async def test_a_charge_and_its_changes_say_who_asked_for_them(service: Service, caller: Caller) -> None:
     contents = ChargeContents(lifetime_s=3600, amount_cents=1000, key=own_key())
     made = await standard_charge_usecases.put_charge(service.context, asking(caller, request_id="r1"), TXID, contents)
-    for request_id, change, removes in (
-        ("r2", ContentsChange(amount_cents=1100), False),
-        ("r3", ContentsChange(), True),
-    ):
+    for request_id, change, removes in (("r2", ContentsChange(amount_cents=1100), False), ("r3", ContentsChange(), True)):
         asker = asking(caller, "till", "t2", request_id)
         service.clock.advance(seconds=1)
         await standard_charge_usecases.patch_charge(service.context, asker, TXID, change, removes=removes)

@@ -7,9 +7,9 @@ are kept; for a holder's deleted endpoints, the last twenty are known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct, json, structs
 
 from pixconnect.features.due_charges.rules.day_amount import PaidAmount
 from pixconnect.features.due_charges.service import find_paid_amounts
@@ -24,7 +24,7 @@ from pixconnect.features.webhooks.rules.delivery import Delivery
 from pixconnect.features.webhooks.rules.endpoint import ENDPOINTS_MAX, Endpoint
 from pixconnect.features.webhooks.service.delivery import open_secrets
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.kernel.flows.context import Context
+from pixconnect.kernel.flows.context import Context, Core
 from pixconnect.kernel.flows.payee import with_payee
 from pixconnect.kernel.rules.access import READ_SCOPES, Viewer
 from pixconnect.kernel.rules.charge import Charge
@@ -34,6 +34,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import origin as origin_store
+from pixconnect.kernel.tables.audit import AuditEntry
 from pixconnect.kernel.tables.clock import service_now
 from pixconnect.kernel.tables.origin import AskedFact, Origin
 from pixconnect.platform.base import errors
@@ -219,10 +220,34 @@ async def find_shown(context: Context, kind: str, subject: Charge | Transfer | R
     return None if found is None else found if is_operator else _mask(found)
 
 
-async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
-    """List the origins of an endpoint's changes, as far as the visitor may see them."""
-    changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
-    return changes if is_operator else [_mask(change) for change in changes]
+class EndpointAct(Struct, frozen=True, kw_only=True):
+    entry: AuditEntry
+    origin: Origin | None
+    """Of a client's request."""
+    changed: dict[str, tuple[object, object]]
+    """By field, the earlier value, if it was recorded, and the new one."""
+
+
+async def list_acts(context: Core, endpoint: Endpoint, *, is_operator: bool) -> list[EndpointAct]:
+    """List what was done to an endpoint, newest first, as far as the visitor may see it; the pool may read the audit."""
+    origins = {each.request_id: each for each in await list_changes(context.pool, endpoint.id, endpoint.holder_id)}
+    entries = await timeline_store.find_newest_acts(context.pool, f"endpoint {endpoint.id}", _CHANGES_MAX)
+    acts = [
+        EndpointAct(entry=each, origin=origins.get(each.request_id) if each.request_id else None, changed=_find_changed(each))
+        for each in entries
+    ]
+    return acts if is_operator else [_mask_act(each) for each in acts]
+
+
+def _find_changed(entry: AuditEntry) -> dict[str, tuple[object, object]]:
+    before, after = (json.decode(each, type=dict[str, Any]) if each else {} for each in (entry.before, entry.after))
+    pairs = {name: (before.get(name), value) for name, value in after.items() if name != "holder_id"}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and entry.verb != "endpoint add"}
+
+
+def _mask_act(act: EndpointAct) -> EndpointAct:
+    entry = act.entry if act.entry.request_id else structs.replace(act.entry, operator=_AN_OPERATOR)
+    return structs.replace(act, entry=entry, origin=act.origin and _mask(act.origin))
 
 
 def _mask(origin: Origin) -> Origin:

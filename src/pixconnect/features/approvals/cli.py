@@ -25,7 +25,7 @@ def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) ->
         holder_id: Of this holder only.
     """
     found = operating.run(approval_usecases.list_waiting_transfers, holder_id)
-    output.show_list("transfers", [_shown_waiting(each) for each in found], as_json=json)
+    output.show_list("transfers", [_shown_waiting(each) for each in found], as_json=json, money=("amount",))
 
 
 @app.command
@@ -60,7 +60,7 @@ def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
 def _shown_waiting(each: WaitingTransfer) -> output.Shown:
     payee = each.transfer.counterparty
     return {
-        **output.pick(each.transfer, "id holder_id amount_cents"),
+        **output.pick(each.transfer, "id holder_id amount=amount_cents"),
         **output.pick(payee, "payee=name tax_id key"),
         "account": f"{payee.ispb} {payee.branch} {payee.account_number}",
         "paid_before": each.paid_count,

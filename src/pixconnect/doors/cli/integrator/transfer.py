@@ -64,7 +64,7 @@ TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end
 QR_CODE_BEGINNING = "000201"
 """The beginning of every BR Code, and of no key."""
 _COLUMNS = ("id", "status", "amount", "counterparty", "external_id")
-_IF_WIDE = ("waits_for", "amount_returned", "create_timestamp", "end_to_end_id")
+_IF_WIDE = ("waits_for", "amount_returned", "message", "create_timestamp", "end_to_end_id")
 _NAMED_MAX = 20
 """Your names for charges, waits and returned amounts are read one by one."""
 
@@ -123,19 +123,20 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
 
 
 def show_later(client: Client, transfer_id: int) -> output.Shown:
-    """Return how much of a payment was returned, and its open contest, as far as the caller may know."""
-    later: output.Shown = {"amount_returned": _find_returned(client, transfer_id)}
+    """Return what its receipt says of a payment, and its open contest, as far as the caller may know."""
+    later = _read_receipt(client, transfer_id)
     with suppress(Forbidden, NotFound):
         open_ones = chain(*(client.infractions.list(status=each, page_size=100) for each in ("OPEN", "ANSWERED")))
         later["open_infraction"] = next((each.id for each in open_ones if each.transfer_id == transfer_id), None)
     return later
 
 
-def _find_returned(client: Client, transfer_id: int) -> int | None:
-    """Return what was returned of a transfer; ``None`` is nothing, or unknown to the caller."""
+def _read_receipt(client: Client, transfer_id: int) -> output.Shown:
+    """Return what was returned of a transfer, and the payer's message; empty if unknown to the caller."""
     with suppress(Forbidden, NotFound):
-        return client.transfers.receipt(transfer_id).amount_returned or None
-    return None
+        found = client.transfers.receipt(transfer_id)
+        return {"amount_returned": found.amount_returned or None, "message": found.message}
+    return {}
 
 
 def _find_wait(client: Client, transfer: Transfer) -> str | None:
@@ -185,7 +186,7 @@ def list_transfers(
 ) -> None:
     """Print transfers of both directions, the newest first.
 
-    The first 20 have your own name for the charge that each paid, what they wait for, and how much was returned.
+    The first 20 have your own name for the charge that each paid, what they wait for, the payer's message, what was returned.
 
     Args:
         status: Only transfers with this status.
@@ -211,14 +212,14 @@ def list_transfers(
         names = {each.id: _name_charge(session.client, each) for each in transfers[:_NAMED_MAX]}
         waits = {each.id: _find_wait(session.client, each) for each in transfers[:_NAMED_MAX]}
         settled = [each.id for each in transfers[:_NAMED_MAX] if each.status in ("CONFIRMED", "RETURNED")]
-        returned = {each: _find_returned(session.client, each) for each in settled}
+        receipts = {each: _read_receipt(session.client, each) for each in settled}
     items = [
         {
             **records.shown(each),
             "counterparty": (each.debit_party if each.impact_type is Direction.IN else each.credit_party).name,
             "charge_external_id": names.get(each.id),
             "waits_for": waits.get(each.id),
-            "amount_returned": returned.get(each.id),
+            **receipts.get(each.id, {}),
         }
         for each in transfers
     ]

@@ -46,7 +46,7 @@ def test_the_language_is_the_chosen_one_or_the_browsers(chosen: str | None, acce
 def test_amounts_instants_and_durations_are_written_as_in_brazil() -> None:
     portuguese = LANGUAGES["pt"]
     assert portuguese.amount(123_456_789) == "R$ 1.234.567,89"
-    assert portuguese.amount(999_999_999_999) == "R$ 9.999.999.999,99"
+    assert portuguese.amount(-999_999_999_999) == "\u2212R$ 9.999.999.999,99"
     # The zone of Sao Paulo is three hours behind.
     assert portuguese.instant(datetime(2026, 11, 21, 2, 19, 3, tzinfo=UTC)) == "20/11/2026 23:19:03"
     durations = [0.38, 4.2, 200, 3 * 3600, 2 * 86_400 + 4 * 3600 + 61]

@@ -360,7 +360,9 @@ async def test_a_payment_is_titled_as_its_caller_calls_it_with_its_sign_and_the_
 
 
 async def test_the_menu_counts_what_waits_for_operators_alone(service: Service, caller: Caller) -> None:
-    await service.fetch("insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id")
+    said = "line 1 of -R$\u00a01,00, CREDIT, perhaps_balance, read on 2026-11-03"
+    case = "insert into kept_case (kind, name, said, since) values ('rail', 'a', $1, now()) returning id"
+    [[case_id]] = await service.fetch(case, said)
     async with open_console(service) as shown:
         operator = shown.nobody.of(await sign_in(shown, "operator"))
         own = shown.nobody.of(await sign_in_client(shown, caller.holder_id))
@@ -369,6 +371,8 @@ async def test_the_menu_counts_what_waits_for_operators_alone(service: Service, 
         assert all(f'href="{path}">' in page for path in ("/audit", "/audit/proof", "/audit/approvals", "/blocks"))
         assert 'href="/audit' not in (await own.get("/charges")).content.decode()
         assert '"/audit/cases" aria-current="page"' in (await operator.get("/audit/cases")).content.decode()
+        page = (await operator.get(f"/audit/cases/{case_id}", **PORTUGUESE)).content.decode()
+        assert "of \u2212R$\u00a01,00, CREDIT, talvez um saldo, read on" in page
 
 
 async def test_a_list_is_saved_by_a_name_and_forgotten(service: Service, caller: Caller) -> None:

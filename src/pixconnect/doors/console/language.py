@@ -40,8 +40,8 @@ class Language(Struct, frozen=True, kw_only=True):
         return said % values if values else said
 
     def amount(self, cents: int | None) -> str:
-        """Write an amount as ``R$ 1.234,56``, in both languages."""
-        return "-" if cents is None else show_reais(cents)
+        """Write an amount as ``R$ 1.234,56``, in both languages, with the minus sign of lists."""
+        return "-" if cents is None else show_reais(cents).replace("-", "\u2212")
 
     def reais(self, cents: int) -> str:
         """An amount for a spreadsheet's cell."""

@@ -40,7 +40,6 @@ async def find(visit: Visit) -> Response:
         return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[], asked={})
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
-
     try:
         result = await search.find_known(visit.context, viewer, text)
     except errors.BadRequest as error:

@@ -105,12 +105,9 @@ async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: i
     return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
 
 
-_TRIED_LOOKED_AT_MAX: Final = 10
-
-
 async def find_refused(pool: Pool, viewer: Viewer, charges: Sequence[tuple[int, int]]) -> dict[str, Transfer]:
     """Find the newest refused payment of each of these charges, by the charge's id; of the first ten charges."""
-    found = await find_charges(pool, charges[:_TRIED_LOOKED_AT_MAX]) if viewer.may_see("transfer") else {}
+    found = await find_charges(pool, charges[:10]) if viewer.may_see("transfer") else {}
     tried = [each for charge in found.values() for each in await timeline_store.find_transfers_to(pool, charge)]
     return {str(each.charge_id): each for each in tried if each.status == "ERROR"}
 

@@ -154,10 +154,7 @@ def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date 
 
 def _show_amount(amount: DayAmount) -> Mapping[str, object]:
     parts = dict(
-        multa=amount.fine_cents,
-        juros=amount.interest_cents,
-        abatimento=amount.rebate_cents,
-        desconto=amount.discount_cents,
+        multa=amount.fine_cents, juros=amount.interest_cents, abatimento=amount.rebate_cents, desconto=amount.discount_cents
     )
     shown = {name: format_reais(cents) for name, cents in parts.items() if cents}
     return {"original": format_reais(amount.original_cents), **shown, "final": format_reais(amount.total_cents)}

@@ -28,12 +28,7 @@ class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unkno
 
 
 class CreateChargeRequest(
-    BoundedAmount,
-    charges.ChargeRequest,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename=AMOUNT_ON_THE_WIRE,
+    BoundedAmount, charges.ChargeRequest, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=AMOUNT_ON_THE_WIRE
 ):
     """A charge to be made."""
 

@@ -117,12 +117,7 @@ async def verify(reader: BookReader, request: ProofRequest, report_progress: Pro
         run = await run_store.begin(connection, request.extent, reader.operator, now)
     unreadable = dict(await look_store.find_partial(connection, rules))
     look = Look(
-        reader=reader,
-        run=run,
-        report_progress=report_progress,
-        heads=request.heads,
-        has_all=has_all,
-        unreadable=unreadable,
+        reader=reader, run=run, report_progress=report_progress, heads=request.heads, has_all=has_all, unreadable=unreadable
     )
     groups = group_rules(look, rules)
     try:

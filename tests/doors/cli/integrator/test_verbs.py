@@ -291,6 +291,14 @@ def test_a_statement_counts_suspect_payments_apart(run: Run, sandbox: Installati
     assert total() == before | both | {"in": before["in"] + held["amount"]}
 
 
+def test_a_payers_message_is_printed_with_its_transfer(run: Run, sandbox: Installation) -> None:
+    demo, code = sandbox.sandbox, run("charge", "create", "5")["emvqrcps"]
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        paid = client.sandbox.pay(code, payer_message="mesa 4").end_to_end_id
+    listed = {each["end_to_end_id"]: each for each in run("transfer", "list")["transfers"]}
+    assert run("transfer", "show", paid)["message"] == listed[paid]["message"] == "mesa 4"
+
+
 def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
     before = run("clock")["now"]
     assert run("clock", "advance", "1m")["now"] > before

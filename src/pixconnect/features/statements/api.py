@@ -38,7 +38,7 @@ class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The first instant included. RFC 3339 with an offset."""
     final_date: Annotated[datetime, Meta(tz=True)]
     """The last instant included. RFC 3339 with an offset."""
-    format: Literal["json", "csv", "ofx", "camt053"] = "json"
+    format: statements.Format = "json"
     """The answer's format."""
     language: statements.Language = "en"
     """The language of descriptions that we write: English or Portuguese."""
@@ -99,13 +99,14 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     return Document(
         content=FORMATS[query.format].write(found, parts),
         media_type=FORMATS[query.format].media_type,
-        filename=_name_file(found, FORMATS[query.format].suffix),
+        filename=_name_file(found, query.format),
     )
 
 
-def _name_file(found: statements.Statement, suffix: str) -> str:
+def _name_file(found: statements.Statement, wanted: str) -> str:
+    """Browsers save files for other programs, and show JSON."""
     days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
-    return suffix and f"statement_{found.account.account_number}_{days}.{suffix}"
+    return "" if wanted == "json" else f"statement_{found.account.account_number}_{days}.{statements.ENDINGS[wanted]}"
 
 
 def _day_of(instant: datetime) -> date:
@@ -214,8 +215,6 @@ def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
 class Format(NamedTuple):
     media_type: str
     write: Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
-    suffix: str = ""
-    """Files for other programs are saved by a browser, never shown."""
     schema: str = ""
     """Its name in the OpenAPI document, if it is no record there."""
     about: str = ""
@@ -223,9 +222,9 @@ class Format(NamedTuple):
 
 FORMATS: Final[Mapping[str, Format]] = {
     "json": Format("application/json", _write_json),
-    "csv": Format("text/csv; charset=utf-8", write_csv, "csv", "CsvFile", "CSV (RFC 4180), in UTF-8."),
-    "ofx": Format("application/x-ofx", files.write_ofx, "ofx", "OfxFile", "OFX 2."),
-    "camt053": Format("application/xml", files.write_camt053, "xml", "Camt053File", "ISO 20022 `camt.053`."),
+    "csv": Format("text/csv; charset=utf-8", write_csv, "CsvFile", "CSV (RFC 4180), in UTF-8."),
+    "ofx": Format("application/x-ofx", files.write_ofx, "OfxFile", "OFX 2."),
+    "camt053": Format("application/xml", files.write_camt053, "Camt053File", "ISO 20022 `camt.053`."),
 }
 
 

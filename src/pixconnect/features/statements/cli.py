@@ -4,7 +4,7 @@ import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, Literal, TypeAlias
+from typing import Annotated, BinaryIO, Final
 
 from cyclopts import Parameter
 
@@ -12,16 +12,11 @@ from pixconnect.doors.cli import output, records, terminal
 from pixconnect.doors.cli.failures import CommandError
 from pixconnect.doors.cli.integrator.session import Session, open_session
 from pixconnect.doors.cli.output import Json
-from pixconnect.features.statements.rules import SUSPECT_TEXTS
+from pixconnect.features.statements.rules import ENDINGS, SUSPECT_TEXTS, Format
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import as_days, format_local, to_day
 from pixconnect.platform.local.home import is_disk_full
-from pixconnect_client import Direction, Statement, StatementFormat, StatementLine
-
-if TYPE_CHECKING:
-    Format: TypeAlias = str
-else:
-    Format = Literal[tuple(form.value for form in StatementFormat)]
+from pixconnect_client import Direction, Statement, StatementLine
 
 _DAYS: Final = 30
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -29,7 +24,7 @@ _AHEAD_MAX: Final = timedelta(days=366)
 _COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
 _MONEY: Final = ("amount", "running_balance")
 _PROGRESS_EVERY_OCTETS: Final = 1 << 20
-_OTHER_ENDINGS: Final = dict(xml="camt053")
+_BY_ENDING: Final = {ending: name for name, ending in ENDINGS.items()}
 
 
 def statement(
@@ -46,7 +41,7 @@ def statement(
         since: The first day (2026-11-20, 20/11, yesterday; in Sao Paulo) or instant included; by default 30 days ago.
         until: The last day or instant included; by default now.
         out: A file; `-` is standard output.
-        format: The file's format; by default by its extension (.csv, .ofx, .xml for camt.053, .json).
+        format: The file's format; by default by its extension.
     """
     if out is None and format is not None:
         raise CommandError("--format: is for files; name one with -o")
@@ -106,9 +101,9 @@ def _name_way(line: StatementLine) -> str:
 
 def _guess_format(out: str) -> str:
     ending = Path(out).suffix.lower().removeprefix(".")
-    wanted = _OTHER_ENDINGS.get(ending, ending)
-    if wanted not in list(StatementFormat):
-        raise CommandError("--format: missing; the file's name ends in none of .csv, .ofx, .xml, .json")
+    wanted = _BY_ENDING.get(ending, ending)
+    if wanted not in ENDINGS:
+        raise CommandError(f"--format: missing; the file's name ends in none of .{', .'.join(_BY_ENDING)}")
     return wanted
 
 

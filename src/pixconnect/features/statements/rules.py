@@ -6,7 +6,7 @@ meanwhile.
 """
 
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +14,12 @@ from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import MovementKind, date_settled
 
 Language = Literal["en", "pt"]
+ENDINGS: Final = dict(json="json", csv="csv", ofx="ofx", camt053="xml")
+"""The formats, each with the ending of its files' names."""
+if TYPE_CHECKING:
+    Format: TypeAlias = str
+else:
+    Format = Literal[tuple(ENDINGS)]
 
 # By language, cause and direction: a line's title, and the word before the counterparty's name.
 _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {

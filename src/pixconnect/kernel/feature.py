@@ -74,6 +74,8 @@ class Event(NamedTuple):
     """Whether it extends the contract's events."""
     is_in_sandbox: bool = True
     """Whether callers of a sandbox can cause it."""
+    status: str = ""
+    """The status in its payload, if that is not the last word of its name."""
 
 
 class Erasure(NamedTuple):

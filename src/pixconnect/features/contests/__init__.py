@@ -27,6 +27,7 @@ FEATURE: Final = Feature(
             "A payer contests a Pix that you received, and your institution judges it: you cannot spend the money"
             " that it has blocked. You can answer until `respond_by`, at `respond_to`.",
             is_own=True,
+            status="OPEN",
         ),
         Event("infraction.answered", "infraction", "Your institution has received your answer to an infraction.", is_own=True),
         Event(
@@ -48,6 +49,7 @@ FEATURE: Final = Feature(
             "infraction",
             "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
             is_own=True,
+            status="OPEN",
         ),
     ),
     event_families=("features.contests.rules.infraction:FAMILIES",),

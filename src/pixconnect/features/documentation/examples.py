@@ -8,7 +8,7 @@ from msgspec import UNSET as LEFT_OUT
 from pixconnect.doors.api.operation import AnyOperation
 from pixconnect.features.documentation.records import SCHEMAS, Schema, envelope_name, find_schema, to_schema
 from pixconnect.kernel.rules.br_code import format_dynamic_br_code, format_static_br_code
-from pixconnect.kernel.rules.event import EventName
+from pixconnect.kernel.rules.event import EVENT_STATUSES, EventName
 
 ADDRESS: Final = "127.0.0.1:8080"
 REQUEST_ID: Final = "01930a2f-5c7a-7e8d-9f01-23456789abcd"
@@ -227,13 +227,11 @@ def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> objec
 
 
 def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Schema]) -> object:
-    # The name contains the outcome, and except for charges the direction.
-    _, *direction, became = event.upper().split(".")
-    # More is known then of one that was accepted before.
-    payload: dict[str, object] = dict(
-        status=dict(COMPLETED="CONFIRMED", WAITING="PROCESSING", HELD="PROCESSING").get(became, became)
-    )
-    if became != "HELD":
+    # Except for charges the name contains the direction.
+    _, *direction, _ = event.upper().split(".")
+    status = EVENT_STATUSES[event]
+    payload: dict[str, object] = dict(status=status)
+    if event != "transfer.in.held":
         payload["hold"] = LEFT_OUT
     if direction:
         payload |= {"impact_type": direction[0], "flow": direction[0]}
@@ -243,18 +241,18 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
         "ChargePayload": payload,
         "TransferPayload": payload,
         "RefundPayload": payload,
-        "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=became),
-        "AdjustmentPayload": dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=LEFT_OUT, status=became),
+        "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=status),
+        "AdjustmentPayload": dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=LEFT_OUT, status=status),
         "InfractionPayload": dict(
             infraction_id="I6071",
             held=1000,
-            taken=1000 if became == "TAKEN" else 0,
+            taken=1000 if status == "TAKEN" else 0,
             reason="fraud",
             situation="scam",
             respond_to="/v1/connect/infraction/id/1/defence",
-            status=dict(OPENED="OPEN", REMINDED="OPEN").get(became, became),
+            status=status,
         ),
-        "DivergencePayload": dict(divergences=["OTHER_AMOUNT"], asked_amount=1000, status="CONFIRMED"),
+        "DivergencePayload": dict(divergences=["OTHER_AMOUNT"], asked_amount=1000, status=status),
         schema["$ref"].removeprefix(SCHEMAS): {"name": event},
     }
     return Examples(schemas, otherwise).make(schema)

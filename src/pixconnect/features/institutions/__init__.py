@@ -38,6 +38,7 @@ FEATURE: Final = Feature(
             "did not change.",
             is_own=True,
             is_in_sandbox=False,
+            status="CONFIRMED",
         ),
         Event(
             "charge.diverged",
@@ -46,6 +47,7 @@ FEATURE: Final = Feature(
             "amount, a second one, of a removed charge, or of one that was never opened. The money is yours.",
             is_own=True,
             is_in_sandbox=False,
+            status="CONFIRMED",
         ),
         Event(
             "transfer.out.waiting",
@@ -55,6 +57,7 @@ FEATURE: Final = Feature(
             "days; its amount stays reserved, and its status does not change.",
             is_own=True,
             is_in_sandbox=False,
+            status="PROCESSING",
         ),
     ),
     event_families=("kernel.rules.charge_payment:FAMILIES",),

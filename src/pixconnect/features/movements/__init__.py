@@ -20,6 +20,7 @@ FEATURE: Final = Feature(
             "`transfer.in.confirmed`, and of a charge `qrcode.approved`, announce its release; "
             "`transfer.in.error` its return.",
             is_own=True,
+            status="PROCESSING",
         ),
     ),
     text_columns="""

@@ -84,7 +84,8 @@ CLASSES: dict[str, tuple[type[Ranked], tuple[type[Ranked], ...]]] = dict(
 def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
     found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
     assert sorted(features.NAMES) == sorted(found)
-    assert ROWS.keys() | CLASSES.keys() | {"erasures", "events", "scopes", "text_columns", "verbs"} == set(Feature._fields)
+    texts = {"erasures", "events", "scope_parts", "scopes", "text_columns", "verbs"}
+    assert ROWS.keys() | CLASSES.keys() | texts == set(Feature._fields)
     for kind, row_type in ROWS.items():
         assert bool(gather(kind, row_type)) == any(getattr(each, kind) for each in list_features()), kind
     for kind, (base, own) in CLASSES.items():

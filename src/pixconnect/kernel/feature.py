@@ -100,6 +100,8 @@ class Feature(NamedTuple):
     """A feature's rows, by kind: the data itself, or the modules that contain it."""
 
     scopes: tuple[Scope, ...] = ()
+    scope_parts: tuple[tuple[str, str], ...] = ()
+    """What scopes of the kernel allow here: the scope's name, and words that follow its text."""
     verbs: tuple[Verb, ...] = ()
     events: tuple[Event, ...] = ()
     event_families: Places = ()

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    scope_parts=(("ledger.read", "the statement"),),
     sections=("features.statements.api:SECTIONS",),
     verbs=(
         Verb(*("integrator", "balance", "features.statements.cli:balance"), "Print the account's balances."),

@@ -24,7 +24,7 @@ _KERNEL: Final = (
     Scope("transfer.write", "starting transfers"),
     Scope("refund.read", "reading and listing refunds", ("refund",)),
     Scope("refund.write", "returning a received Pix"),
-    Scope("ledger.read", "the balance, the transactions, the statement", ("ledger entry",)),
+    Scope("ledger.read", "the balance, the transactions", ("ledger entry",)),
     Scope("webhook.read", "reading webhook endpoints, deliveries and events", ("event", "delivery", "endpoint")),
     Scope("webhook.write", "changing endpoints, redelivery and replay"),
 )
@@ -33,7 +33,10 @@ SCOPES: Final = tuple(scope.name for scope in _ALL)
 """In display order."""
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
 """Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""
-SCOPE_TEXTS: Final = {scope.name: scope.text for scope in _ALL}
+_PARTS: Final = tuple(part for feature in list_features() for part in feature.scope_parts)
+SCOPE_TEXTS: Final = {
+    scope.name: ", ".join([scope.text, *(text for name, text in _PARTS if name == scope.name)]) for scope in _ALL
+}
 if TYPE_CHECKING:
     ScopeName: TypeAlias = str
 else:

@@ -1,7 +1,8 @@
 """Write the generated files; ``make docs`` runs it.
 
 Most are pages of ``docs/reference``, which are not committed: the site is built with its own copy. The others are: the
-shape of the tables, the tables in ``http.md`` and ``api.md``, a dashboard, and the generated part of the TypeScript client.
+shape of the tables, tables in ``http.md``, ``api.md``, ``errors.md`` and ``access.md``, a dashboard, and the generated part
+of the TypeScript client.
 ``tests/repository/test_reference.py``, ``tests/kernel/test_schema.py``, ``tests/scripts/test_dashboard.py``,
 ``tests/scripts/test_interface.py`` and ``tests/client/typescript/test_contract.py`` fail if one is out of date.
 """
@@ -47,11 +48,7 @@ async def write_all() -> None:
     async with events.open_database() as database:
         await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
         schema.SHAPE.write_text(await schema.describe_shape(database.owner_url), encoding="utf-8")
-    committed = {
-        dashboard.FILE: dashboard.render_dashboard(),
-        interface.FILE: interface.write_page(),
-        HTTP: write_request_costs(),
-    }
+    committed = {dashboard.FILE: dashboard.render_dashboard(), HTTP: write_request_costs(), **interface.write_pages()}
     for path, text in (committed | typescript.write_files()).items():
         path.write_text(text, encoding="utf-8")
 

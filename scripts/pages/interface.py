@@ -1,24 +1,38 @@
-"""The table of operations in ``docs/reference/api.md``, from the OpenAPI document; the rest is written by hand."""
+"""Tables in pages of ``docs/reference`` that are written by hand: operations, errors and scopes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
+from pixconnect.features.documentation.errors import list_errors
+from pixconnect.kernel.rules.access import SCOPE_TEXTS
 from scripts.pages.schema import ROOT
 from scripts.pages.typescript import DOCUMENT, scope_of
 
-FILE: Final = ROOT / "docs" / "reference" / "api.md"
-_BEGIN: Final = "<!-- operations: written by `make docs` -->\n"
-_END: Final = "<!-- operations: end -->\n"
+REFERENCE: Final = ROOT / "docs" / "reference"
 
 
-def write_page() -> str:
-    """The page with its table as the program is."""
-    head, _, rest = FILE.read_text(encoding="utf-8").partition(_BEGIN)
-    table = "\n".join(["", "| Request | Purpose | Scope |", "|---|---|---|", *_list_rows(), "", ""])
-    return head + _BEGIN + table + _END + rest.partition(_END)[2]
+def write_pages() -> dict[Path, str]:
+    """The pages with their tables as the program is."""
+    errors = (f"| {status} | {code} | {meaning.replace('``', '`')} |" for status, code, meaning in list_errors())
+    scopes = (f"| `{scope}` | {text} |" for scope, text in SCOPE_TEXTS.items())
+    return dict(
+        [
+            _fill("api.md", "operations", "| Request | Purpose | Scope |", _list_operations()),
+            _fill("errors.md", "errors", "| Status | Code | Meaning |", errors),
+            _fill("access.md", "scopes", "| Scope | Allows |", scopes),
+        ]
+    )
 
 
-def _list_rows() -> Iterator[str]:
+def _fill(page: str, name: str, heading: str, rows: Iterator[str]) -> tuple[Path, str]:
+    begin, end = f"<!-- {name}: written by `make docs` -->\n", f"<!-- {name}: end -->\n"
+    head, _, rest = (REFERENCE / page).read_text(encoding="utf-8").partition(begin)
+    table = "\n".join(["", heading, "|---" * (heading.count("|") - 1) + "|", *rows, "", ""])
+    return REFERENCE / page, head + begin + table + end + rest.partition(end)[2]
+
+
+def _list_operations() -> Iterator[str]:
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
             if "operationId" in operation:

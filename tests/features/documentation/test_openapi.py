@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,14 +16,13 @@ from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Nothing
 from pixconnect.features.documentation.documents import Descriptions
 from pixconnect.features.documentation.openapi import describe_interface
-from pixconnect.kernel.rules.access import OWN_SCOPES, SCOPE_TEXTS, SCOPES
+from pixconnect.kernel.rules.access import OWN_SCOPES
 from pixconnect.kernel.rules.br_code import parse_br_code
 from pixconnect.kernel.rules.event import EVENT_NAMES
 from scripts.pages import events as events_page
 from support import postgres
 from support.api import Api
 
-REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 ROWS = list_operations(is_sandbox=True)
 
 
@@ -249,11 +247,6 @@ def test_operations_need_their_scope_by_oauth2(document: dict[str, Any]) -> None
         scopes = [] if row.scope == "any" else [row.scope]
         expected = [] if row.scope is None else [{"BearerAuth": [], "OAuth2": scopes}]
         assert document["paths"][row.path][row.method.lower()]["security"] == expected
-
-
-def test_the_page_on_access_says_the_same_of_scopes() -> None:
-    rows = re.findall(r"^\| `([a-z.]+)` \| (.+) \|$", (REFERENCE / "access.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert dict(row for row in rows if row[0] in SCOPES) == SCOPE_TEXTS
 
 
 async def test_events_are_as_they_are_described(document: dict[str, Any], database: postgres.Addresses) -> None:

@@ -1,7 +1,7 @@
 """Every error that a caller can get, as one tree; rules stand in the order in which they are judged.
 
-``doors/api/envelope.py`` gives each code its HTTP status, 422 to every rule; ``docs/reference/errors.md`` is the page for
-people; a test holds the three together. Nothing here knows about HTTP.
+``doors/api/envelope.py`` gives each code its HTTP status, 422 to every rule; ``make docs`` writes the table of
+``docs/reference/errors.md`` from both. Nothing here knows about HTTP.
 """
 
 import re

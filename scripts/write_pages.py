@@ -1,10 +1,10 @@
 """Write the generated files; ``make docs`` runs it.
 
 Most are pages of ``docs/reference``, which are not committed: the site is built with its own copy. The others are: the
-shape of the tables, tables in ``http.md``, ``api.md``, ``errors.md`` and ``access.md``, a dashboard, and the generated part
-of the TypeScript client.
+shape of the tables, tables in ``http.md``, ``api.md``, ``errors.md`` and ``access.md``, a dashboard, the generated part of the
+TypeScript client, and the records of the Python client.
 ``tests/repository/test_reference.py``, ``tests/kernel/test_schema.py``, ``tests/scripts/test_dashboard.py``,
-``tests/scripts/test_interface.py`` and ``tests/client/typescript/test_contract.py`` fail if one is out of date.
+``tests/scripts/test_interface.py`` and both ``test_contract.py`` of ``tests/client`` fail if one is out of date.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from scripts.pages import (
     metrics,
     personal_data,
     proof,
+    python_client,
     rules,
     schema,
     settings,
@@ -49,7 +50,7 @@ async def write_all() -> None:
         await _write_into(REFERENCE, database.owner_url, await events.make_examples(database))
         schema.SHAPE.write_text(await schema.describe_shape(database.owner_url), encoding="utf-8")
     committed = {dashboard.FILE: dashboard.render_dashboard(), HTTP: write_request_costs(), **interface.write_pages()}
-    for path, text in (committed | typescript.write_files()).items():
+    for path, text in (committed | python_client.write_files() | typescript.write_files()).items():
         path.write_text(text, encoding="utf-8")
 
 

@@ -79,7 +79,7 @@ def scope_of(operation: Mapping[str, Any]) -> str | None:
 
 def is_named(operation: Mapping[str, Any]) -> bool:
     """Whether its body has an ``external_id``."""
-    return "external_id" in _body_schema(operation).get("properties", {})
+    return "external_id" in find_body(operation).get("properties", {})
 
 
 def _write_types() -> str:
@@ -198,7 +198,7 @@ def _resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return _SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
 
-def _body_schema(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+def find_body(operation: Mapping[str, Any]) -> Mapping[str, Any]:
     if "requestBody" not in operation:
         return {}
     return _resolve(operation["requestBody"]["content"]["application/json"]["schema"])

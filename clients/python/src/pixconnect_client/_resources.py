@@ -78,8 +78,8 @@ class Charges(Resource[SenderT]):
         amount: int,
         key: str,
         *,
-        external_id: str | None = None,
         payer: ChargePayer | None = None,
+        external_id: str | None = None,
         base64: bool = False,
     ) -> Call[Charge]:
         """Create a charge.
@@ -87,8 +87,8 @@ class Charges(Resource[SenderT]):
         Args:
             amount: Cents.
             key: One of your own Pix keys, which receives the payment.
-            external_id: Your own id for it, and the idempotency key; generated if left out.
             payer: The person or company that is asked to pay.
+            external_id: Your own id for it, and the idempotency key; generated if left out.
             base64: Whether to return the QR code as a PNG too.
         """
         external_id = external_id or make_external_id()
@@ -96,7 +96,12 @@ class Charges(Resource[SenderT]):
             method="POST",
             path="/v1/connect/charge",
             query=query_of(base64=base64 or None),
-            body=body_of(amount=amount, key=key, external_id=external_id, payer=payer),
+            body=body_of(
+                amount=amount,
+                key=key,
+                payer=payer,
+                external_id=external_id,
+            ),
             external_id=external_id,
             read=read_record(Charge),
             record=Charge,

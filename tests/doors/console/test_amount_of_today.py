@@ -49,8 +49,8 @@ async def test_a_payers_phone_shows_each_part_of_today_with_its_reason(service: 
     charge_id = await make(service, caller, TERMS)
     early = await read(sandbox.show_phone(at(service, charge_id)))
     # Seven business days from Thursday the 2nd to Friday the 10th.
-    assert "Original R$ 100,00 Rebate whenever it is paid -R$ 5,00" in early
-    assert "Discount days early that count: 7 -R$ 2,80 Today R$ 92,20" in early
+    assert "Original R$ 100,00 Rebate whenever it is paid \u2212R$ 5,00" in early
+    assert "Discount days early that count: 7 \u2212R$ 2,80 Today R$ 92,20" in early
     assert "Due on 10/07/2026; can be paid until 10/08/2026." in early
     assert "Fine" not in early
     service.clock.advance(days=12)
@@ -91,7 +91,7 @@ async def test_the_parts_of_a_payment_stand_with_charge_and_payment(service: Ser
         await read(payments.show_payment(at(service, charge_id), "charge")),
         await read(payments.show_payment(at(service, transfer_id), "transfer")),
     ):
-        assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, page
+        assert "What was paid Original R$ 100,00 Rebate \u2212R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, page
         assert "Amount today" not in page
 
 

@@ -87,7 +87,7 @@ def _add_parameter(method: str, name: str, field: Mapping[str, Any], words: _Wor
     kind += " | str" if kind in words else ""
     about = "\n".join(_wrap(f"{name}: {_describe(field)}", " " * 12, " " * 16))
     before = {
-        "        external_id: ": f"        {name}: {kind} | None = None",
+        "        external_id: ": f"        {name}: {kind} | None = None,",
         "            external_id: ": about,
         "                external_id=": f"                {name}={name},",
     }

@@ -22,21 +22,19 @@ _rule: Final = partial(
 STATEMENT_LINES: Final = (
     _rule(
         name="waiting_debits_are_reserved",
-        says="each debit of a statement that waits has a block of the account's house, of its amount; no other line has one",
+        says="each debit of a statement that waits has a block of its holder, of its amount; no other line has one",
         broken=f"""
-            select account.house_id as holder_id,
+            select coalesce(item.holder_id, block.holder_id) as holder_id,
                 array['account ' || account.name, 'line ' || coalesce(item.item_id, block.line_id)] as ids,
-                format('%s of %s', item.amount_cents, account.house_id) as expected,
+                format('%s of %s', item.amount_cents, item.holder_id) as expected,
                 format('%s of %s', block.held_cents, block.holder_id) as found,
                 greatest(item.recorded_at, block.modified_at) as since
             from ({WAITING}) as item
             full join ({RESERVED}) as block
                 on block.line_id = item.item_id and block.institution_id = item.institution_id
             join institution_account as account on account.id = coalesce(item.institution_id, block.institution_id)
-            where account.house_id between $1 and $2
-                -- What an ended block has debited is reserved when its account is settled.
-                and not coalesce(item.is_of_block, false)
-                and (item.amount_cents, account.house_id) is distinct from (block.held_cents, block.holder_id)
+            where coalesce(item.holder_id, block.holder_id) between $1 and $2
+                and (item.amount_cents, item.holder_id) is distinct from (block.held_cents, block.holder_id)
         """,
         meaning="money that the bank may have taken could be spent here, or money is kept from the house for nothing",
     ),

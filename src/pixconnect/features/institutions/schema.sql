@@ -412,7 +412,7 @@ begin
         return new;
     end if;
     -- A match by resemblance yields to a match by name.
-    if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
+    if old.joined_kind not in ('movement', 'block') and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
         return new;
     end if;
     -- A sum is separated only as ``check_answer`` permits.
@@ -474,17 +474,19 @@ create function check_reserved_line() returns trigger language plpgsql security 
     'pg_temp'
 as $function$
 begin
-    perform from institution_item as item
-    join institution_account as account on account.id = item.institution_id and account.house_id = new.holder_id
-    where item.institution_id = new.institution_id and item.item_id = new.line_id and item.direction = 'OUT' and case
-        when item.joined_kind is null then item.amount_cents = new.wanted_cents
-        -- The remainder of the debits of a block that has ended.
-        else item.joined_kind = 'block' and new.wanted_cents <= (
-            select sum(amount_cents) from institution_item as part
-            where joined_kind = 'block' and part.joined_id = item.joined_id and part.institution_id = item.institution_id
-                and not is_reversal
-        )
-    end;
+    perform from institution_item as item join institution_account as account on account.id = item.institution_id
+    left join block as debited on debited.id = case item.joined_kind when 'block' then item.joined_id::bigint end
+    where item.institution_id = new.institution_id and item.item_id = new.line_id and item.direction = 'OUT'
+        and new.holder_id = coalesce(debited.holder_id, account.house_id) and new.wanted_cents = case
+            when item.joined_kind is null then item.amount_cents
+            -- What the debits of a block took beyond what it holds, and nobody got back.
+            when item.joined_kind = 'block' then (
+                select sum(case when is_reversal then -amount_cents else amount_cents end) from institution_item as part
+                where joined_kind = 'block' and part.joined_id = item.joined_id and part.institution_id = item.institution_id
+            ) - debited.held_cents - (
+                select coalesce(sum(amount_cents), 0) from block_step where block_id = debited.id and kind = 'taken'
+            )
+        end;
     if not found then
         raise exception 'nothing is reserved for line % of account %', new.line_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_waiting_debit_reserves_its_sum';
@@ -501,7 +503,8 @@ begin
     perform from block
     where holder_id = new.holder_id and state = 'open' and institution_id = new.institution_id and (line_id = new.item_id
         -- The name of a movement whose line has a longer one.
-        or length(line_id) > 64 and encode(sha256(convert_to(line_id, 'UTF8')), 'hex') = new.item_id);
+        or length(line_id) > 64 and encode(sha256(convert_to(line_id, 'UTF8')), 'hex') = new.item_id
+        or 'kept:' || left(encode(sha256(convert_to(line_id, 'UTF8')), 'hex'), 48) = new.item_id);
     if found then
         raise exception 'movement % of holder % is reserved for as a line that waits', new.item_id, new.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_posted_line_reserves_nothing';

@@ -7,7 +7,7 @@ movement of money needs. A batch that changes blocks reads the others first (``H
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct, structs
 
@@ -218,18 +218,17 @@ class HeldBlocks(Claim):
 class AccountLines(Struct, frozen=True, kw_only=True):
     institution_id: int
     holder_id: int
-    """The account's house."""
 
 
 async def reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
-    """Make accounts' blocks of lines match their waiting debits; return, for each account, whether anything was changed."""
+    """Make holders' blocks of lines match their waiting debits; return, for each holder, whether anything was changed."""
     work = await begin_money_work(batch)
     held = work.claim(HeldBlocks)
     await held.read()
     outcomes: list[bool] = []
     for asked in batch:
-        # After the lock: posting a line as a movement of the house ends its block under the same one.
-        waiting = await line_store.list_waiting(batch.connection, asked.institution_id)
+        # After the lock: posting a line as a movement of the holder ends its block under the same one.
+        waiting = await line_store.list_waiting(batch.connection, asked.institution_id, asked.holder_id)
         blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
         ended = [block for block in blocks if waiting.get(block.line_id or "") != block.held_cents][:_CHANGED_AT_ONCE]
         for block in ended:
@@ -244,6 +243,14 @@ async def reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
 
 
 RESERVE_LINES: Final = WriteOperation("reserve_lines", reserve_lines)
+
+
+async def reserve_released(batch: Batch[Any], owners: Iterable[tuple[int | None, int]]) -> None:
+    """Reserve, in the transaction of a batch, what blocks of holders at accounts have released: it may not be credited yet."""
+    lying = sorted({(account_id, holder_id) for account_id, holder_id in owners if account_id is not None})
+    if lying:
+        lines = [AccountLines(institution_id=account_id, holder_id=holder_id) for account_id, holder_id in lying]
+        await reserve_lines(Batch(lines, batch.connection, batch.clock))
 
 
 class Uncovered(OrderRule):

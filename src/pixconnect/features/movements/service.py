@@ -26,7 +26,7 @@ from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import blocks as block_rules
 from pixconnect.features.movements import rules as movement_rules
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.movements.held_blocks import AccountLines, HeldBlocks, reserve_lines
+from pixconnect.features.movements.held_blocks import HeldBlocks, reserve_released
 from pixconnect.features.movements.rules import Movement, announce_movement
 from pixconnect.features.movements.tables import MOVEMENTS
 from pixconnect.kernel.flows import kept_report as kept_usecases
@@ -97,8 +97,6 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
     holder_id: int
     institution_id: int | None
     report: BlockReport
-    is_of_account: bool = False
-    """It is about the whole account, and so the holder is its house."""
 
 
 async def find_holder(context: Writer, party: Party) -> int | None:
@@ -283,8 +281,7 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
     holder_id = source.house_id or await find_holder(context, report.party)
     misfits = [_NOBODYS]
     if holder_id is not None:
-        is_of_account = source.house_id is not None
-        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report, is_of_account=is_of_account)
+        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report)
         misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
     for misfit in misfits:
         await kept_usecases.keep(context.pool, report, misfit)
@@ -316,11 +313,7 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
                 known[name] = _report_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()
-    houses = {(told.institution_id, told.holder_id) for told in batch if told.is_of_account and told.institution_id is not None}
-    accounts = [AccountLines(institution_id=account_id, holder_id=house_id) for account_id, house_id in sorted(houses)]
-    if accounts:
-        # The money of a block that ends may not be credited yet.
-        await reserve_lines(Batch(accounts, batch.connection, batch.clock))
+    await reserve_released(batch, [(told.institution_id, told.holder_id) for told in batch])
     return outcomes
 
 

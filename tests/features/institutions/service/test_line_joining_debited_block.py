@@ -10,18 +10,26 @@ from features.contests.service.test_defence_contest import FakeContests, contest
 from features.contests.service.test_defence_contest import look as look_at
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.movements.service import receive_blocks
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
-from support.account_shop import Shop, open_in_july
-from support.attacker import refuse
+from support.account_shop import Shop, make_owner, open_in_july
+from support.attacker import REFUSED, attempt, refuse
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import own_key
 from support.service import credit_report
 
 DEBIT, CREDIT = ("J1", "-40.00", "BLOQUEIO JUDICIAL"), ("J2", "40.00", "DESBLOQUEIO JUDICIAL", "02")
 ORDERED_CENTS = 40_00
+RESERVE = """
+    insert into block (id, holder_id, institution_id, kind, reference, line_id, wanted_cents, held_cents, covered_cents, source,
+        state, reported_at, created_at, modified_at)
+    select 7, {}, id, 'statement_line', 'r', 'J1', 4000, 4000, 0, 'r', 'open', now(), now(), now() from institution_account
+"""
 
 
 @pytest.fixture
@@ -50,10 +58,11 @@ async def settle(shop: Shop) -> None:
         await statement_usecases.settle_items(shop.live.context, shop.account)
 
 
-async def funds(shop: Shop) -> tuple[int, int, int]:
-    """Available, blocked, and the account's balance by the books."""
+async def funds(shop: Shop, holder_id: int | None = None) -> tuple[int, int, int]:
+    """Available, blocked, and the account's balance by the books: of the house or another holder."""
     await check_books(shop.live)
-    balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
+    caller = structs.replace(shop.house, holder_id=holder_id or shop.house.holder_id)
+    balance = await ledger_usecases.read_balance(shop.live.context, caller)
     here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)
     return balance.available_cents, balance.blocked_cents, here_cents
 
@@ -77,6 +86,7 @@ async def test_a_block_is_debited_and_returned_in_parts(shop: Shop) -> None:
     await read(shop, parts[1], first="20260702", last="20260702", opening="75.00", closing="60.00")
     assert (await funds(shop), await waiting(shop)) == ((60_00, 40_00, 60_00), {})
     await tell(shop, 25_00)
+    assert await funds(shop) == (60_00, 40_00, 60_00), "released, and not credited yet"
     part = "J3", "15.00", "DESBLOQUEIO JUDICIAL", "03"
     await read(shop, part, first="20260703", last="20260703", opening="60.00", closing="75.00")
     assert (await funds(shop), await moved(shop), await waiting(shop)) == ((75_00, 25_00, 75_00), [], {})
@@ -135,22 +145,6 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database
             assert (await moved(shop), await funds(shop)) == ([*kept, -40_00, 40_00], left)
 
 
-async def test_a_court_keeps_a_debit_that_was_read_early_and_a_later_part(database: Addresses) -> None:
-    async with open_in_july(database) as shop:
-        debit = (*DEBIT, "03")
-        await read(shop, debit, first="20260703", last="20260703", closing="60.00")
-        for cents in (40_00, 50_00):
-            await tell(shop, cents)
-            await settle(shop)
-        shop.live.clock.advance(days=1)
-        part = ("A0", "-10.00", "BLOQUEIO JUDICIAL", "03")
-        await read(shop, debit, part, first="20260703", last="20260703", closing="50.00")
-        await tell(shop, 0)
-        shop.live.clock.advance(days=7)
-        await settle(shop)
-        assert (await funds(shop), await moved(shop)) == ((50_00, 0, 50_00), [-50_00, -40_00, 40_00])
-
-
 async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> None:
     await read(shop, (*DEBIT, "03"), first="20260703", last="20260703", closing="60.00")
     await tell(shop, 0)
@@ -196,18 +190,35 @@ async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movem
             assert (await moved(shop), await funds(shop)) == ([-25_00], (100_00, 0, 100_00))
 
 
-async def test_the_end_of_a_contest_leaves_its_debit_reserved_until_it_is_credited(database: Addresses) -> None:
+@pytest.mark.parametrize("is_given_back", [True, False])
+async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_on_it(
+    database: Addresses, is_given_back: bool
+) -> None:
     async with open_in_july(database, kind="efi", profile="efi") as shop:
-        contests = shop.there.contests = FakeContests()
-        pix = await shop.receive(40_00)
+        contests, other_id = FakeContests(), await make_owner(shop.live, "2")
+        shop.there.contests = contests
+        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
+        pix = await shop.receive(40_00, key=own_key("2"))
         listed = contest(shop, pix)
         await look_at(shop, contests, listed)
         lines = ("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03"), ("J1", "-40.00", "PIX BLOQUEIO MED", "03")
         await read(shop, *lines, first="20260703", last="20260703", opening="100.00", closing="100.00")
+        async with shop.live.context.pool.acquire() as attacker:
+            for holder_id in (shop.house.holder_id, other_id):
+                with pytest.raises(REFUSED, match="nothing is reserved for line J1"):
+                    await attempt(attacker, RESERVE.format(holder_id))
         shop.live.clock.advance(days=1)
         ended = structs.replace(listed, status="rejected", reported_at=shop.live.clock.real_now())
         await look_at(shop, contests, ended)
-        assert await funds(shop) == (100_00, 40_00, 100_00)
+        assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, 100_00), (0, 40_00, 100_00))
+        if is_given_back:
+            back = "J2", "40.00", "PIX DESBLOQUEIO MED", "04"
+            await read(shop, back, first="20260704", last="20260704", opening="100.00", closing="140.00")
+        shop.live.clock.advance(days=6)
+        for _ in range(2):
+            await settle(shop)
+            left = (40_00, 0, 140_00) if is_given_back else (0, 0, 100_00)
+            assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)
 
 
 async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:

@@ -23,7 +23,7 @@ from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.movements import blocks as block_rules
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.blocks import Block
-from pixconnect.features.movements.held_blocks import RESERVE_LINES, AccountLines, HeldBlocks
+from pixconnect.features.movements.held_blocks import HeldBlocks, reserve_released
 from pixconnect.features.movements.service import find_holder
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows.before_order import NewOrder, OrderRule, payers_of
@@ -103,12 +103,7 @@ async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
         return _ANOTHER_HOLDERS
     refund_ids = tuple([await context.ids.refund_id() for _ in report.taken])
     reported = ReportedInfraction(transfer=transfer, report=report, refund_ids=refund_ids)
-    misfit = await context.writes.submit(RECEIVE_INFRACTIONS, reported)
-    if source.account_id is not None and source.house_id is not None and report.state in {"taken", "released"}:
-        # What a block debited may not be credited yet. A process that dies here leaves it to the worker's next round.
-        lines = AccountLines(institution_id=source.account_id, holder_id=source.house_id)
-        await context.writes.submit(RESERVE_LINES, lines)
-    return misfit
+    return await context.writes.submit(RECEIVE_INFRACTIONS, reported)
 
 
 class _LockedRows(Struct, kw_only=True):
@@ -179,6 +174,7 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
     await work.write()
     for refund in locked.made:
         await return_store.insert(work.connection, refund, refund.return_id)
+    await reserve_released(batch, [(told.transfer.institution_id, told.holder_id) for told in batch])
     return outcomes
 
 

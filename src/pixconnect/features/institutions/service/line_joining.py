@@ -35,6 +35,7 @@ from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.kernel.flows.context import Writer
+from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
@@ -59,7 +60,7 @@ async def find_left(
     left = [item for item in left if item.item_id not in reversed_ids]
     open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
-    left, may_be_blocked = await join_debits(connection, account, left, open_cents, now)
+    left, may_be_blocked = await join_debits(connection, account, left, open_cents)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
     # Names, and how far Pix were read, are looked up for the rest.
@@ -239,12 +240,8 @@ async def join_debits(
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
     open_cents: Collection[int],
-    now: datetime,
 ) -> tuple[list[RecordedItem], dict[str, Waiting]]:
     """Match debits and credits of blocks, so that none is posted beside its block.
-
-    If its money was not credited for days after the block's end, a court has it, and the debit becomes a movement; if payers
-    got a part, the rest does (``list_kept``).
 
     Returns:
         The remaining items, and why some of them wait, by id.
@@ -252,8 +249,6 @@ async def join_debits(
     Args:
         open_cents: Amounts of pending orders: a debit without names may be an order's.
     """
-    released = await debited_store.release_ended(connection, account.id, now - special_line.CREDITED_WITHIN)
-    left = [*left, *(await item_store.find(connection, account.id, [*released])).values()]
     about = [item for item in left if special_line.is_about_block(item)]
     if not about:
         return left, {}
@@ -263,11 +258,8 @@ async def join_debits(
         if item.direction == "OUT" and not item.names and item.amount_cents in open_cents
     }
     since = datetime.combine(min(item.day for item in about) - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
-    blocks = await debited_store.list_blocks(connection, account.id, since, [*released.values()])
-    # What a block that has ended did not return is no other block's.
-    joins, may_be_of_block = special_line.join_blocks(
-        [item for item in about if item.item_id not in waiting and item.item_id not in released], blocks
-    )
+    blocks = await debited_store.list_blocks(connection, account.id, since)
+    joins, may_be_of_block = special_line.join_blocks([item for item in about if item.item_id not in waiting], blocks)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
     waiting |= dict.fromkeys(may_be_of_block, "could_be_ours")
@@ -275,10 +267,12 @@ async def join_debits(
 
 
 async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
-    """Post the unreturned remainder of debits of which a part was returned to payers; once each."""
+    """Post what debits of ended blocks took and nobody got back: on the block's holder, once each."""
     async with context.pool.acquire() as connection:
         kept = await debited_store.list_kept(connection, account.id, now - special_line.CREDITED_WITHIN)
-        items = await item_store.find(connection, account.id, [*kept])
-    for item_id, item in items.items():
-        report = await report_part(context, account, item, (special_line.name_kept(item_id), "judicial", kept[item_id]))
-        await movement_usecases.post_statement_item(context, account.house_id, report)
+        items = await item_store.find(connection, account.id, [item_id for item_id, _, _ in kept])
+    for item_id, holder_id, cents in kept:
+        item = items[item_id]
+        kind: MovementKind = "judicial" if item.kind == "judicial" else "other"
+        report = await report_part(context, account, item, (special_line.name_kept(item_id), kind, cents), holder_id)
+        await movement_usecases.post_statement_item(context, holder_id, report)

@@ -315,6 +315,7 @@ async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_dee
     since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
     # A process that died after an answer about the only line has left its reserve.
-    is_wrong = await reserved_store.differs(context.pool, account.id) or await books_store.list_early(context.pool, account.id)
-    if first_on is not None or is_wrong:
+    pool = context.pool
+    wrong = await reserved_store.list_differing(pool, account.id) or await books_store.list_early(pool, account.id)
+    if first_on is not None or wrong:
         await settle_if_free(context, account, first_on)

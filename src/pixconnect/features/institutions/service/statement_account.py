@@ -177,7 +177,7 @@ async def add_blocked(connection: Connection, account: InstitutionAccount, file:
 
     debits = [item for item in file.items if item.direction == "OUT" and is_about_block(item)]
     since = datetime.combine(file.first_on - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
-    blocks = await books_store.list_blocks(connection, account.id, since, []) if debits else []
+    blocks = await books_store.list_blocks(connection, account.id, since) if debits else []
 
     async def add(balance: StatedBalance | None) -> StatedBalance | None:
         if balance is None:

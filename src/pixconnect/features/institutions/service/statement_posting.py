@@ -7,11 +7,12 @@ Lines between an account and its own investment change no holder's money. If a p
 matches the line with that yield.
 
 The sum of each waiting debit is reserved in a block of the house: the bank may have debited it, so the house cannot pay it out.
+What debits of a block took is reserved on the block's holder.
 
 - A debit waits: a block opens, as far as there is money; incoming money covers the rest.
 - The debit becomes a movement: the block ends in the same transaction.
 - The debit is matched, set aside or struck: the block ends when the account's lines are settled.
-- The debit is of a block that has ended, and was not credited again: it waits too, until it is credited or a movement.
+- Debits of a block took more than is still blocked: the difference waits too, until it is credited or a movement.
 
 Each run compares waiting debits with open blocks, so that reading a file again changes nothing, and a run after a crash does
 the rest. A waiting credit has no effect, since it has no entry.
@@ -253,9 +254,9 @@ async def report_part(
 
 
 async def reserve_lines(context: Writer, account: InstitutionAccount) -> None:
-    """Make the blocks of an account's house match its waiting debits. Call it while no line is judged."""
-    asked = AccountLines(institution_id=account.id, holder_id=account.house_id)
-    while await line_store.differs(context.pool, account.id):
+    """Make the blocks of an account's holders match its waiting debits. Call it while no line is judged."""
+    while holder_ids := await line_store.list_differing(context.pool, account.id):
+        asked = [AccountLines(institution_id=account.id, holder_id=holder_id) for holder_id in holder_ids]
         # Changes that another has made meanwhile, or that no run can make, are not tried again.
-        if not await context.writes.submit(RESERVE_LINES, asked):
+        if not any([await context.writes.submit(RESERVE_LINES, one) for one in asked]):
             return

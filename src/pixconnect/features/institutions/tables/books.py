@@ -13,13 +13,14 @@ from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Book
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, ReversedMovement
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
-from pixconnect.kernel.tables.lookup import Pairs, Value
+from pixconnect.kernel.tables.lookup import Tuples, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
 # The debits for each block, by the first one's id, with their parts that were credited again, returned to payers, and kept.
 DEBITS: Final[LiteralString] = """
-    select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debited_cents, credited_cents, debited_at,
+    select debit.institution_id, debit.item_id, debit.day, debit.recorded_at, debit.joined_id::bigint as block_id,
+        debited_cents, credited_cents, debited_at,
         coalesce((
             select sum(amount_cents) from block_step where block_id = debit.joined_id::bigint and kind = 'taken'
         ), 0)::bigint as taken_cents,
@@ -61,51 +62,25 @@ _LIST: Final[LiteralString] = f"""
             coalesce(sum(amount_cents) filter (where kind = 'taken'), 0)::bigint as taken_cents
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
     ) as covered
-    where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and block.id <> all($2)
-        and coalesce(kept_cents, 0) = 0 and (
+    where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and coalesce(kept_cents, 0) = 0 and (
             debited_cents > credited_cents + debit.taken_cents or case state
                 when 'open' then held_cents > 0
-                else covered.cents > coalesce(debited_cents, 0) and modified_at >= $3
+                else covered.cents > coalesce(debited_cents, 0) and modified_at >= $2
             end
         )
     order by block.created_at, block.id
 """
 
 
-async def list_blocks(
-    connection: Connection, institution_id: int, ended_since: datetime, without: Sequence[int]
-) -> list[BlockOfAccount]:
-    """List blocks of an account, except some, that a line may match, oldest first.
+async def list_blocks(connection: Connection, institution_id: int, ended_since: datetime) -> list[BlockOfAccount]:
+    """List blocks of an account that a line may match, oldest first.
 
     Args:
         ended_since: Of ended blocks without all of their debits, those since then.
     """
-    rows = await connection.fetch(_LIST, institution_id, without, ended_since)
+    rows = await connection.fetch(_LIST, institution_id, ended_since)
     return [convert(dict(row), BlockOfAccount) for row in rows]
 
-
-# Blocks that ended so long ago, whose debits have been known for so long.
-_ENDED: Final[LiteralString] = f"""
-    ({DEBITS} and institution_id = $1) as debit join block on block.id = debit.block_id and block.institution_id = $1
-        and state = 'ended' and block.modified_at <= $2 and debited_at <= $2
-"""
-# Debits of which a movement was taken back are posted as a kept part: its own name is used. A value, as "exists" may hash all.
-_WAS_MOVED: Final[LiteralString] = """
-    (
-        select count(*) > 0 from institution_item as part join movement on movement.institution_id = part.institution_id
-            and movement.item_id in (part.item_id, encode(sha256(convert_to(part.item_id, 'UTF8')), 'hex'))
-        where part.joined_kind = 'block' and part.joined_id = debit.block_id::text
-            and part.institution_id = debit.institution_id and not part.is_reversal
-    )
-"""
-release_ended: Final = Pairs[str, int, int, datetime](f"""
-    update institution_item as item set (joined_kind, joined_id, joined_by) = (null, null, null)
-    from (select debit.* from {_ENDED}) as debit
-    where item.institution_id = $1 and item.joined_kind = 'block' and item.joined_id = debit.block_id::text
-        and not item.is_reversal and taken_cents + credited_cents = 0 and not {_WAS_MOVED}
-    returning item.item_id, debit.block_id
-""")
-"""Detach debits from blocks that ended before an instant, and whose money was neither returned nor credited again."""
 
 # In days of Sao Paulo; the institution may report a block some days after it has debited it.
 _LIST_EARLY: Final[LiteralString] = f"""
@@ -143,11 +118,16 @@ async def list_early(connection: Connection | Pool, institution_id: int) -> list
     ]
 
 
-list_kept: Final = Pairs[str, int, int, datetime](f"""
-    select debit.item_id, debited_cents - taken_cents - credited_cents as cents from {_ENDED}
-    where (taken_cents + credited_cents > 0 or {_WAS_MOVED}) and taken_cents + credited_cents < debited_cents and kept_cents = 0
+list_kept: Final = Tuples[tuple[str, int, int], int, datetime](f"""
+    select debit.item_id, block.holder_id, debited_cents - taken_cents - credited_cents
+    from ({DEBITS} and institution_id = $1) as debit
+    join block on block.id = debit.block_id and block.institution_id = $1 and state = 'ended'
+    where taken_cents + credited_cents < debited_cents and kept_cents = 0 and block.modified_at <= $2 and debited_at <= $2
 """)
-"""List the unreturned cents of debits that no release posts, and whose block ended before an instant, by the first one's id."""
+"""List what was neither returned nor credited again of debits, all known before an instant, whose block ended before it.
+
+Each is the first debit's id, the block's holder, and cents.
+"""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000

@@ -309,7 +309,7 @@ _RELEASE_OUTDONE: Final[LiteralString] = """
     from unnest($2::date[], $3::text[], $4::bigint[]) as pix (day, direction, amount_cents)
     where item.institution_id = $1 and item.day = pix.day and item.direction = pix.direction
         and item.amount_cents = pix.amount_cents and item.joined_by in ('amount', 'alike', 'near') and item.kind <> all($5)
-        and item.end_to_end_id is null and item.return_id is null
+        and item.joined_kind <> 'block' and item.end_to_end_id is null and item.return_id is null
     returning item.item_id
 """
 

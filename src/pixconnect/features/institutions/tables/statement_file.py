@@ -18,7 +18,7 @@ from pixconnect.features.institutions.statement_files.statement_account import S
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.features.institutions.tables.books import DEBITS
 from pixconnect.kernel.rules.rail import date_settled
-from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, Value
+from pixconnect.kernel.tables.lookup import Column, FindAll, FindBy, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection, Pool
@@ -76,42 +76,38 @@ are_ids_stable: Final = Value[bool, int]("""
 
 # Waiting debits of statements, and the blocks that reserve their sums: ``features/institutions/service/statement_posting.py``.
 
-# Those that need an answer by the table of outcomes; and of the debits of ended blocks what was not given back, of the first
-# debit if a part was.
+# Those that need an answer by the table of outcomes; and the first debit of each block, with what its debits took beyond what
+# it still holds: neither credited again nor returned nor a movement yet.
 WAITING: Final[LiteralString] = f"""
-    select institution_id, item_id, day, amount_cents, recorded_at, false as is_of_block from institution_item
+    select institution_id, item_id, day, amount_cents, recorded_at, (
+        select house_id from institution_account where id = institution_item.institution_id
+    ) as holder_id from institution_item
     where joined_kind is null and direction = 'OUT' and waits in ('changed', 'perhaps_balance', 'perhaps_known', 'contradicts',
         'perhaps_struck', 'perhaps_back', 'perhaps_text',
         'separated', 'opening_day', 'not_yet_read', 'order_unknown', 'could_be_ours', 'day_not_over')
     union all
-    select item.institution_id, item.item_id, day, case taken_cents + credited_cents when 0 then amount_cents
-        else debited_cents - taken_cents - credited_cents end, recorded_at, true
-    from ({DEBITS}) as debit
-    cross join lateral (
-        select item.* from institution_item as item
-        join block on block.id = debit.block_id and block.institution_id = item.institution_id and state = 'ended'
-        where joined_kind = 'block' and joined_id = debit.block_id::text and item.institution_id = debit.institution_id
-            and not is_reversal
-        offset 0
-    ) as item
-    where debited_cents > taken_cents + credited_cents and kept_cents = 0
-        and (item.item_id = debit.item_id or taken_cents + credited_cents = 0)
+    select debit.institution_id, item_id, day, debited_cents - taken_cents - credited_cents - held_cents, recorded_at, holder_id
+    from ({DEBITS}) as debit join block on block.id = debit.block_id and block.institution_id = debit.institution_id
+    where debited_cents > taken_cents + credited_cents + held_cents and kept_cents = 0
 """
 RESERVED: Final[LiteralString] = "select * from block where state = 'open' and line_id is not null"
 
-differs: Final = Value[bool, int](f"""
-    select exists (
-        select from (select * from ({WAITING}) as waiting where institution_id = $1) as item
-        full join ({RESERVED} and institution_id = $1) as block on block.line_id = item.item_id
-        where block.held_cents is distinct from item.amount_cents
-    )
+list_differing: Final = Column[int, int](f"""
+    select distinct coalesce(item.holder_id, block.holder_id)
+    from (select * from ({WAITING}) as waiting where institution_id = $1) as item
+    full join ({RESERVED} and institution_id = $1) as block
+        on block.line_id = item.item_id and block.holder_id = item.holder_id
+    where block.held_cents is distinct from item.amount_cents
 """)
-"""Whether a waiting debit of an account lacks a block of its amount, or a block has no waiting debit."""
+"""List holders of an account with a waiting debit that lacks a block of its amount, or with a block without such a debit."""
 
-list_waiting: Final = Pairs[str, int, int](
-    f"select item_id, amount_cents from ({WAITING}) as item where institution_id = $1 order by day, item_id"
-)
-"""List the waiting debits' cents by id, oldest first."""
+list_waiting: Final = Pairs[str, int, int, int](f"""
+    select item_id, amount_cents from ({WAITING}) as item
+    where institution_id = $1 and holder_id = $2 and not exists (
+        select from ({RESERVED} and institution_id = $1) as block where line_id = item_id and block.holder_id <> $2
+    ) order by day, item_id
+""")
+"""List a holder's waiting debits' cents by id, oldest first; without those that are still reserved on another holder."""
 
 list_reserved: Final = Pairs[str, int, int, Sequence[str]](
     f"select line_id, covered_cents from ({RESERVED} and institution_id = $1) as reserved where line_id = any($2)"

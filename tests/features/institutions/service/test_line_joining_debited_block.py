@@ -1,6 +1,7 @@
 """A line that takes blocked money belongs to its block: no movement is posted beside it."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from msgspec import structs
@@ -40,14 +41,14 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def tell(shop: Shop, cents: int, order: str = "COURT1") -> None:
+async def tell(shop: Shop, cents: int, order: str = "COURT1", late: timedelta = timedelta(0)) -> None:
     shop.live.clock.advance(seconds=1)
     terms = BlockTerms(reference=order, kind="judicial", wanted_cents=cents, held_cents=cents)
     report = BlockReport(
         report_id=shop.live.context.entropy.token(12),
         party=credit_report(shop.live).credit_party,
         blocks=(terms,),
-        reported_at=shop.live.clock.now(),
+        reported_at=shop.live.clock.now() - late,
     )
     await receive_blocks(shop.at, report)
 
@@ -123,15 +124,19 @@ async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop
         assert await moved(shop) == ([] if is_given_back else [-40_00])
 
 
+@pytest.mark.parametrize("parts", [("40.00",), ("25.00", "15.00")])
 @pytest.mark.parametrize("is_given_back", [True, False])
-async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database: Addresses, is_given_back: bool) -> None:
+async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(
+    database: Addresses, is_given_back: bool, parts: tuple[str, ...]
+) -> None:
     async with open_in_july(database) as shop:
-        await read(shop, ("J1", "-40.00", "BLOQUEIO JUDICIAL", "03"), first="20260703", last="20260703", closing="60.00")
-        assert (await moved(shop), await funds(shop)) == ([-40_00], (60_00, 0, 60_00))
+        lines = [(f"J{cents}", f"-{cents}", "BLOQUEIO JUDICIAL", "03") for cents in parts]
+        await read(shop, *lines, first="20260703", last="20260703", closing="60.00")
+        assert (sum(await moved(shop)), await funds(shop)) == (-40_00, (60_00, 0, 60_00))
         await tell(shop, ORDERED_CENTS)
         for _ in range(2):
             await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=False)
-            assert (await moved(shop), await funds(shop)) == ([-40_00, 40_00], (60_00, 40_00, 60_00))
+            assert (sum(await moved(shop)), await funds(shop)) == (0, (60_00, 40_00, 60_00))
         await tell(shop, 0)
         assert await funds(shop) == (60_00, 40_00, 60_00)
         shop.live.clock.advance(days=1)
@@ -141,8 +146,8 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(database
         shop.live.clock.advance(days=6)
         for _ in range(2):
             await statement_usecases.settle_items(shop.live.context, shop.account)
-            kept, left = ([], (100_00, 0, 100_00)) if is_given_back else ([-40_00], (60_00, 0, 60_00))
-            assert (await moved(shop), await funds(shop)) == ([*kept, -40_00, 40_00], left)
+            left = (0, (100_00, 0, 100_00)) if is_given_back else (-40_00, (60_00, 0, 60_00))
+            assert (sum(await moved(shop)), await funds(shop)) == left
 
 
 async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> None:
@@ -162,12 +167,37 @@ async def test_a_balance_without_blocked_money_omits_what_was_not_debited_by_its
     async with open_in_july(database, options={"balance": "available"}) as shop:
         await tell(shop, ORDERED_CENTS)
         shop.live.clock.advance(days=2)
-        for _ in range(2):
-            await read(shop, ("F1", "-1.00", "TARIFA", "03"), first="20260703", last="20260703", closing="59.00")
-            await read(shop, (*DEBIT, "04"), first="20260704", last="20260704", opening=None, closing="59.00")
-            rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
-            assert [tuple(row) for row in rows] == [("closed", 99_00), ("closed", 59_00)]
-        assert (await moved(shop), await look(shop), await funds(shop)) == ([-1_00], [], (59_00, 40_00, 59_00))
+        parts = (*DEBIT[:1], "-25.00", DEBIT[2], "04"), ("J2", "-15.00", DEBIT[2], "05")
+        fees = ("F1", "-1.00", "TARIFA", "03"), ("F2", "-1.00", "TARIFA", "06")
+        for cents in (50_00, 0):
+            for line, closing in ((fees[0], "59.00"), (parts[0], "59.00"), (parts[1], "59.00"), (fees[1], "48.00")):
+                if line == fees[1] and cents:
+                    await tell(shop, cents, late=timedelta(days=2))
+                on = f"202607{line[3]}"
+                await read(shop, line, first=on, last=on, opening="100.00" if line == fees[0] else None, closing=closing)
+                shop.live.clock.advance(days=1)
+        rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
+        assert [tuple(row) for row in rows] == [("closed", cents) for cents in (99_00, 74_00, 59_00, 58_00)]
+        assert (await moved(shop), await look(shop), await funds(shop)) == ([-1_00, -1_00], [], (48_00, 50_00, 58_00))
+
+
+@pytest.mark.parametrize("was_debited", [True, False])
+async def test_a_balance_without_blocked_money_is_right_if_its_block_is_reported_later(
+    database: Addresses, was_debited: bool
+) -> None:
+    async with open_in_july(database, options={"balance": "available"}) as shop:
+        shop.live.clock.advance(days=1)
+        if was_debited:
+            await read(shop, (*DEBIT, "03"), first="20260703", last="20260703", closing="60.00")
+        await tell(shop, ORDERED_CENTS, late=timedelta(days=1))
+        if not was_debited:
+            await read(shop, first="20260703", last="20260703", closing="60.00")
+        shop.live.clock.advance(days=1)
+        await read(shop, ("F1", "-1.00", "TARIFA", "04"), first="20260704", last="20260704", opening=None, closing="59.00")
+        await settle(shop)
+        rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
+        told = (60_00, 59_00) if was_debited else (100_00, 99_00)
+        assert [tuple(row) for row in rows] == [("closed", cents) for cents in told]
 
 
 async def test_what_is_kept_of_a_contest_of_which_a_part_was_returned_is_a_movement(database: Addresses) -> None:

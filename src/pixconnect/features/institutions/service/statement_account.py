@@ -7,6 +7,7 @@ A file's format is detected by its contents: file names prove little.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final, cast
@@ -17,6 +18,7 @@ from pixconnect.features.institutions.profiles.account_traits import BalanceMean
 from pixconnect.features.institutions.profiles.profile import read_profile
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import ItemGroup
+from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX
 from pixconnect.features.institutions.rules.special_line import (
     find_told_change,
@@ -175,17 +177,28 @@ async def add_blocked(connection: Connection, account: InstitutionAccount, file:
     if meaning != "available":
         return structs.replace(file, has_investments=meaning == "with_investments")
 
-    debits = [item for item in file.items if item.direction == "OUT" and is_about_block(item)]
-    since = datetime.combine(file.first_on - timedelta(days=DAYS_APART_MAX), time(0), SAO_PAULO)
-    blocks = await books_store.list_blocks(connection, account.id, since) if debits else []
+    since = file.first_on - timedelta(days=DAYS_APART_MAX)
+    blocks = await books_store.list_blocks(connection, account.id, datetime.combine(since, time(0), SAO_PAULO))
+    recorded = await books_store.list_about_blocks(connection, account.id, since, file.last_on)
+    # Those that no block has yet: recorded ones that wait for further parts or for their block's report, and the file's own.
+    left: list[InstitutionItem] = [item for item in recorded if item.joined_kind != "block"]
+    known = Counter((item.day, item.signed_cents) for item in recorded)
+    for item in filter(is_about_block, file.items):
+        known[item.day, item.signed_cents] -= 1
+        if known[item.day, item.signed_cents] < 0:
+            left.append(item)
 
     async def add(balance: StatedBalance | None) -> StatedBalance | None:
         if balance is None:
             return None
         end = datetime.combine(balance.on + timedelta(days=1), time(0), SAO_PAULO)
-        # The file's own debits are not joined yet.
-        joins, _ = join_blocks((item for item in debits if item.day <= balance.on), blocks)
-        blocked_cents = await books_store.read_blocked(connection, account.id, end, [int(join.key[1]) for join in joins])
-        return structs.replace(balance, cents=balance.cents + blocked_cents)
+        moved = {item.item_id: -item.signed_cents for item in left if item.day <= balance.on}
+        joins, parts = join_blocks([item for item in left if item.day <= balance.on], blocks)
+        debited = Counter[int]()
+        for join in joins:
+            debited[int(join.key[1])] += moved[join.item_id]
+        cents = await books_store.read_blocked(connection, account.id, end, [*debited], [*debited.values()])
+        parts_cents = sum(moved[item_id] for item_id in parts)
+        return structs.replace(balance, cents=balance.cents + cents - (parts_cents if 0 < parts_cents <= cents else 0))
 
     return structs.replace(file, opening=await add(file.opening), closing=await add(file.closing))

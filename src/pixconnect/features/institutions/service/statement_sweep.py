@@ -211,7 +211,7 @@ async def _note_closing(context: Context, account: InstitutionAccount, instituti
         closing_cents, blocked_at = await _reckon(context, account, institution, today), context.clock.now()
     if closing_cents is not None:
         if find_balance_meaning(account) == "available":
-            closing_cents += await books_store.read_blocked(context.pool, account.id, blocked_at, [])
+            closing_cents += await books_store.read_blocked(context.pool, account.id, blocked_at, [], [])
         await day_store.write_closing(context.pool, account.id, yesterday, closing_cents)
         await settle_items(context, account, yesterday)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from itertools import groupby
 from typing import Final, LiteralString
 
 import msgspec
 from msgspec import convert
 
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, ReversedMovement
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, RecordedItem, ReversedMovement
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.tables.day import POSITION
-from pixconnect.kernel.tables.lookup import Tuples, Value
+from pixconnect.features.institutions.tables.item import ITEM
+from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
@@ -43,13 +45,8 @@ DEBITED: Final[LiteralString] = f"""
     select coalesce(sum(greatest(debited_cents - credited_cents - taken_cents - kept_cents, 0)), 0)::bigint
     from ({DEBITS} and institution_id = $1) as debit
 """
-NOT_DEBITED: Final[LiteralString] = """
-    block.line_id is null and not exists (
-        select from institution_item as debit
-        where debit.institution_id = block.institution_id and debit.joined_kind = 'block'
-            and debit.joined_id = block.id::text
-    )
-"""
+_ABOUT_BLOCKS: Final[LiteralString] = "(kind = 'judicial' or text ~* '\\m(DES)?BLOQ(?!UETO)')"
+"""As ``is_about_block``."""
 _LIST: Final[LiteralString] = f"""
     select block.id, kind, case state when 'open' then held_cents else covered.cents end as held_cents,
         case state when 'ended' then array[
@@ -72,6 +69,17 @@ _LIST: Final[LiteralString] = f"""
 """
 
 
+list_about_blocks: Final = FindAll[RecordedItem, int, date, date](
+    ITEM,
+    f"""
+    where institution_id = $1 and day between $2 and $3 and {_ABOUT_BLOCKS} and case coalesce(joined_kind, '')
+        when 'block' then true when 'movement' then joined_by <> 'answer' when '' then waits = 'could_be_ours'
+    end order by day, item_id
+    """,
+)
+"""List recorded lines of some days that are or may be of a block."""
+
+
 async def list_blocks(connection: Connection, institution_id: int, ended_since: datetime) -> list[BlockOfAccount]:
     """List blocks of an account that a line may match, oldest first.
 
@@ -84,13 +92,13 @@ async def list_blocks(connection: Connection, institution_id: int, ended_since: 
 
 # In days of Sao Paulo; the institution may report a block some days after it has debited it.
 _LIST_EARLY: Final[LiteralString] = f"""
-    select distinct on (block.id) item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
-        block.id as block_id, block.reference
-    from block cross join lateral (
-        select * from institution_item as item where item.institution_id = block.institution_id and amount_cents = held_cents
+    select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id, block.id as block_id,
+        block.reference, item.amount_cents, held_cents - coalesce(debited_cents - credited_cents - taken_cents, 0) as room_cents
+    from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
+    cross join lateral (
+        select * from institution_item as item where item.institution_id = block.institution_id
             and direction = 'OUT' and joined_kind = 'movement' and joined_by <> 'answer' and recorded_at < block.created_at
-            and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative'))
-            and (item.kind = 'judicial' or text ~* '\\m(DES)?BLOQ(?!UETO)')
+            and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative')) and {_ABOUT_BLOCKS}
             and day between (block.created_at at time zone 'America/Sao_Paulo')::date - $2::integer
                 and (block.created_at at time zone 'America/Sao_Paulo')::date
         offset 0
@@ -100,22 +108,28 @@ _LIST_EARLY: Final[LiteralString] = f"""
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
         )
-    where block.institution_id = $1 and block.state = 'open' and block.kind <> 'precautionary' and {NOT_DEBITED}
+    where block.institution_id = $1 and block.state = 'open' and block.kind <> 'precautionary' and block.line_id is null
+        and held_cents > 0
     order by block.id, item.day, item.item_id
 """
 
 
 async def list_early(connection: Connection | Pool, institution_id: int) -> list[tuple[ReversedMovement, int, str]]:
-    """List movements of debits that were read before their block was reported; with its id and reference."""
+    """List movements of debits that were read before their block was reported; with its id and reference.
+
+    One debit has what the block lacks, or all of them together have it.
+    """
     rows = await connection.fetch(_LIST_EARLY, institution_id, DAYS_APART_MAX)
-    return [
-        (
-            ReversedMovement(**{name: row[name] for name in ReversedMovement.__struct_fields__}),
-            row["block_id"],
-            row["reference"],
-        )
-        for row in {row["line_id"]: row for row in rows}.values()
-    ]
+    found = dict[str, tuple[ReversedMovement, int, str]]()
+    for block_id, group in groupby(rows, lambda row: row["block_id"]):
+        parts = [row for row in group if row["line_id"] not in found]
+        whole = [row for row in parts if row["amount_cents"] == row["room_cents"]][:1]
+        if not whole and parts and sum(row["amount_cents"] for row in parts) == parts[0]["room_cents"]:
+            whole = parts
+        for row in whole:
+            movement = ReversedMovement(**{name: row[name] for name in ReversedMovement.__struct_fields__})
+            found[row["line_id"]] = movement, block_id, row["reference"]
+    return [*found.values()]
 
 
 list_kept: Final = Tuples[tuple[str, int, int], int, datetime](f"""
@@ -124,10 +138,7 @@ list_kept: Final = Tuples[tuple[str, int, int], int, datetime](f"""
     join block on block.id = debit.block_id and block.institution_id = $1 and state = 'ended'
     where taken_cents + credited_cents < debited_cents and kept_cents = 0 and block.modified_at <= $2 and debited_at <= $2
 """)
-"""List what was neither returned nor credited again of debits, all known before an instant, whose block ended before it.
-
-Each is the first debit's id, the block's holder, and cents.
-"""
+"""List what nobody got back of debits whose block ended before an instant: the first debit's id, the block's holder, cents."""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000
@@ -171,8 +182,9 @@ _READ: Final[LiteralString] = f"""
         booked.in_cents as booked_in_cents, booked.out_cents as booked_out_cents, ({_CALLED}) as called,
         waiting.in_cents as waiting_in_cents, waiting.out_cents as waiting_out_cents,
         (
-            select coalesce(sum(held_cents), 0)::bigint from block
-            where institution_id = $1 and state = 'open' and {NOT_DEBITED}
+            select coalesce(sum(greatest(held_cents - greatest(debited_cents - credited_cents - taken_cents, 0), 0)), 0)::bigint
+            from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
+            where block.institution_id = $1 and state = 'open' and line_id is null
         ) as held_cents, ({POSITION}) as invested_cents
     from booked, waiting
 """
@@ -193,18 +205,26 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
     return Books(**dict(row, called=_decode(row["called"])), fees_cents=fees_cents)
 
 
-read_blocked: Final = Value[int, int, datetime, Sequence[int]]("""
-    select coalesce(sum(
-        case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
-    ), 0)::bigint
-    from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
-    where block.institution_id = $1 and step.created_at < $2 and block.line_id is null and block.id <> all($3) and not exists (
-        select from institution_item as debit
+read_blocked: Final = Value[int, int, datetime, Sequence[int], Sequence[int]]("""
+    select coalesce(sum(greatest(held.cents - greatest(debited.cents - held.taken_cents, 0), 0)), 0)::bigint
+    from block cross join lateral (
+        select sum(case when step.kind in ('covered', 'held') then amount_cents else -amount_cents end) as cents,
+            coalesce(sum(amount_cents) filter (where step.kind = 'taken'), 0) as taken_cents
+        from block_step as step
+        where step.block_id = block.id and step.holder_id = block.holder_id
+            -- The institution may have blocked it before it was reported here.
+            and least(step.created_at, block.reported_at) < $2
+    ) as held cross join lateral (
+        select coalesce(sum(case when is_reversal then -amount_cents else amount_cents end), 0) + coalesce((
+                select sum(cents) from unnest($3::bigint[], $4::bigint[]) as own (id, cents) where own.id = block.id
+            ), 0) as cents
+        from institution_item as debit
         where debit.institution_id = block.institution_id and debit.joined_kind = 'block' and debit.joined_id = block.id::text
             and debit.day <= (($2 - interval '1 microsecond') at time zone 'America/Sao_Paulo')::date
-    )
+    ) as debited
+    where block.institution_id = $1 and block.line_id is null
 """)
-"""Return the blocked money of an account at an instant, in cents: of blocks that were not debited then, except some."""
+"""Return an account's blocked, undebited cents at an instant; ``$3`` are blocks, ``$4`` what unjoined debits of them took."""
 
 # Each Pix since the last day covered by a statement costs at most the highest recent fee.
 _BOUND_FEES: Final[LiteralString] = """

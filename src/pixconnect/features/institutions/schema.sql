@@ -470,6 +470,21 @@ create trigger keep_joined before update on institution_item for each row when (
     is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
     new.is_reversal)) execute function keep_joined();
 
+create function taken_of_block(asked_id bigint) returns bigint language sql stable set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    select (
+        select coalesce(sum(amount_cents), 0) from block_step as step
+        where block_id = asked_id and kind = 'taken' and not exists (
+            select from infraction_return as given where given.refund_id = step.refund_id and given.holder_id = step.holder_id
+        )
+    )::bigint + coalesce((
+        -- A contest's returns in full: perhaps less of them was covered here.
+        select told.taken_cents from block join infraction as told on told.transfer_id = block.transfer_id
+            and told.holder_id = block.holder_id and told.name = reference
+        where block.id = asked_id
+    ), 0)
+$function$;
+
 create function check_reserved_line() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -483,9 +498,7 @@ begin
             when item.joined_kind = 'block' then (
                 select sum(case when is_reversal then -amount_cents else amount_cents end) from institution_item as part
                 where joined_kind = 'block' and part.joined_id = item.joined_id and part.institution_id = item.institution_id
-            ) - debited.held_cents - (
-                select coalesce(sum(amount_cents), 0) from block_step where block_id = debited.id and kind = 'taken'
-            )
+            ) - debited.held_cents - taken_of_block(debited.id)
         end;
     if not found then
         raise exception 'nothing is reserved for line % of account %', new.line_id, new.institution_id
@@ -527,7 +540,7 @@ begin
     into debited, credited from institution_item
     where institution_id = new.institution_id and joined_kind = 'block' and joined_id = new.joined_id;
     perform from block cross join lateral (
-        select coalesce(sum(amount_cents) filter (where kind = 'taken'), 0) as taken,
+        select taken_of_block(block.id) as taken,
             sum(amount_cents) filter (where kind = 'covered' and step.holder_id = block.holder_id) as covered
         from block_step as step where step.block_id = block.id
     ) as moved

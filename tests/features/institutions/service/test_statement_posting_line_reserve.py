@@ -117,11 +117,6 @@ async def test_a_movement_takes_what_was_reserved_for_its_own_line_and_for_no_ot
     assert (await funds(shop), await reserved(shop)) == ((0, 10_00, 0), {"B2": 10_00})
 
 
-async def test_a_credit_that_waits_gives_nothing_to_spend(shop: Shop) -> None:
-    await read(shop, ("B1", "30.00", "SALDO"), closing="50.00")
-    assert await funds(shop) == (100_00, 0, 0)
-
-
 async def test_the_next_run_reserves_for_lines_of_one_that_died(shop: Shop) -> None:
     lines = [make_ofx_line(item_id=f"B{n}", amount=f"-0.{n:02}", memo="SALDO", at="20260701") for n in range(1, 100)]
     content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="7.13")
@@ -150,6 +145,7 @@ async def test_only_what_waits_is_reserved_for(shop: Shop) -> None:
     asked = {name for name, traits in OUTCOMES.items() if traits.asks != "nobody"}
     assert {name for name in OUTCOMES if f"'{name}'" in reserved_store.WAITING} == asked
     await read(shop, DOUBTFUL, ("F1", "-1.00", "TARIFA"), ("C1", "7.00", "SALDO TOTAL"), closing="50.00")
+    assert await funds(shop) == (69_00, 30_00, 0), "a credit that waits gives nothing to spend"
     house_id, account_id = shop.house.holder_id, shop.account.id
 
     def block(line_id: str | None, cents: int, kind: str = "statement_line", holder_id: int = house_id) -> str:

@@ -251,7 +251,7 @@ async def join_debits(
     """
     about = [item for item in left if special_line.is_about_block(item)]
     if not about:
-        return left, {}
+        return [*left], {}
     waiting: dict[str, Waiting] = {
         item.item_id: "order_unknown"
         for item in about

@@ -23,9 +23,15 @@ from pixconnect.platform.pool import Connection, Pool
 DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.day, debit.recorded_at, debit.joined_id::bigint as block_id,
         debited_cents, credited_cents, debited_at,
-        coalesce((
-            select sum(amount_cents) from block_step where block_id = debit.joined_id::bigint and kind = 'taken'
-        ), 0)::bigint as taken_cents,
+        (
+            select coalesce(sum(amount_cents), 0) from block_step left join infraction_return using (refund_id, holder_id)
+            where block_id = debit.joined_id::bigint and kind = 'taken' and infraction_id is null
+        )::bigint + coalesce((
+            -- A contest's returns in full: perhaps less of them was covered here.
+            select told.taken_cents from block join infraction as told on told.transfer_id = block.transfer_id
+                and told.holder_id = block.holder_id and told.name = reference
+            where block.id = debit.joined_id::bigint
+        ), 0) as taken_cents,
         coalesce((
             select amount_cents from movement
             where movement.institution_id = debit.institution_id and direction = 'OUT' and movement.item_id
@@ -115,10 +121,7 @@ _LIST_EARLY: Final[LiteralString] = f"""
 
 
 async def list_early(connection: Connection | Pool, institution_id: int) -> list[tuple[ReversedMovement, int, str]]:
-    """List movements of debits that were read before their block was reported; with its id and reference.
-
-    One debit has what the block lacks, or all of them together have it.
-    """
+    """List movements of debits, one or all of their block's amount, read before its report; with its id and reference."""
     rows = await connection.fetch(_LIST_EARLY, institution_id, DAYS_APART_MAX)
     found = dict[str, tuple[ReversedMovement, int, str]]()
     for block_id, group in groupby(rows, lambda row: row["block_id"]):

@@ -164,7 +164,7 @@ class AskedFact(Struct, frozen=True, kw_only=True):
 _FIND: Final[LiteralString] = """
     select kind, wanted.id, holder_id, at, client_id, jti, peer, operator,
         request_ids[array_position(ids, wanted.id)] as request_id,
-        (select name from client where client.client_id = origin_batch.client_id) as client_name
+        (select name from client where client.client_id = origin_batch.client_id collate "default") as client_name
     from unnest($1::text[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as wanted (kind, id, holder_id, at)
     join origin_batch using (holder_id, kind, at)
     where wanted.id = any(ids)
@@ -186,7 +186,7 @@ async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, i
 _OF_FACT: Final[LiteralString] = """
     select kind, $3::bigint as id, holder_id, at, client_id, jti, peer, operator,
         request_ids[array_position(ids, $3)] as request_id,
-        (select name from client where client.client_id = origin_batch.client_id) as client_name
+        (select name from client where client.client_id = origin_batch.client_id collate "default") as client_name
     from origin_batch where holder_id = $1 and kind = $2 and $3 = any(ids) order by at desc limit $4
 """
 

@@ -82,11 +82,14 @@ def test_a_request_has_a_token_and_its_answer_no_envelope(client: Client, servic
     client.charges.get_by_external_id("a/b ç", base64=True)
     assert client.request("get", "/v1/connect/ledger/list", query={"page": 2}) == CHARGE
     assert client.request("POST", "/v1/new", body={"external_id": "a", "of": {"b": None}}) == CHARGE
+    client.charges.create(1, "loja@pix.example", external_id="")
     assert [(method, path, json.loads(body or b"null")) for method, path, _, body in service.asked] == [
         ("POST", "/v1/connect/charge", {"amount": 10_607, "key": "loja@pix.example", "external_id": "order-1"}),
         ("GET", "/v1/connect/charge/external-id/a%2Fb%20%C3%A7?base64=true", None),
         ("GET", "/v1/connect/ledger/list?page=2", None),
         ("POST", "/v1/new", {"external_id": "a", "of": {"b": None}}),
+        # An empty name is the caller's mistake, which the service refuses: with a new one, a repeat would pay twice.
+        ("POST", "/v1/connect/charge", {"amount": 1, "key": "loja@pix.example", "external_id": ""}),
     ]
     assert {token for _, _, token, _ in service.asked} == {"Bearer token-1"}
 

@@ -149,7 +149,7 @@ class AsyncClient(Account[Async]):
         *,
         language: str | None = None,
     ) -> AsyncDownload:
-        """Download the statement as a file of any length: use ``async with`` and iterate over its bytes."""
+        """Download the statement as a file of any length: ``async with await client.download_statement(...) as file``."""
         return AsyncDownload(await self._transport.send(ask_for_statement(initial_date, final_date, format, language)))
 
     async def close(self) -> None:

@@ -18,8 +18,8 @@ import binascii
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -37,9 +37,15 @@ _INSTANT_DIGITS = 12
 """Enough until the year 30000; longer values are rejected without parsing them."""
 
 
+class Headers(Protocol):
+    """The headers of a request, as in any framework: a ``dict``, Flask's or Starlette's. The case of names does not matter."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
 def verify_webhook(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     secret: str | Sequence[str],
     *,
     tolerance_s: float = TOLERANCE_S,
@@ -76,7 +82,7 @@ def verify_webhook(
     return _read_event(body)
 
 
-def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Event:
+def verify_webhook_body(body: bytes, headers: Headers, secret: str | Sequence[str]) -> Event:
     """Check ``X-Webhook-Signature`` and return the event. It covers no timestamp, so replayed webhooks are accepted.
 
     Args:
@@ -100,7 +106,7 @@ def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | S
 
 def verify_webhook_jws(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     keys: KeySet | Mapping[str, object],
     holder_id: int | str,
     *,
@@ -136,7 +142,7 @@ def verify_webhook_jws(
 
 def verify_notice(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     keys: KeySet | Mapping[str, object],
     holder_id: int | str,
     pix_keys: str | Sequence[str],
@@ -190,7 +196,7 @@ class _Notice(msgspec.Struct):
 
 def _check_jws(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     keys: KeySet | Mapping[str, object],
     holder_id: int | str,
     tolerance_s: float,

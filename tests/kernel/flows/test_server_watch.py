@@ -616,7 +616,11 @@ def test_the_file_is_read_only_where_it_says_what_it_should(tmp_path: Path) -> N
     assert kept.read() == server
     (tmp_path / "database.json").write_bytes(b"")
     assert kept.read() is None
-    ServerFile(tmp_path / "nowhere").write(server)
+    with capture_logs() as logged:
+        nowhere = ServerFile(tmp_path / "nowhere")
+        nowhere.write(server)
+        nowhere.write(server)
+    assert [line["log_level"] for line in logged].count("warning") == 1
 
 
 async def test_the_rail_that_cannot_be_reached_leaves_what_outlived_a_start_open(outlived: Outlived) -> None:

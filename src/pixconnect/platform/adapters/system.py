@@ -124,6 +124,7 @@ class ServerFile:
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE_NAME
+        self._warn = _log.warning
 
     def read(self) -> DatabaseServer | None:
         try:
@@ -138,4 +139,5 @@ class ServerFile:
             unfinished.write_bytes(msgspec.json.encode(server))
             unfinished.rename(self._path)
         except OSError as error:
-            _log.debug("the database's position is not kept", path=str(self._path), reason=type(error).__name__)
+            self._warn("the database's position is not kept, and a loss may go unseen", path=str(self._path), reason=str(error))
+            self._warn = _log.debug

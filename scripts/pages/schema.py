@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 
 from pixconnect.features.proof.tables.shape import FILE_NAME, read_shape, write_shape
-from scripts.pages.catalogue import SCHEMAS, SUBJECTS, Table, read_tables
+from scripts.pages.catalogue import OTHERS, SCHEMAS, SUBJECTS, Table, read_tables
 from scripts.pages.schema_drawing import draw_tables
 
 MEND = "the file is not what the program says now: run `make docs`"
@@ -25,6 +25,7 @@ _TITLES = {
     "running": "The installation itself",
     "proof": "Proof of the books, in the schema verify",
     "sandbox": "The simulated network, in the schema sandbox",
+    OTHERS: "Other tables",
 }
 _OF_SCHEMAS = dict(sandbox="sandbox", verify="proof")
 _HEAD = """\
@@ -71,8 +72,8 @@ def _by_subject(schemas: Mapping[str, Sequence[Table]]) -> Mapping[str, Sequence
     found: dict[str, list[Table]] = {}
     for schema, tables in schemas.items():
         for table in tables:
-            found.setdefault(_OF_SCHEMAS.get(schema) or subjects[table.name], []).append(table)
-    return {subject: found[subject] for subject in SUBJECTS}
+            found.setdefault(_OF_SCHEMAS.get(schema) or subjects.get(table.name, OTHERS), []).append(table)
+    return {subject: found[subject] for subject in (*SUBJECTS, OTHERS) if subject in found}
 
 
 async def write_tables(owner_url: str) -> dict[str, str]:

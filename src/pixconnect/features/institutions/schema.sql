@@ -473,12 +473,13 @@ create trigger keep_joined before update on institution_item for each row when (
 create function taken_of_block(asked_id bigint) returns bigint language sql stable set search_path to 'pixconnect', 'pg_temp'
 as $function$
     select (
-        select coalesce(sum(amount_cents), 0) from block_step as step
-        where block_id = asked_id and kind = 'taken' and not exists (
-            select from infraction_return as given where given.refund_id = step.refund_id and given.holder_id = step.holder_id
-        )
+        select coalesce(sum(step.amount_cents), 0)
+        from block_step as step join block on block.id = step.block_id
+        left join infraction_return as given on given.refund_id = step.refund_id and given.holder_id = step.holder_id
+        left join infraction as own on own.id = infraction_id and own.holder_id = given.holder_id and own.name = reference
+        where step.block_id = asked_id and step.kind = 'taken' and own.id is null
     )::bigint + coalesce((
-        -- A contest's returns in full: perhaps less of them was covered here.
+        -- The block's own contest's returns in full: perhaps less of them was covered here.
         select told.taken_cents from block join infraction as told on told.transfer_id = block.transfer_id
             and told.holder_id = block.holder_id and told.name = reference
         where block.id = asked_id

@@ -4,6 +4,7 @@ A holder may have thousands, and nearly all of them are covered. So a batch read
 movement of money needs. A batch that changes blocks reads the others first (``HeldBlocks.read``).
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -220,7 +221,7 @@ class AccountLines(Struct, frozen=True, kw_only=True):
     holder_id: int
 
 
-async def reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
+async def reserve_lines(batch: Batch[AccountLines], changes_max: int = _CHANGED_AT_ONCE) -> list[bool]:
     """Make holders' blocks of lines match their waiting debits; return, for each holder, whether anything was changed."""
     work = await begin_money_work(batch)
     held = work.claim(HeldBlocks)
@@ -230,13 +231,13 @@ async def reserve_lines(batch: Batch[AccountLines]) -> list[bool]:
         # After the lock: posting a line as a movement of the holder ends its block under the same one.
         waiting = await line_store.list_waiting(batch.connection, asked.institution_id, asked.holder_id)
         blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
-        ended = [block for block in blocks if waiting.get(block.line_id or "") != block.held_cents][:_CHANGED_AT_ONCE]
+        ended = [block for block in blocks if waiting.get(block.line_id or "") != block.held_cents][:changes_max]
         for block in ended:
             held.end_line(block)
         reserved = {block.line_id for block in blocks if block not in ended}
         lacking = [line for line in waiting.items() if line[0] not in reserved]
         outcomes.append(bool(ended or lacking))
-        for line in lacking[: _CHANGED_AT_ONCE - len(ended)]:
+        for line in lacking[: changes_max - len(ended)]:
             held.hold(None, open_line_block(work.take_id(), asked.holder_id, asked.institution_id, line, work.now))
     await work.write()
     return outcomes
@@ -250,7 +251,8 @@ async def reserve_released(batch: Batch[Any], owners: Iterable[tuple[int | None,
     lying = sorted({(account_id, holder_id) for account_id, holder_id in owners if account_id is not None})
     if lying:
         lines = [AccountLines(institution_id=account_id, holder_id=holder_id) for account_id, holder_id in lying]
-        await reserve_lines(Batch(lines, batch.connection, batch.clock))
+        # All of it at once: what is left to a later batch could be spent before.
+        await reserve_lines(Batch(lines, batch.connection, batch.clock), sys.maxsize)
 
 
 class Uncovered(OrderRule):

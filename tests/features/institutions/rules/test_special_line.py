@@ -24,11 +24,17 @@ def line(item_id: str, cents: int, kind: Any = "judicial", text: str = "BLOQUEIO
     )
 
 
+def about(end_to_end_id: str, cents: int) -> InstitutionItem:
+    return structs.replace(line("P", cents, "pix", "PIX BLOQUEIO MED"), end_to_end_id=end_to_end_id)
+
+
 COURT = BlockOfAccount(id=7, kind="judicial", held_cents=500)
 CONTEST = BlockOfAccount(id=8, kind="med", held_cents=500)
 DEBITED = BlockOfAccount(id=7, kind="judicial", held_cents=500, debited_cents=500)
 RAISED = structs.replace(DEBITED, held_cents=700)
 MED = ("pix", "PIX BLOQUEIO MED")
+ONE, OTHER = (f"E99999004202607011500{name * 11}" for name in "ab")
+OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,10 @@ MED = ("pix", "PIX BLOQUEIO MED")
         ([line("C", 200)], [DEBITED, structs.replace(DEBITED, id=9, held_cents=300)], [("C", 9, True)], set[str]()),
         ([line("D", -500, *MED)], [COURT], [], set[str]()),
         ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
+        # A line that names a Pix is of no other's block, although a payer can write the word.
+        ([about(ONE, -500)], [CONTEST, structs.replace(OF_ONE, id=9)], [("P", 9, False)], set[str]()),
+        ([about(OTHER, -500)], [OF_ONE, COURT], [], set[str]()),
+        ([about(OTHER, 500)], [structs.replace(OF_ONE, debited_cents=500)], [], set[str]()),
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),

@@ -42,13 +42,14 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def tell(shop: Shop, cents: int, order: str = "COURT1", late: timedelta = timedelta(0)) -> None:
+async def tell(shop: Shop, cents: int, *orders: str, late: timedelta = timedelta(0)) -> None:
     shop.live.clock.advance(seconds=1)
-    terms = BlockTerms(reference=order, kind="judicial", wanted_cents=cents, held_cents=cents)
+    kind: Any = "judicial"
+    terms = [BlockTerms(reference=name, kind=kind, wanted_cents=cents, held_cents=cents) for name in orders or ["COURT1"]]
     report = BlockReport(
         report_id=shop.live.context.entropy.token(12),
         party=credit_report(shop.live).credit_party,
-        blocks=(terms,),
+        blocks=tuple(terms),
         reported_at=shop.live.clock.now() - late,
     )
     await receive_blocks(shop.at, report)
@@ -192,17 +193,19 @@ async def test_a_balance_without_blocked_money_is_right_if_its_block_is_reported
 
 
 @pytest.mark.parametrize(
-    ("spent_cents", "returned_cents", "back_cents", "left"),
+    ("spent_cents", "returned_cents", "back_cents", "left", "decides"),
     [
-        (0, 0, 40_00, (40_00, 0, 140_00)),
-        (0, 0, 0, (0, 0, 100_00)),
-        (0, 15_00, 0, (0, 0, 100_00)),
+        (0, 0, 40_00, (40_00, 0, 140_00), "I1"),
+        (0, 0, 0, (0, 0, 100_00), "I1"),
+        (0, 15_00, 0, (0, 0, 100_00), "I1"),
         # Less was covered here than the institution took; the holder owes the rest.
-        (15_00, 40_00, 0, (0, 0, 85_00)),
+        (15_00, 40_00, 0, (0, 0, 85_00), "I1"),
+        # The money is in the block of one contest, and another one of the same Pix returns it.
+        (0, 40_00, 0, (0, 0, 100_00), "I2"),
     ],
 )
 async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_on_it(
-    database: Addresses, spent_cents: int, returned_cents: int, back_cents: int, left: tuple[int, int, int]
+    database: Addresses, spent_cents: int, returned_cents: int, back_cents: int, left: tuple[int, int, int], decides: str
 ) -> None:
     async with open_in_july(database, kind="efi", profile="efi") as shop:
         contests, other_id = FakeContests(), await make_owner(shop.live, "2")
@@ -213,8 +216,8 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
         lines += [("F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03")] * bool(spent)
         told = dict(first="20260703", last="20260703", opening="100.00")
         await read(shop, *lines, **told, closing=f"{140 - spent}.00")
-        listed = contest(shop, pix)
-        await look_at(shop, contests, listed)
+        listed = [contest(shop, pix, name) for name in sorted({"I1", decides})]
+        await look_at(shop, contests, *listed)
         await read(shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, closing=f"{100 - spent}.00")
         async with shop.live.context.pool.acquire() as attacker:
             for holder_id in (shop.house.holder_id, other_id):
@@ -224,8 +227,10 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             give_back(shop, pix, returned_cents)
             await shop.read()
         shop.live.clock.advance(days=91)
-        status: Any = "accepted" if returned_cents else "rejected"
-        await look_at(shop, contests, structs.replace(listed, status=status, reported_at=shop.live.clock.real_now()))
+        now, accepted = shop.live.clock.real_now(), decides if returned_cents else ""
+        ends: dict[bool, Any] = {True: "accepted", False: "rejected"}
+        ended = [structs.replace(one, status=ends[one.name == accepted], reported_at=now) for one in listed]
+        await look_at(shop, contests, *ended)
         assert (await funds(shop))[:2] == (100_00, 0)
         assert (await funds(shop, other_id))[:2] == (0, 40_00 - returned_cents)
         if back_cents:
@@ -235,6 +240,17 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
         for _ in range(2):
             await settle(shop)
             assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)
+
+
+async def test_all_blocks_that_one_report_ends_are_reserved_at_once(database: Addresses) -> None:
+    names = [f"COURT{number}" for number in range(60)]
+    async with open_in_july(database) as shop:
+        await tell(shop, 1_00, *names)
+        shop.live.clock.advance(days=1)
+        lines = [(name, "-1.00", "BLOQUEIO JUDICIAL", "03") for name in names]
+        await read(shop, *lines, first="20260703", last="20260703", opening="100.00", closing="40.00")
+        await tell(shop, 0, *names)
+        assert await funds(shop) == (40_00, 60_00, 40_00)
 
 
 async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:

@@ -69,13 +69,16 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     """By further ones."""
     taken_cents: int = 0
     """Including returns that the institution made."""
+    end_to_end_id: str | None = None
+    """Of the contested Pix."""
 
     def may_be(self, item: InstitutionItem) -> bool:
         """Whether a line is a debit or a return of such a block."""
         days = self.days or (item.day, item.day)
         is_return = item.direction == "IN" and self.debited_cents is not None
         is_then = is_return or days[0] - _APART <= item.day <= days[1] + _APART
-        return is_then and (item.kind == "judicial") == (self.kind in _ORDERED)
+        is_of_pix = item.end_to_end_id is None or item.end_to_end_id == self.end_to_end_id
+        return is_then and is_of_pix and (item.kind == "judicial") == (self.kind in _ORDERED)
 
     @property
     def room_cents(self) -> int:

@@ -24,10 +24,13 @@ DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.day, debit.recorded_at, debit.joined_id::bigint as block_id,
         debited_cents, credited_cents, debited_at,
         (
-            select coalesce(sum(amount_cents), 0) from block_step left join infraction_return using (refund_id, holder_id)
-            where block_id = debit.joined_id::bigint and kind = 'taken' and infraction_id is null
+            select coalesce(sum(step.amount_cents), 0)
+            from block_step as step join block on block.id = step.block_id
+            left join infraction_return as given on given.refund_id = step.refund_id and given.holder_id = step.holder_id
+            left join infraction as own on own.id = infraction_id and own.holder_id = given.holder_id and own.name = reference
+            where step.block_id = debit.joined_id::bigint and step.kind = 'taken' and own.id is null
         )::bigint + coalesce((
-            -- A contest's returns in full: perhaps less of them was covered here.
+            -- The block's own contest's returns in full: perhaps less of them was covered here.
             select told.taken_cents from block join infraction as told on told.transfer_id = block.transfer_id
                 and told.holder_id = block.holder_id and told.name = reference
             where block.id = debit.joined_id::bigint
@@ -58,7 +61,8 @@ _LIST: Final[LiteralString] = f"""
         case state when 'ended' then array[
             (created_at at time zone 'America/Sao_Paulo')::date, (modified_at at time zone 'America/Sao_Paulo')::date
         ] end as days, debited_cents, coalesce(credited_cents, 0) as credited_cents,
-        coalesce(debit.taken_cents, covered.taken_cents) as taken_cents
+        coalesce(debit.taken_cents, covered.taken_cents) as taken_cents,
+        (select end_to_end_id from transfer where id = block.transfer_id and holder_id = block.holder_id) as end_to_end_id
     from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
     cross join lateral (
         select coalesce(sum(amount_cents) filter (where kind = 'covered'), 0)::bigint as cents,

@@ -158,19 +158,32 @@ async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> N
 async def test_a_balance_without_blocked_money_omits_what_was_not_debited_by_its_day(database: Addresses) -> None:
     async with open_in_july(database, options={"balance": "available"}) as shop:
         await tell(shop, ORDERED_CENTS)
-        shop.live.clock.advance(days=2)
+        shop.live.clock.advance(days=1)
         parts = (*DEBIT[:1], "-25.00", DEBIT[2], "04"), ("J2", "-15.00", DEBIT[2], "05")
         fees = ("F1", "-1.00", "TARIFA", "03"), ("F2", "-1.00", "TARIFA", "06")
         for cents in (50_00, 0):
             for line, closing in ((fees[0], "59.00"), (parts[0], "59.00"), (parts[1], "59.00"), (fees[1], "48.00")):
-                if line == fees[1] and cents:
-                    await tell(shop, cents, late=timedelta(days=2))
                 on = f"202607{line[3]}"
                 await read(shop, line, first=on, last=on, opening="100.00" if line == fees[0] else None, closing=closing)
+                if line == parts[1] and cents:
+                    await tell(shop, cents)
                 shop.live.clock.advance(days=1)
         rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
         assert [tuple(row) for row in rows] == [("closed", cents) for cents in (99_00, 74_00, 59_00, 58_00)]
         assert (await moved(shop), await look(shop), await funds(shop)) == ([-1_00, -1_00], [], (48_00, 50_00, 58_00))
+
+
+async def test_money_that_a_block_covers_on_a_later_day_is_not_of_an_earlier_balance(database: Addresses) -> None:
+    async with open_in_july(database, options={"balance": "available"}) as shop:
+        await tell(shop, 140_00)
+        shop.live.clock.advance(days=1)
+        pix = await shop.receive(10_00)
+        await read(shop, first="20260703", last="20260703", opening="100.00", closing="0.00")
+        shop.live.clock.advance(days=1)
+        line = "P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "04"
+        await read(shop, line, first="20260704", last="20260704", opening="0.00", closing="0.00")
+        rows = await shop.live.fetch("select state, closing_cents from institution_day order by day")
+        assert [tuple(row) for row in rows] == [("closed", 100_00), ("closed", 110_00)]
 
 
 @pytest.mark.parametrize("was_debited", [True, False])

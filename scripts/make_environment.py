@@ -121,7 +121,7 @@ def make_empty() -> None:
             "this Python has no venv module: install it (Debian, Ubuntu: apt-get install python3-venv), "
             "or name another Python: make PYTHON=/path/to/python3"
         )
-    say("making .venv")
+    print_step("making .venv")
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
     try:
         venv.EnvBuilder(symlinks=True, with_pip=True).create(ENVIRONMENT)
@@ -145,7 +145,7 @@ _NO_NETWORK = (
 def install(kind: str) -> None:
     """Install the locked packages, and nothing else."""
     lock = ROOT / "requirements" / f"{kind}.txt"
-    say(f"installing what requirements/{kind}.txt locks (only when it changes)")
+    print_step(f"installing what requirements/{kind}.txt locks (only when it changes)")
     # Unbuffered, since otherwise its lines would all come at the end.
     pip = [PYTHON, "-u", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     with subprocess.Popen(
@@ -174,7 +174,7 @@ def install(kind: str) -> None:
 
 def install_own(kind: str) -> None:
     """Build the wheels of the packages beside the service with installed packages, and install them."""
-    say("building pixconnect-client and pixconnect-faces")
+    print_step("building pixconnect-client and pixconnect-faces")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--force-reinstall"]
     wanted = describe_own(kind)
     # Nothing is downloaded, because the build tools are locked too.
@@ -208,13 +208,13 @@ def show_progress(lines: Iterable[str], total: int) -> list[str]:
             if is_terminal:
                 show_line(f"{count} of {total} packages: {name}")
             elif count % LINE_EACH == 0 or count == total:
-                say(f"{count} of {total} packages")
+                print_step(f"{count} of {total} packages")
         elif word == "Downloading" and is_terminal:
             show_line(f"{count} of {total} packages: {name} {rest[rest.rfind('(') :]}")
         elif said[-1].startswith("Installing collected packages"):
             if is_terminal:
                 show_line("")
-            say("unpacking them")
+            print_step("unpacking them")
     return said
 
 
@@ -235,7 +235,7 @@ def show_line(text: str) -> None:
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
+def print_step(text: str) -> None:
     print(f"pixconnect: {text}", flush=True)
 
 

@@ -47,6 +47,6 @@ def change_one(
     )
 
 
-def tell_identity(path: str, record: type[RecordT]) -> Call[RecordT]:
+def ask_identity(path: str, record: type[RecordT]) -> Call[RecordT]:
     """Build a request for a public document of the identity service."""
     return Call(method="GET", path=path, is_authorized=False, is_identity=True, read=read_bare(record), record=record)

@@ -19,7 +19,7 @@ from pixconnect_client._call import (
     read_text,
 )
 from pixconnect_client._operation import Resource, SenderT, following, listing, operation
-from pixconnect_client._reads import change_one, get_file, get_one, get_page, tell_identity
+from pixconnect_client._reads import ask_identity, change_one, get_file, get_one, get_page
 from pixconnect_client.enums import (
     ChargeStatus,
     DeliveryStatus,
@@ -637,7 +637,7 @@ class Identity(Resource[SenderT]):
     @operation
     def key_set(self) -> Call[KeySet]:
         """Get the keys for ``verify_webhook_jws``."""
-        return tell_identity("/.well-known/jwks.json", KeySet)
+        return ask_identity("/.well-known/jwks.json", KeySet)
 
     @operation
     def current_key(self) -> Call[CurrentKey]:
@@ -652,7 +652,7 @@ class Identity(Resource[SenderT]):
 
     @operation
     def metadata(self) -> Call[ServerMetadata]:
-        return tell_identity("/.well-known/oauth-authorization-server", ServerMetadata)
+        return ask_identity("/.well-known/oauth-authorization-server", ServerMetadata)
 
 
 class Account(Resource[SenderT]):

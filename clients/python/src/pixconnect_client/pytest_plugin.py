@@ -94,7 +94,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     pix = item.stash.get(_pix_key, None)
     if report.failed and report.when == "call" and pix is not None:
-        report.sections.append((f"what happened to holder {pix.holder_id}", pix.tell_timeline()))
+        report.sections.append((f"what happened to holder {pix.holder_id}", pix.describe_timeline()))
     return report
 
 

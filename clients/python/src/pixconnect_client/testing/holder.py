@@ -73,7 +73,7 @@ class Pix:
             "PIXCONNECT_CLIENT_SECRET": self.client_secret,
         }
 
-    def tell_timeline(self) -> str:
+    def describe_timeline(self) -> str:
         """A readable list of the holder's events, oldest first."""
         try:
             page = next(self.client.events.list(page_size=_TIMELINE_MAX).pages())

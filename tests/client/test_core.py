@@ -16,6 +16,7 @@ from pixconnect_client import (
     Conflict,
     CursorExpired,
     Forbidden,
+    InvalidArgument,
     InvalidRequest,
     NoAnswer,
     NotFound,
@@ -212,7 +213,7 @@ def test_an_error_says_if_a_try_may_have_had_its_effect(outcomes: tuple[Any, ...
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_would_lead_to_another_address_is_not_asked_for(name: str) -> None:
     world = World(done())
-    with pytest.raises(ValueError, match=r"externalId: .* cannot be part of a URL path"):
+    with pytest.raises(InvalidArgument, match=r"externalId: .* cannot be part of a URL path"):
         world.ask(Charges.get_by_external_id.build(None, name))
     assert world.sent == []
 

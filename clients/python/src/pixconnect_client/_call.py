@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 
+from pixconnect_client.errors import InvalidArgument
 from pixconnect_client.events import Event, read_event
 from pixconnect_client.lists import Page, Pagination
 
@@ -149,7 +150,7 @@ def _find_next(link: str, pagination: Pagination) -> Mapping[str, str] | None:
 def _write_part(name: str, text: str) -> str:
     # These segments would address another resource, whose response (such as 404) would be misleading.
     if text in {"", ".", ".."}:
-        raise ValueError(f"{name}: {text!r} cannot be part of a URL path; use search or list instead")
+        raise InvalidArgument(f"{name}: {text!r} cannot be part of a URL path; look for it in a list")
     return quote(text, safe="")
 
 
@@ -179,7 +180,7 @@ def _write(value: object) -> str:
             return "true" if value else "false"
         case datetime():
             if value.tzinfo is None:
-                raise ValueError(f"{value}: must have a time zone, such as datetime.now(UTC)")
+                raise InvalidArgument(f"{value}: must have a time zone, such as datetime.now(UTC)")
             return value.isoformat()
         case Enum():
             return str(value.value)

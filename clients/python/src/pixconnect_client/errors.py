@@ -13,6 +13,7 @@
      │    ├── RateLimited     429: retry_after_s
      │    └── Unavailable     5xx
      ├── NoAnswer            no response, or one that cannot be read
+     ├── InvalidArgument     nothing was sent; also a ValueError
      └── InvalidWebhook      a webhook with a wrong signature
           └── UnknownSigningKey
 
@@ -46,6 +47,10 @@ class NoAnswer(PixConnectError):  # noqa: N818  it is what happened
         super().__init__(message)
         self.may_have_happened = may_have_happened
         self.is_transient = is_transient
+
+
+class InvalidArgument(PixConnectError, ValueError):  # noqa: N818
+    """An argument that cannot be sent, such as the id ``..`` or an instant without a time zone. Nothing was sent."""
 
 
 class ApiError(PixConnectError):

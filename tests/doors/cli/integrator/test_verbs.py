@@ -317,6 +317,7 @@ def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
         ("charge create 1000 --key nobody@shop.example", "--key: "),
         ("charge crate", "crate: there is no such verb; did you mean create? `pixconnect charge --help` lists all"),
         ("charge show order-404", "there is no charge order-404 of this holder"),
+        ("charge show ..", "externalId: '..' cannot be part of a URL path; look for it in a list"),
         ("transfer create 100", "TO: name a Pix key or a QR code, or an account by --account"),
         ("transfer create 100 nobody", "looks like no kind of Pix key"),
         ("transfer create 100 --account 1/2 --name A --tax-id 1", "--account: must be ISPB/BRANCH/NUMBER"),

@@ -678,6 +678,7 @@ comment on column audit.request_id is 'The HTTP request that asked for it; null 
 comment on column audit.login is 'The login of the database by which it was written.';
 comment on column audit.door is
     'The role that this login had taken: pixconnect_operator for the command line, pixconnect_console, pixconnect_service.';
+create index audit_of_subject on audit (subject, id);
 create trigger audit_is_append_only before delete or update or truncate on audit for each statement execute function
     refuse_change();
 grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_console;

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.tables.lookup import Command
-from pixconnect.platform.pool import Connection
+from pixconnect.platform.pool import Connection, Pool
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
@@ -31,18 +31,27 @@ append: Final = Command[str, str, str, str | None, str | None]("""
 """)
 """Append a row; ``before`` and ``after`` are JSON."""
 
-FIELDS: Final[LiteralString] = "id, at, operator, verb, subject, before::text, after::text, request_id, login, door"
-_LIST_BEFORE: Final[LiteralString] = f"""
-    select {FIELDS} from audit
-    where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
-        and ($4::text is null or operator = $4)
-    order by id desc limit $3
-"""
+
+def _list_before(about: LiteralString = "") -> LiteralString:
+    return f"""
+        select id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit
+        where id < coalesce($1, 9223372036854775807) and ($2::text is null or operator = $2){about}
+        order by id desc limit $3
+    """
+
+
+# Two statements, so that the second one can read the index of subjects.
+_LIST_ALL: Final = _list_before()
+_LIST_ABOUT: Final = _list_before(" and subject = any($4)")
 
 
 async def list_before(
-    connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int, by: str | None = None
+    connection: Connection | Pool, before_id: int | None, subjects: Sequence[str] | None, count_max: int, by: str | None = None
 ) -> list[AuditEntry]:
     """List entries before a cursor, newest first; all, or those about these subjects or by an operator."""
-    rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max, by)
+    asked = before_id, by, count_max
+    if subjects is None:
+        rows = await connection.fetch(_LIST_ALL, *asked)
+    else:
+        rows = await connection.fetch(_LIST_ABOUT, *asked, list(subjects))
     return [AuditEntry(**row) for row in rows]

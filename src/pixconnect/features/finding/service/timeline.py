@@ -32,6 +32,7 @@ from pixconnect.kernel.rules.event import Event, Resource
 from pixconnect.kernel.rules.order import name_of
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
+from pixconnect.kernel.tables import audit as audit_store
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import origin as origin_store
 from pixconnect.kernel.tables.audit import AuditEntry
@@ -228,7 +229,7 @@ class EndpointAct(Struct, frozen=True, kw_only=True):
 async def list_acts(context: Core, endpoint: Endpoint, *, is_operator: bool) -> list[EndpointAct]:
     """List what was done to an endpoint, newest first, as far as the visitor may see it; the pool may read the audit."""
     origins = {each.request_id: each for each in await list_changes(context.pool, endpoint.id, endpoint.holder_id)}
-    entries = await timeline_store.find_newest_acts(context.pool, f"endpoint {endpoint.id}", _CHANGES_MAX)
+    entries = await audit_store.list_before(context.pool, None, [f"endpoint {endpoint.id}"], _CHANGES_MAX)
     acts = [
         EndpointAct(entry=each, origin=origins.get(each.request_id) if each.request_id else None, changed=_find_changed(each))
         for each in entries

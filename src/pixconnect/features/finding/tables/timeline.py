@@ -19,7 +19,6 @@ from pixconnect.kernel.rules.ledger import LedgerEntry
 from pixconnect.kernel.rules.order import OpenOrder
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
-from pixconnect.kernel.tables.audit import FIELDS, AuditEntry
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
@@ -138,17 +137,6 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
         _FIND_DELIVERIES, endpoint_ids, [event.id for event in events], instants, min(instants), NEWEST_LOOKED_AT_MAX
     )
     return await delivery_history.read_whole(pool, rows)
-
-
-_FIND_NEWEST_ACTS: Final[LiteralString] = f"""
-    select * from (select {FIELDS} from audit order by id desc limit 20000) as newest
-    where subject = $1 order by id desc limit $2
-"""
-
-
-async def find_newest_acts(pool: Pool, subject: str, count_max: int) -> list[AuditEntry]:
-    """The newest entries of the audit about a subject, newest first."""
-    return [AuditEntry(**row) for row in await pool.fetch(_FIND_NEWEST_ACTS, subject, count_max)]
 
 
 _FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {OF_VIEWER}"

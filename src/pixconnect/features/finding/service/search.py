@@ -21,11 +21,10 @@ from pixconnect.doors.console.wanted import (
     read_otherwise,
 )
 from pixconnect.features.finding.service import browse
-from pixconnect.features.finding.service.timeline import find_origins
+from pixconnect.features.finding.service.timeline import find_origins, find_tried
 from pixconnect.features.finding.tables import browse as browse_store
 from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.finding.tables.search import Found
-from pixconnect.features.finding.tables.timeline import find_transfers_to
 from pixconnect.kernel.flows.context import Core, Operator
 from pixconnect.kernel.rules.access import READING_SCOPES, Viewer
 from pixconnect.kernel.rules.br_code import parse_br_code
@@ -103,8 +102,7 @@ async def _add_related(pool: Pool, found: list[Found]) -> list[Found]:
     if len(found) > _RELATED_MAX:
         return found
     pairs = {kind: [(int(one.id), one.holder_id or 0) for one in found if one.kind == kind] for kind in ("charge", "transfer")}
-    charges = await search_store.find_charges(pool, pairs["charge"])
-    tried = [each for charge in charges.values() for each in await find_transfers_to(pool, charge)]
+    tried = await find_tried(pool, pairs["charge"])
     paid = [*pairs["transfer"], *((each.id, each.holder_id) for each in tried)]
     refunds = await refund_store.find_of_transfers(pool, paid)
     # A charge is shown with the payment that paid it.

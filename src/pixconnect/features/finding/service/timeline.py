@@ -108,9 +108,14 @@ async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: i
 
 async def find_refused(pool: Pool, viewer: Viewer, charges: Sequence[tuple[int, int]]) -> dict[str, Transfer]:
     """Find the newest refused payment of each of these charges, by the charge's id; of the first ten charges."""
-    found = await find_charges(pool, charges[:10]) if viewer.may_see("transfer") else {}
-    tried = [each for charge in found.values() for each in await timeline_store.find_transfers_to(pool, charge)]
+    tried = await find_tried(pool, charges[:10]) if viewer.may_see("transfer") else []
     return {str(each.charge_id): each for each in tried if each.status == "ERROR"}
+
+
+async def find_tried(pool: Pool, charges: Sequence[tuple[int, int]]) -> list[Transfer]:
+    """Find the payments of these charges, and those that were held or refused for them, by the charges' ids and holders."""
+    found = await find_charges(pool, charges)
+    return [each for charge in found.values() for each in await timeline_store.find_transfers_to(pool, charge)]
 
 
 async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:

@@ -164,9 +164,10 @@ def body_of(**given: object) -> dict[str, object]:
     return {name: _write(value) if isinstance(value, datetime) else value for name, value in given.items() if value is not None}
 
 
-def make_external_id() -> str:
-    """Return a new unique external id, so that the request can be retried."""
-    return secrets.token_hex(16)
+def choose_external_id(given: str | None) -> str:
+    """Return the caller's external id, or a new unique one, so that the request can be retried."""
+    # An empty one is the caller's mistake, which the service refuses: with a new one, a repeat would pay twice.
+    return secrets.token_hex(16) if given is None else given
 
 
 def make_webhook_secret() -> str:

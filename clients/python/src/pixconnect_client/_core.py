@@ -25,7 +25,7 @@ import msgspec
 
 from pixconnect_client._call import Answer, Call, read_record
 from pixconnect_client.enums import ErrorCode
-from pixconnect_client.errors import ApiError, NoAnswer, PixConnectError, error_class
+from pixconnect_client.errors import ApiError, InvalidArgument, NoAnswer, PixConnectError, error_class
 from pixconnect_client.version import __version__
 
 AnswerT = TypeVar("AnswerT")
@@ -276,5 +276,5 @@ def _is_loopback(host: str) -> bool:
 def _check_url(name: str, url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"{name}: must be a URL such as https://pix.example, not {url!r}")
+        raise InvalidArgument(f"{name}: must be a URL such as https://pix.example, not {url!r}")
     return url.rstrip("/")

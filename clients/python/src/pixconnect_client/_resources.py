@@ -10,7 +10,7 @@ from msgspec import structs
 from pixconnect_client._call import (
     Call,
     body_of,
-    make_external_id,
+    choose_external_id,
     make_webhook_secret,
     query_of,
     read_bare,
@@ -91,7 +91,7 @@ class Charges(Resource[SenderT]):
             external_id: Your own id for it, and the idempotency key; generated if left out.
             base64: Whether to return the QR code as a PNG too.
         """
-        external_id = make_external_id() if external_id is None else external_id
+        external_id = choose_external_id(external_id)
         return Call(
             method="POST",
             path="/v1/connect/charge",
@@ -138,7 +138,7 @@ class Charges(Resource[SenderT]):
             external_id: Your own id of 26 to 35 letters and digits, also used as the txid; generated if left out.
             base64: Whether to return the QR code as a PNG too.
         """
-        external_id = make_external_id() if external_id is None else external_id
+        external_id = choose_external_id(external_id)
         return Call(
             method="POST",
             path="/v1/connect/charge/due",
@@ -355,7 +355,7 @@ class Refunds(Resource[SenderT]):
             reason: MD06 (requested by the payer) if left out.
             description: Text shown to the payer.
         """
-        external_id = make_external_id() if external_id is None else external_id
+        external_id = choose_external_id(external_id)
         return Call(
             method="POST",
             path="/v1/connect/refund",
@@ -738,7 +738,7 @@ def _read_feed(cursor: str | None, wait_s: int, event_types: Sequence[str], **qu
 
 
 def _start_transfer(path: str, external_id: str | None, **fields: object) -> Call[Transfer]:
-    external_id = make_external_id() if external_id is None else external_id
+    external_id = choose_external_id(external_id)
     return Call(
         method="POST",
         path=path,

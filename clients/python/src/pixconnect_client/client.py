@@ -24,6 +24,7 @@ from pixconnect_client._resources import (
 from pixconnect_client._sandbox import Sandbox
 from pixconnect_client.download import AsyncDownload, Download, ask_for_statement
 from pixconnect_client.enums import StatementFormat
+from pixconnect_client.errors import InvalidArgument
 
 # Importing httpx2 takes longer than the rest, and a program that only verifies webhooks does not need it.
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class AsyncClient(Account[Async]):
 
 def ask_for_anything(method: str, path: str, query: Mapping[str, object] | None, body: object) -> Call[Any]:
     if not path.startswith("/"):
-        raise ValueError(f"path: must begin with a slash, not {path!r}")
+        raise InvalidArgument(f"path: must begin with a slash, not {path!r}")
     external_id = cast(dict[str, object], body).get("external_id") if isinstance(body, dict) else None
     return Call(
         method=method.upper(),

@@ -94,7 +94,7 @@ class Story:
         self._caller = caller
         self._orders = count(1)
 
-    async def happen(self) -> None:
+    async def cause_events(self) -> None:
         """Cause every event once."""
         await self._be_paid(await self._charge())
         await self._be_paid(await self._charge(), above_cents=1)
@@ -195,7 +195,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     async with open_service(database, clock=FakeClock(STARTED_AT)) as opened:
         service = structs.replace(opened, context=structs.replace(opened.context, entropy=CountedEntropy()))
         caller = await open_holder(service, funds_cents=1_000_000)
-        await Story(service, caller).happen()
+        await Story(service, caller).cause_events()
         rows = await service.context.pool.fetch("select name, body from event order by id desc")
         received = await service.context.pool.fetchval("select max(id) from transfer where direction = 'IN'")
         found = await transfer_usecases.read_transfer_by_id(service.context, caller, received)

@@ -19,7 +19,8 @@ from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
-# The debits for each block, by the first one's id, with their parts that were credited again, returned to payers, and kept.
+# The debits for each block, by the first one's id, with their parts that were credited again, returned to payers (as the
+# schema's ``taken_of_block``, which the proof must not trust), and kept.
 DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.day, debit.recorded_at, debit.joined_id::bigint as block_id,
         debited_cents, credited_cents, debited_at,

@@ -73,7 +73,7 @@ export interface Charge {
 
 /** A discount until a date. */
 export interface ChargeDatedDiscount {
-  /** The last day on which it is given, or rolls; not later than the due date. A date in Sao Paulo. */
+  /** The last day on which it is given, or rolls; not later than the due date. A date in Sao Paulo, as YYYY-MM-DD. */
   until: string;
   /** Less than the amount, or than 100 %. Cents of a sum, hundredths of a per cent. */
   value: number;
@@ -197,9 +197,9 @@ export interface CreateDueChargeRequest {
   key: string;
   /** The debtor. */
   payer: ChargePayer;
-  /** Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise. */
+  /** Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise. 26 to 35 letters and digits. */
   external_id?: string;
-  /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo. */
+  /** The last day on which it is not late: today or later. On a day without business it rolls to the next business day. A date in Sao Paulo, as YYYY-MM-DD. */
   due_on: string;
   /** Calendar days after the due date on which it may still be paid. */
   valid_days?: number;
@@ -421,7 +421,7 @@ export interface FaultMatch {
 
 /** One way in which the network misbehaves. */
 export interface FaultRule {
-  /** The effect. reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, suspect:release or suspect:return, or either with :<ms>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
+  /** The effect. One of reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, suspect:release or suspect:return, or either with :<ms>; at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift */
   effect: string;
   /** To which messages. */
   match?: FaultMatch;
@@ -879,7 +879,7 @@ export interface QrCodeRequest {
   key?: string;
   /** The code's amount. Cents, without a fraction. */
   amount?: number;
-  /** The code's txid. */
+  /** The code's txid. 1 to 35 letters and digits. */
   txid?: string;
 }
 

@@ -26,7 +26,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     share: Annotated[float, Meta(ge=0, le=1)] = 0.5
     word: Annotated[str, Meta(min_length=2, max_length=3)] = "ab"
     form: Annotated[str, Meta(pattern="^[a-z]+$")] = "a"
-    effect: Annotated[str, Meta(pattern="^(lost|delay:[0-9]+)$", description="lost, delay:<ms>")] = "lost"
+    effect: Annotated[str, Meta(pattern="^(lost|delay:[0-9]+)$", description="One of lost, delay:<ms>.")] = "lost"
     colour: Literal["blue", "red"] = "red"
     flag: bool = True
     words: Annotated[list[Annotated[str, Meta(max_length=2)]], Meta(min_length=1, max_length=2)] = []

@@ -28,7 +28,11 @@ from pixconnect.platform.base import errors
 _DAYS_MAX: Final = 2**31 - 1
 _Day = Annotated[
     str,
-    Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", description="A date in Sao Paulo.", extra_json_schema=dict(format="date")),
+    Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+        description="A date in Sao Paulo, as YYYY-MM-DD.",
+        extra_json_schema=dict(format="date"),
+    ),
 ]
 _Value = Annotated[int, Meta(ge=0, le=AMOUNT_MAX_CENTS, description="Cents of a sum, hundredths of a per cent.")]
 
@@ -99,7 +103,7 @@ class CreateDueChargeRequest(CreateChargeRequest, frozen=True, kw_only=True):
     """Taken off on every day."""
     discount: ChargeDiscount | None = None
     """Taken off when it is paid early."""
-    external_id: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9]{26,35}$")] | None = None
+    external_id: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9]{26,35}$", description="26 to 35 letters and digits.")] | None = None
     """Your own unique name for it, which is its txid too and makes a repeated request safe; the service makes one otherwise."""
 
 

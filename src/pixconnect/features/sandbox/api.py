@@ -152,7 +152,7 @@ class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The merchant's Pix key; the sandbox's own merchant if left out."""
     amount: Amount | None = None
     """The code's amount."""
-    txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
+    txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$", description="1 to 35 letters and digits.")] | None = None
     """The code's txid."""
 
     schema_rules: ClassVar = {"if": {"properties": {"kind": {"const": "dynamic"}}}, "then": {"required": ["amount"]}}

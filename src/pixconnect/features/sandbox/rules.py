@@ -24,7 +24,7 @@ Effect = Annotated[
         r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?|fee:[1-9][0-9]{0,8}|dated_back:[0-9]{1,9}"
         r"|suspect:(release|return)(:[0-9]{1,9})?"
         r"|html:(before|after)|too_many:[0-9]{1,9}|token_ended|lag:[0-9]{1,9}|page_shift)$",
-        description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
+        description="One of reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
         "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>, fee:<cents>, dated_back:<s>, "
         "suspect:release or suspect:return, or either with :<ms>; "
         "at faces also html:before, html:after, too_many:<s>, token_ended, lag:<s>, page_shift",

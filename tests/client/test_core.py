@@ -218,6 +218,27 @@ def test_a_name_that_would_lead_to_another_address_is_not_asked_for(name: str) -
     assert world.sent == []
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_could_not_be_found_again_is_not_given(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"external_id: .* could not be found again"):
+        Charges.create.build(None, 1, "loja@demo.pix.example", external_id=name)
+
+
+def test_half_a_character_is_not_sent() -> None:
+    world = World(done(), done())
+    for name, call in (("body", Charges.create.build(None, 1, "\ud800")), ("path", Charges.get_by_txid.build(None, "\ud800"))):
+        with pytest.raises(InvalidArgument, match="half a surrogate pair"):
+            world.ask(call)
+        assert world.sent == [], name
+
+
+def test_one_event_type_is_not_taken_for_its_letters() -> None:
+    call = Endpoints.create.build(None, "https://shop.example/", "qrcode.approved")
+    assert isinstance(call.body, dict)
+    assert call.body["event_types"] == ["qrcode.approved"]
+    assert Events.feed.build(None, event_types="qrcode.approved").query["event_types"] == "qrcode.approved"
+
+
 def test_a_read_changes_nothing_however_it_fails() -> None:
     with pytest.raises(NoAnswer) as failed:
         World(LOST, retries=0).ask(READ)
@@ -325,7 +346,19 @@ def test_nothing_secret_is_shown() -> None:
     assert "a&b" not in repr(world.core)
 
 
-@pytest.mark.parametrize("url", ["pix.example", "ftp://pix.example", "https://", "https://pix.example/?a=b", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "pix.example",
+        "ftp://pix.example",
+        "https://",
+        "https://pix.example/?a=b",
+        "",
+        "http://pix.example:x",
+        "http://[::1",
+        "http://a b",
+    ],
+)
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="base_url"):
         Core(url, "me", "a&b", auth_url=None, timeout_s=30, retries=4)

@@ -99,7 +99,7 @@ def test_without_being_told_the_time_is_the_machines() -> None:
 def test_what_only_the_receivers_own_program_can_get_wrong_is_its_own_error() -> None:
     with pytest.raises(TypeError, match="raw bytes"):
         verify_webhook(BODY.decode(), headers_of(PLAIN), PLAIN)  # type: ignore[arg-type]
-    for secret in ("", [], [PLAIN, ""], "whsec_"):
+    for secret in ("", None, [], [PLAIN, ""], [PLAIN, None], "whsec_"):
         with pytest.raises(ValueError, match="must not be empty"):
             verify(headers_of(PLAIN), secret)
 

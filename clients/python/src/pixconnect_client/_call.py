@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -167,7 +167,14 @@ def body_of(**given: object) -> dict[str, object]:
 def choose_external_id(given: str | None) -> str:
     """Return the caller's external id, or a new unique one, so that the request can be retried."""
     # An empty one is the caller's mistake, which the service refuses: with a new one, a repeat would pay twice.
+    if given in {".", ".."}:
+        raise InvalidArgument(f"external_id: {given!r} cannot be part of a URL path, so it could not be found again")
     return secrets.token_hex(16) if given is None else given
+
+
+def list_of(texts: Sequence[str]) -> list[str]:
+    """Return a list of texts. One text alone is one item, not its letters."""
+    return [texts] if isinstance(texts, str) else [*texts]
 
 
 def make_webhook_secret() -> str:

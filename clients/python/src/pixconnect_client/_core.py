@@ -16,6 +16,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -131,6 +132,8 @@ class Core:
         for attempt in itertools.count():
             try:
                 return (yield from self._try(call))
+            except UnicodeEncodeError as error:
+                raise InvalidArgument(f"{error.object!r}: cannot be sent, since it has half a surrogate pair") from None
             except PixConnectError as error:
                 # Once an attempt may have taken effect, a later error response does not rule that out: it may still be running.
                 is_unsure = is_unsure or (error.may_have_happened and not call.is_read)
@@ -274,7 +277,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_url(name: str, url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise InvalidArgument(f"{name}: must be a URL such as https://pix.example, not {url!r}")
-    return url.rstrip("/")
+    with suppress(ValueError):  # of a port, or of an address in brackets
+        parts = urlsplit(url)
+        is_clean = url.isprintable() and not set(url) & {" ", "?", "#"}
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and is_clean:
+            return url.rstrip("/")
+    raise InvalidArgument(f"{name}: must be a URL such as https://pix.example, not {url!r}")

@@ -50,7 +50,7 @@ class NoAnswer(PixConnectError):  # noqa: N818  it is what happened
 
 
 class InvalidArgument(PixConnectError, ValueError):  # noqa: N818
-    """An argument that cannot be sent, such as the id ``..`` or an instant without a time zone. Nothing was sent."""
+    """An argument that cannot be sent: the id ``..``, an instant without a time zone. Nothing was sent."""
 
 
 class ApiError(PixConnectError):

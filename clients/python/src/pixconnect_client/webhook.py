@@ -299,8 +299,9 @@ def _check_body(body: object) -> None:
 
 
 def _read_secrets(secret: str | Sequence[str]) -> list[str]:
-    secrets = [secret] if isinstance(secret, str) else list(secret)
-    if not secrets or not all(one.removeprefix(_ENCODED_PREFIX) for one in secrets):
+    # None comes of an environment variable that is not set.
+    secrets = [secret] if isinstance(secret, str) else list(secret or ())
+    if not secrets or not all(one and one.removeprefix(_ENCODED_PREFIX) for one in secrets):
         raise ValueError("secret: must not be empty; an empty secret would accept any sender")
     return secrets
 

@@ -542,15 +542,17 @@ begin
     where institution_id = new.institution_id and joined_kind = 'block' and joined_id = new.joined_id;
     perform from block cross join lateral (
         select taken_of_block(block.id) as taken,
-            sum(amount_cents) filter (where kind = 'covered' and step.holder_id = block.holder_id) as covered
+            sum(amount_cents) filter (where kind = 'covered' and step.holder_id = block.holder_id) as covered, (
+                select amount_cents from infraction as told where told.transfer_id = block.transfer_id
+                    and told.holder_id = block.holder_id and told.name = reference
+            ) as contested
         from block_step as step where step.block_id = block.id
     ) as moved
     where id = new.joined_id::bigint and institution_id = new.institution_id and line_id is null
         and new.direction = case when new.is_reversal then 'IN' else 'OUT' end
         and case
             when new.is_reversal then credited <= debited - taken
-            when state = 'open' then debited <= held_cents + taken + credited
-            else debited <= covered
+            else debited <= greatest(case state when 'open' then held_cents + taken + credited else covered end, contested)
         end;
     if not found then
         raise exception 'item % is no money of block %', new.item_id, new.joined_id

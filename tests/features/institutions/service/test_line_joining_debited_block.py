@@ -255,6 +255,36 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)
 
 
+@pytest.mark.parametrize(("spent_cents", "returned_cents", "days"), [(0, 15_00, 1), (15_00, 15_00, 95)])
+async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
+    database: Addresses, spent_cents: int, returned_cents: int, days: int
+) -> None:
+    async with open_in_july(database, kind="efi", profile="efi") as shop:
+        shop.there.contests = contests = FakeContests()
+        other_id, spent = await make_owner(shop.live, "2"), spent_cents // 100
+        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
+        pix = await shop.receive(40_00, key=own_key("2"))
+        lines = [("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")]
+        lines += [("F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03")] * bool(spent)
+        told = dict(first="20260703", opening="100.00")
+        await read(shop, *lines, **told, last="20260703", closing=f"{140 - spent}.00")
+        listed = contest(shop, pix)
+        await look_at(shop, contests, listed)
+        give_back(shop, pix, returned_cents)
+        await shop.read()
+        for late in (0, days):
+            shop.live.clock.advance(days=late)
+            await look_at(shop, contests, structs.replace(listed, status="accepted", reported_at=shop.live.clock.real_now()))
+        left_cents = 100_00 - spent_cents, 40_00 - min(spent_cents + returned_cents, 40_00)
+        for _ in range(2):
+            await read(
+                shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, last="20260703", closing=f"{100 - spent}.00"
+            )
+            assert (await moved(shop), await waiting(shop)) == ([-spent_cents] * bool(spent), {})
+            assert await funds(shop) == (100_00, 0, left_cents[0]), "none of it is the house's"
+            assert (await funds(shop, other_id))[:2] == (0, left_cents[1])
+
+
 async def test_all_blocks_that_one_report_ends_are_reserved_at_once(database: Addresses) -> None:
     names = [f"COURT{number}" for number in range(60)]
     async with open_in_july(database) as shop:

@@ -69,6 +69,8 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     """By further ones."""
     taken_cents: int = 0
     """Including returns that the institution made."""
+    contested_cents: int = 0
+    """A contest's amount, which the institution may have debited before its decision."""
     end_to_end_id: str | None = None
     """Of the contested Pix."""
 
@@ -83,10 +85,11 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     @property
     def room_cents(self) -> int:
         """What is still to be debited."""
-        if self.debited_cents is None:
-            return self.held_cents
         gone_cents = self.taken_cents + self.credited_cents if self.days is None else 0
-        return self.held_cents + gone_cents - self.debited_cents
+        return self.held_cents + gone_cents - (self.debited_cents or 0)
+
+    def lacks(self, cents: int) -> bool:
+        return cents in (self.room_cents, self.contested_cents - (self.debited_cents or 0))
 
     @property
     def left_cents(self) -> int:
@@ -121,7 +124,7 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
     for item in sorted(filter(is_about_block, items), key=lambda one: (one.day, one.direction == "IN", one.item_id)):
         cents, own = item.amount_cents, [block for block in known.values() if block.may_be(item)]
         if item.direction == "OUT":
-            fitting = [block for block in own if block.room_cents == cents]
+            fitting = [block for block in own if block.lacks(cents)]
         else:
             fitting = sorted([block for block in own if cents <= block.left_cents], key=lambda one: one.rank_credit(cents))
         if fitting:
@@ -130,7 +133,7 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
             waiting[item.item_id] = item
     for block in blocks:
         parts = [one for one in waiting.values() if one.direction == "OUT" and block.may_be(one)]
-        if parts and sum(one.amount_cents for one in parts) == known[block.id].room_cents:
+        if parts and known[block.id].lacks(sum(one.amount_cents for one in parts)):
             for item in parts:
                 join(waiting.pop(item.item_id), known[block.id])
     return joins, {*waiting}

@@ -57,24 +57,28 @@ DEBITED: Final[LiteralString] = f"""
 """
 _ABOUT_BLOCKS: Final[LiteralString] = "(kind = 'judicial' or text ~* '\\m(DES)?BLOQ(?!UETO)')"
 """As ``is_about_block``."""
+# A contest's debit may be read after the decision: what it returned, and the whole amount, are looked for too.
 _LIST: Final[LiteralString] = f"""
     select block.id, kind, case state when 'open' then held_cents else covered.cents end as held_cents,
         case state when 'ended' then array[
             (created_at at time zone 'America/Sao_Paulo')::date, (modified_at at time zone 'America/Sao_Paulo')::date
         ] end as days, debited_cents, coalesce(credited_cents, 0) as credited_cents,
-        coalesce(debit.taken_cents, covered.taken_cents) as taken_cents,
+        coalesce(debit.taken_cents, covered.taken_cents) as taken_cents, contested_cents,
         (select end_to_end_id from transfer where id = block.transfer_id and holder_id = block.holder_id) as end_to_end_id
     from block left join ({DEBITS} and institution_id = $1) as debit on debit.block_id = block.id
     cross join lateral (
         select coalesce(sum(amount_cents) filter (where kind = 'covered'), 0)::bigint as cents,
-            coalesce(sum(amount_cents) filter (where kind = 'taken'), 0)::bigint as taken_cents
+            coalesce(sum(amount_cents) filter (where kind = 'taken'), 0)::bigint as taken_cents, coalesce((
+                select amount_cents from infraction as told where told.transfer_id = block.transfer_id
+                    and told.holder_id = block.holder_id and told.name = reference
+            ), 0) as contested_cents
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
     ) as covered
     where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and coalesce(kept_cents, 0) = 0 and (
-            debited_cents > credited_cents + debit.taken_cents or case state
-                when 'open' then held_cents > 0
-                else covered.cents > coalesce(debited_cents, 0) and modified_at >= $2
-            end
+            debited_cents > credited_cents + debit.taken_cents or (state = 'open' or modified_at >= $2) and greatest(
+                case state when 'open' then held_cents + coalesce(credited_cents + debit.taken_cents, covered.taken_cents)
+                    else covered.cents end, contested_cents
+            ) > coalesce(debited_cents, 0)
         )
     order by block.created_at, block.id
 """

@@ -28,11 +28,12 @@ def about(end_to_end_id: str, cents: int) -> InstitutionItem:
     return structs.replace(line("P", cents, "pix", "PIX BLOQUEIO MED"), end_to_end_id=end_to_end_id)
 
 
-COURT = BlockOfAccount(id=7, kind="judicial", held_cents=500)
-CONTEST = BlockOfAccount(id=8, kind="med", held_cents=500)
-DEBITED = BlockOfAccount(id=7, kind="judicial", held_cents=500, debited_cents=500)
+COURT = BlockOfAccount(id=7, holder_id=1, kind="judicial", held_cents=500)
+CONTEST = BlockOfAccount(id=8, holder_id=1, kind="med", held_cents=500)
+DEBITED = BlockOfAccount(id=7, holder_id=1, kind="judicial", held_cents=500, debited_cents=500)
 RAISED = structs.replace(DEBITED, held_cents=700)
 MED = ("pix", "PIX BLOQUEIO MED")
+OTHERS = structs.replace(CONTEST, id=9, holder_id=2)
 ONE, OTHER = (f"E99999004202607011500{name * 11}" for name in "ab")
 OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
 
@@ -62,6 +63,11 @@ OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
+        # Nothing tells which of two holders' blocks one line is of; two lines are both of them.
+        ([line("D", -500, *MED)], [CONTEST, OTHERS], [], {"D"}),
+        ([line("D", -500, *MED), line("E", -500, *MED)], [CONTEST, OTHERS], [("D", 8, False), ("E", 9, False)], set[str]()),
+        ([line("C", 500, *MED)], [structs.replace(one, debited_cents=500) for one in (CONTEST, OTHERS)], [], {"C"}),
+        ([line("D", -200, *MED), line("E", -300, *MED)], [CONTEST, OTHERS], [], {"D", "E"}),
         ([line("D", -500)], [DEBITED], [], {"D"}),
         ([line("D", -500)], [structs.replace(DEBITED, days=(date(2026, 6, 1), date(2026, 6, 2)))], [], set[str]()),
         ([line("C", 500)], [COURT], [], {"C"}),
@@ -75,7 +81,7 @@ def test_a_line_is_joined_to_a_block_of_its_kind_and_amount(
 
 
 def test_of_a_block_of_which_a_part_was_returned_the_rest_is_given_back() -> None:
-    block = BlockOfAccount(id=8, kind="med", held_cents=200, debited_cents=500, taken_cents=300)
+    block = BlockOfAccount(id=8, holder_id=1, kind="med", held_cents=200, debited_cents=500, taken_cents=300)
     joins, waiting = join_blocks([line("C", 500, *MED), line("E", 200, *MED)], [block])
     assert ([join.item_id for join in joins], waiting) == (["E"], {"C"})
 

@@ -285,6 +285,24 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
             assert (await funds(shop, other_id))[:2] == (0, left_cents[1])
 
 
+async def test_a_debit_that_may_be_of_two_holders_blocks_waits_for_the_other_ones_line(database: Addresses) -> None:
+    async with open_in_july(database, kind="efi", profile="efi", keys=[own_key(), own_key("2")]) as shop:
+        shop.there.contests = contests = FakeContests()
+        other_id = await make_owner(shop.live, "2")
+        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
+        received = [await shop.receive(40_00, key=key) for key in (own_key(), own_key("2"))]
+        lines = [(f"P{pix.end_to_end_id}", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03") for pix in received]
+        await look_at(shop, contests, *[contest(shop, pix, f"I{number}") for number, pix in enumerate(received)])
+        told = dict(first="20260703", last="20260703", opening="100.00")
+        debits = [(name, "-40.00", "PIX BLOQUEIO MED", "03") for name in ("J1", "J2")]
+        shop.live.clock.advance(days=1)
+        await read(shop, *lines, debits[0], **told, closing="140.00")
+        assert (await moved(shop), await waiting(shop), len(await look(shop))) == ([], {"J1": "could_be_ours"}, 1)
+        await read(shop, *lines, *debits, **told, closing="100.00")
+        assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
+        assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 40_00, 100_00), (0, 40_00, 100_00))
+
+
 async def test_all_blocks_that_one_report_ends_are_reserved_at_once(database: Addresses) -> None:
     names = [f"COURT{number}" for number in range(60)]
     async with open_in_july(database) as shop:

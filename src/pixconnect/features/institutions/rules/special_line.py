@@ -58,6 +58,7 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     """A block whose money a line may take off the account, or return."""
 
     id: int
+    holder_id: int
     kind: BlockKind
     held_cents: int
     """Its amount; for an ended block, what it had covered."""
@@ -121,19 +122,28 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
         moved = (debited_cents, credited_cents + cents) if is_credit else (debited_cents + cents, credited_cents)
         known[block.id] = structs.replace(block, debited_cents=moved[0], credited_cents=moved[1])
 
-    for item in sorted(filter(is_about_block, items), key=lambda one: (one.day, one.direction == "IN", one.item_id)):
+    about = sorted(filter(is_about_block, items), key=lambda one: (one.day, one.direction == "IN", one.item_id))
+    for number, item in enumerate(about):
         cents, own = item.amount_cents, [block for block in known.values() if block.may_be(item)]
         if item.direction == "OUT":
             fitting = [block for block in own if block.lacks(cents)]
         else:
-            fitting = sorted([block for block in own if cents <= block.left_cents], key=lambda one: one.rank_credit(cents))
+            fitting = [block for block in own if cents <= block.left_cents]
+            best = min((block.rank_credit(cents) for block in fitting), default=None)
+            fitting = [block for block in fitting if block.rank_credit(cents) == best]
+        # Equal lines are interchangeable: of several holders' blocks each must have one.
+        if len({block.holder_id for block in fitting}) > 1:
+            equal = [one for one in about[number:] if one.signed_cents == item.signed_cents]
+            fitting *= sum(all(each.may_be(one) for each in fitting) for one in equal) >= len(fitting)
         if fitting:
             join(item, fitting[0])
         elif own:
             waiting[item.item_id] = item
     for block in blocks:
         parts = [one for one in waiting.values() if one.direction == "OUT" and block.may_be(one)]
-        if parts and known[block.id].lacks(sum(one.amount_cents for one in parts)):
+        cents = sum(one.amount_cents for one in parts)
+        fitting = [each for each in known.values() if parts and each.lacks(cents) and all(each.may_be(one) for one in parts)]
+        if known[block.id] in fitting and len({each.holder_id for each in fitting}) == 1:
             for item in parts:
                 join(waiting.pop(item.item_id), known[block.id])
     return joins, {*waiting}

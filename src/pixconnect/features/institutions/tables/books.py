@@ -59,7 +59,7 @@ _ABOUT_BLOCKS: Final[LiteralString] = "(kind = 'judicial' or text ~* '\\m(DES)?B
 """As ``is_about_block``."""
 # A contest's debit may be read after the decision: what it returned, and the whole amount, are looked for too.
 _LIST: Final[LiteralString] = f"""
-    select block.id, kind, case state when 'open' then held_cents else covered.cents end as held_cents,
+    select block.id, block.holder_id, kind, case state when 'open' then held_cents else covered.cents end as held_cents,
         case state when 'ended' then array[
             (created_at at time zone 'America/Sao_Paulo')::date, (modified_at at time zone 'America/Sao_Paulo')::date
         ] end as days, debited_cents, coalesce(credited_cents, 0) as credited_cents,

@@ -63,6 +63,15 @@ OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
+        # A fee for a block is no part of it, and neither is what a payer or a holder wrote into a Pix.
+        ([line("D", -5, "fee", "TARIFA BLOQUEIO JUDICIAL")], [COURT, CONTEST], [], set[str]()),
+        (
+            [line("C", 500, "pix", "PIX RECEBIDO DESBLOQUEIO MED")],
+            [structs.replace(CONTEST, debited_cents=500)],
+            [],
+            set[str](),
+        ),
+        ([line("D", -500, "pix", "PIX ENVIADO LOJA BLOQ")], [CONTEST], [], set[str]()),
         # Nothing tells which of two holders' blocks one line is of; two lines are both of them.
         ([line("D", -500, *MED)], [CONTEST, OTHERS], [], {"D"}),
         ([line("D", -500, *MED), line("E", -500, *MED)], [CONTEST, OTHERS], [("D", 8, False), ("E", 9, False)], set[str]()),

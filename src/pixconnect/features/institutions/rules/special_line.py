@@ -36,6 +36,8 @@ CREDITED_WITHIN: Final = timedelta(days=5)
 """How long after the end of a block its money may be credited again."""
 _APART: Final = timedelta(days=DAYS_APART_MAX)
 _BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
+# A bank's word for a payment, which the payer's or payee's own words follow.
+_PAID: Final = dict(IN=re.compile(r"\bRECEB", re.IGNORECASE), OUT=re.compile(r"\b(ENVI|PAG)", re.IGNORECASE))
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 BACK_WITHIN: Final = timedelta(days=10)
 """How long after an order a line may be its reversal."""
@@ -104,7 +106,8 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
 
 
 def is_about_block(item: InstitutionItem) -> bool:
-    return item.kind == "judicial" or _BLOCKED.search(item.text) is not None
+    word = None if item.kind == "fee" else _BLOCKED.search(item.text)
+    return item.kind == "judicial" or (word is not None and not _PAID[item.direction].search(item.text, 0, word.start()))
 
 
 def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccount]) -> tuple[list[ItemJoin], set[str]]:

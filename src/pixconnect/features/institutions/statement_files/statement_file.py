@@ -325,9 +325,9 @@ _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
 )
 # Two of these may follow the bank's own first words.
 _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
+    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
     ("judicial", re.compile(r"(?:\W*+\w++){0,3}?\W*+(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
-    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
     ("wire", re.compile(r"\W*(TED|DOC)\b", re.IGNORECASE)),
     ("boleto", re.compile(r"(?:\W*+\w++){0,3}?\W*+(BOLETO|T[IÍ]TULO)", re.IGNORECASE)),
 )

@@ -55,7 +55,11 @@ DEBITED: Final[LiteralString] = f"""
     select coalesce(sum(greatest(debited_cents - credited_cents - taken_cents - kept_cents, 0)), 0)::bigint
     from ({DEBITS} and institution_id = $1) as debit
 """
-_ABOUT_BLOCKS: Final[LiteralString] = "(kind = 'judicial' or text ~* '\\m(DES)?BLOQ(?!UETO)')"
+_ABOUT_BLOCKS: Final[LiteralString] = """
+    (kind = 'judicial' or kind <> 'fee' and text ~* '\\m(DES)?BLOQ(?!UETO)'
+        and (regexp_split_to_array(text, '\\m(DES)?BLOQ(?!UETO)', 'i'))[1] !~* case direction
+            when 'IN' then '\\mRECEB' else '\\m(ENVI|PAG)' end)
+"""
 """As ``is_about_block``."""
 # A contest's debit may be read after the decision: what it returned, and the whole amount, are looked for too.
 _LIST: Final[LiteralString] = f"""

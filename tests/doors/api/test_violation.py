@@ -27,6 +27,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     word: Annotated[str, Meta(min_length=2, max_length=3)] = "ab"
     form: Annotated[str, Meta(pattern="^[a-z]+$")] = "a"
     effect: Annotated[str, Meta(pattern="^(lost|delay:[0-9]+)$", description="One of lost, delay:<ms>.")] = "lost"
+    day: Annotated[str, Meta(pattern="^[0-9]+$", description="A day's number.")] | None = None
     colour: Literal["blue", "red"] = "red"
     flag: bool = True
     words: Annotated[list[Annotated[str, Meta(max_length=2)]], Meta(min_length=1, max_length=2)] = []
@@ -65,6 +66,7 @@ class Open(Struct, frozen=True, kw_only=True):
         ({"word": "abcd"}, "word: must have at most 3 characters"),
         ({"form": "A"}, "form: must have the declared form"),
         ({"effect": "late"}, "effect: must be one of lost, delay:<ms>"),
+        ({"day": "late"}, "day: must be a day's number"),
         ({"colour": 1}, "colour: must be a string"),
         ({"colour": "green"}, "colour: must be one of blue, red"),
         ({"flag": 1}, "flag: must be true or false"),

@@ -77,11 +77,11 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
 
 def _name_form(declared: inspect.Type) -> str:
     # A pattern's description is a sentence that continues after "be".
-    if not isinstance(declared, inspect.Metadata):
-        return _DECLARED_FORM
-    schema = cast("dict[str, object]", declared.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
-    form = str(schema.get("description", ""))
-    return f"be {form[0].lower()}{form[1:].rstrip('.')}" if form else _DECLARED_FORM
+    for each in declared.types if isinstance(declared, inspect.UnionType) else (declared,):
+        schema = cast("dict[str, object]", getattr(each, "extra_json_schema", None) or {})
+        if form := str(schema.get("description", "")):
+            return f"be {form[0].lower()}{form[1:].rstrip('.')}"
+    return _DECLARED_FORM
 
 
 def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path: str) -> str | None:

@@ -85,10 +85,10 @@ _FILES: Final = {
 _DESCRIPTION: Final = """\
 Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.
 
-Ids grow and leave gaps, because processes take them in blocks: nothing is missing between 6 and 515. Amounts are integers in
-cents; an integer has neither fraction nor exponent, so `1478.0` is refused. Instants are RFC 3339 with an offset. Texts hold
-neither NUL nor half a surrogate pair. A field that an answer does not need is left out, never null. Other fields may come:
-ignore those that you do not know. Unknown fields of a request are refused, and unknown parameters too.
+Ids leave gaps and give no order, because processes take them in blocks: nothing is missing between 6 and 515. Amounts are
+integers in cents; an integer has neither fraction nor exponent, so `1478.0` is refused. Instants are RFC 3339 with an
+offset. Texts hold neither NUL nor half a surrogate pair. A field that an answer does not need is left out, never null. Other
+fields may come: ignore those that you do not know. Unknown fields of a request are refused, and unknown parameters too.
 """
 
 

@@ -6,6 +6,7 @@ import json
 import pickle
 import pydoc
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from pixconnect_client import (
     ApiError,
     ChargeEvent,
+    ChargePayer,
     Conflict,
     CursorExpired,
     Forbidden,
@@ -222,6 +224,11 @@ def test_a_name_that_would_lead_to_another_address_is_not_asked_for(name: str) -
 def test_a_name_that_could_not_be_found_again_is_not_given(name: str) -> None:
     with pytest.raises(InvalidArgument, match=r"external_id: .* could not be found again"):
         Charges.create.build(None, 1, "loja@demo.pix.example", external_id=name)
+
+
+def test_a_due_date_is_no_instant() -> None:
+    with pytest.raises(InvalidArgument, match="due_on: must be a date in Sao Paulo"):
+        Charges.create_due.build(None, 1, "loja@demo.pix.example", datetime.now(UTC), ChargePayer(name="Ana", tax_id="1"))
 
 
 def test_half_a_character_is_not_sent() -> None:

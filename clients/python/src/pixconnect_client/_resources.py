@@ -32,6 +32,7 @@ from pixconnect_client.enums import (
     ResourceKind,
     TransferStatus,
 )
+from pixconnect_client.errors import InvalidArgument
 from pixconnect_client.events import Event
 from pixconnect_client.feed import EventFeed
 from pixconnect_client.lists import Page
@@ -140,6 +141,8 @@ class Charges(Resource[SenderT]):
             base64: Whether to return the QR code as a PNG too.
         """
         external_id = choose_external_id(external_id)
+        if isinstance(due_on, datetime):
+            raise InvalidArgument("due_on: must be a date in Sao Paulo, not a datetime")
         return Call(
             method="POST",
             path="/v1/connect/charge/due",

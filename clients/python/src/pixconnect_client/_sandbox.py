@@ -224,5 +224,5 @@ class Sandbox(Resource[SenderT]):
     ) -> Call[SandboxHolder]:
         """Create a holder with its own client and Pix key. Missing values are generated."""
         scopes = None if scopes is None else [*scopes]
-        body = body_of(name=name, tax_id=tax_id, balance=balance, scopes=scopes)
+        body = body_of(name=name, tax_id=tax_id, balance=balance or None, scopes=scopes)
         return change_one("POST", "/sandbox/v1/holders", SandboxHolder, body=body)

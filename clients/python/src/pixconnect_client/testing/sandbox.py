@@ -41,7 +41,7 @@ class Sandbox:
         balance: int | None = None,
         scopes: Sequence[str] | None = None,
     ) -> Pix:
-        made = self._client.sandbox.open_holder(name=name, tax_id=tax_id, balance=balance or None, scopes=scopes)
+        made = self._client.sandbox.open_holder(name=name, tax_id=tax_id, balance=balance, scopes=scopes)
         if made.holder_id > service.HOLDERS_KEPT_MAX:
             service.wear_out(self._run)
         client = Client(self.base_url, made.client_id, made.client_secret, auth_url=self.auth_url, timeout_s=_TIMEOUT_S)

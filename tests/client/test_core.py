@@ -37,11 +37,7 @@ CHARGE = dict(
     base64image="", transaction_identification="t",
 )  # fmt: skip
 PAYLOAD = dict(
-    id=7,
-    transaction_identification="t",
-    external_id="order-1",
-    status="FROZEN",
-    create_timestamp="2026-11-20T12:00:00.000000Z",
+    id=7, transaction_identification="t", external_id="order-1", status="FROZEN", create_timestamp="2026-11-20T12:00:00.000000Z"
 )
 ENDPOINT = dict(
     id=7,

@@ -260,9 +260,7 @@ def _evaluate(folder: Path, name: str, series: Mapping[str, str], asked: list[di
     groups = [group for group in read_groups() if any(rule.get("alert") == name for rule in group["rules"])]
     rules, file = folder / "rules.yml", folder / "test.yml"
     test = dict(
-        interval=every,
-        input_series=[dict(series=one, values=values) for one, values in series.items()],
-        promql_expr_test=asked,
+        interval=every, input_series=[dict(series=one, values=values) for one, values in series.items()], promql_expr_test=asked
     )
     # JSON is YAML too.
     rules.write_text(json.dumps(dict(groups=groups)), encoding="utf-8")

@@ -154,25 +154,15 @@ async def _write_by_hand(live: Installation, cents: int) -> None:
         await connection.close()
 
 
-def test_an_institution_that_does_not_answer_leaves_its_account_unread(watched: Watched) -> None:
-    watched.fail("no_answer", "face_read")
-    watched.seen.wait_until_firing("AccountUnread", institution=NAME)
+@pytest.mark.parametrize(
+    ("fault", "alert"),
+    [("no_answer", "AccountUnread"), ("token_ended", "TokenRefused"), ("too_many:1", "InstitutionThrottles")],
+)
+def test_an_institution_that_cannot_be_read_is_reported_until_it_can(watched: Watched, fault: str, alert: str) -> None:
+    watched.fail(fault, "face_read")
+    watched.seen.wait_until_firing(alert, institution=NAME)
     watched.mend()
-    watched.seen.wait_until_quiet("AccountUnread")
-
-
-def test_an_institution_that_refuses_its_tokens_is_reported(watched: Watched) -> None:
-    watched.fail("token_ended", "face_read")
-    watched.seen.wait_until_firing("TokenRefused", institution=NAME)
-    watched.mend()
-    watched.seen.wait_until_quiet("TokenRefused")
-
-
-def test_an_institution_that_answers_429_is_told(watched: Watched) -> None:
-    watched.fail("too_many:1", "face_read")
-    watched.seen.wait_until_firing("InstitutionThrottles", institution=NAME)
-    watched.mend()
-    watched.seen.wait_until_quiet("InstitutionThrottles")
+    watched.seen.wait_until_quiet(alert)
 
 
 def test_a_charge_that_nobody_answers_is_told_until_it_is_opened(watched: Watched) -> None:

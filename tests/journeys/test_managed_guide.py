@@ -76,10 +76,7 @@ async def test_an_installation_works_fails_over_and_is_restored(tmp_path: Path, 
     ):
         settings = settings_at(name.port, ca)
         named = dict(LOGINS=str(logins), DUMP=str(dump))
-        async with (
-            open_managed_server(one, version) as (first, programs),
-            open_managed_server(other, version) as (second, _),
-        ):
+        async with open_managed_server(one, version) as (first, programs), open_managed_server(other, version) as (second, _):
             name.lead_to(first)
             run_block(MAKE_LOGINS, settings_by(first), tmp_path, programs, **named)
             assert f"{version}." in run_block(MIGRATE, settings, tmp_path, programs).stdout

@@ -76,11 +76,7 @@ def check_says_nothing_of_anybody(spans: list[CollectedSpan], *texts: str) -> No
 
 
 def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_worker() -> None:
-    with (
-        Collector() as collector,
-        receiving() as receiver,
-        open_whole_installation(traces_url=collector.url) as service,
-    ):
+    with Collector() as collector, receiving() as receiver, open_whole_installation(traces_url=collector.url) as service:
         account = service.open_account(10_000)
         hook = {"url": receiver.url, "secret": "s" * 16, "event_types": ["transfer.out.confirmed"]}
         assert service.insist(account, "POST", "/v1/webhook/endpoints", hook).status == 200

@@ -712,14 +712,7 @@ async def test_what_was_received_has_its_totals_and_pages(new_database: Addresse
         await owner.execute("delete from received_known where $1::timestamptz is null", until)
         await owner.execute("update received_known set until = $1", until)
         await owner.execute("delete from received_hour where hour >= coalesce($1::timestamptz, '-infinity')", until)
-        for initial_s, final_s in (
-            (-9_999, 99_999),
-            (1_799, 5_401),
-            (3_599, 3_601),
-            (3_600, 7_199),
-            (40, 250),
-            (50, 40),
-        ):
+        for initial_s, final_s in ((-9_999, 99_999), (1_799, 5_401), (3_599, 3_601), (3_600, 7_199), (40, 250), (50, 40)):
             span = Span(
                 page_size=7,
                 initial_at=STARTED_AT + timedelta(seconds=initial_s),

@@ -9,10 +9,7 @@ from support.service import credit_report, movement_report, open_holder, open_se
 
 
 async def test_it_shows_a_deficit_and_its_repayment(database: Addresses) -> None:
-    async with (
-        open_service(database, abilities=Abilities(refuses_credits=False)) as service,
-        open_console(service) as console,
-    ):
+    async with open_service(database, abilities=Abilities(refuses_credits=False)) as service, open_console(service) as console:
         caller = await open_holder(service, funds_cents=1_000)
         page = console.nobody.of(await sign_in_client(console, caller.holder_id, "ledger.read"))
         assert "took it" not in (await page.get("/ledger")).content.decode()

@@ -67,15 +67,7 @@ async def test_a_batch_of_everything_twice_is_recorded_once(service: Service, ca
 
 async def test_a_return_before_its_settlement_waits_for_the_next_batch(service: Service, caller: Caller) -> None:
     transfer = await send(service, caller)
-    returned = rails.ReturnReport(
-        report_id="r",
-        return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
-        original_end_to_end_id=transfer.end_to_end_id,
-        amount_cents=1000,
-        reason="MD06",
-        description=None,
-        reported_at=STARTED_AT,
-    )
+    returned = a_return(transfer, amount_cents=1000)
     assert await take_reports(service.context, [returned]) == 0
     assert service.rail.acknowledged == []
     await take_reports(service.context, [returned, settled(transfer)])

@@ -71,10 +71,7 @@ def reading(which: Pool) -> Callable[[], Awaitable[bool]]:
 
 async def test_what_a_standby_cancels_or_does_not_have_yet_is_answered_by_the_primary(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         await look_until(standby, is_used=True)
 
         async def read_slowly() -> str:
@@ -113,10 +110,7 @@ async def test_what_a_standby_cancels_or_does_not_have_yet_is_answered_by_the_pr
 
 async def test_a_standby_of_another_primary_is_not_read_from_however_new_it_is(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         await look_until(standby, is_used=True)
         # As after a failover: the tables' row names the server on which they were written, and the standby does not get
         # it.
@@ -135,10 +129,7 @@ async def test_a_standby_of_another_primary_is_not_read_from_however_new_it_is(p
 
 async def test_a_connection_is_asked_again_only_once_what_it_showed_has_grown_old(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         await look_until(standby, is_used=True)
         asked = list[str]()
 
@@ -161,10 +152,7 @@ async def test_a_connection_is_asked_again_only_once_what_it_showed_has_grown_ol
 
 async def test_a_statement_begun_at_a_standby_is_ended_by_the_primary_with_every_line(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         caller = await open_holder(service)
         for number in range(6):
             await ledger_usecases.deposit(service.context, caller.holder_id, 100 + number)
@@ -185,10 +173,7 @@ async def test_a_statement_begun_at_a_standby_is_ended_by_the_primary_with_every
 
 async def test_lists_read_at_a_standby_what_was_written_at_the_primary_and_write_nothing(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         caller = await open_holder(service, account_number="2")
         request = ChargeRequest(amount_cents=5, key=own_key("2"), external_id="one")
         made = await charge_usecases.create_charge(service.context, caller, request)
@@ -203,10 +188,7 @@ async def test_lists_read_at_a_standby_what_was_written_at_the_primary_and_write
 
 async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary_otherwise(pair: Pair) -> None:
     addresses, server = pair
-    async with (
-        open_service(addresses, clock=SystemClock()) as service,
-        read_at(server, service.context.pool) as standby,
-    ):
+    async with open_service(addresses, clock=SystemClock()) as service, read_at(server, service.context.pool) as standby:
         primary = service.context.pool
 
         async def is_answered_there() -> bool:

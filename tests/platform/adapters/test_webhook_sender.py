@@ -115,10 +115,7 @@ async def test_a_connection_is_kept_and_used_again() -> None:
 
 @pytest.mark.parametrize("ending", ["Connection: close", "Content-Length: 0\r\nConnection: close"])
 async def test_a_connection_is_not_used_again_when_the_receiver_says_so(ending: str) -> None:
-    async with (
-        open_receiver(writing(f"HTTP/1.1 200 OK\r\n{ending}\r\n\r\n".encode())) as receiver,
-        open_sender() as sender,
-    ):
+    async with open_receiver(writing(f"HTTP/1.1 200 OK\r\n{ending}\r\n\r\n".encode())) as receiver, open_sender() as sender:
         first, second = await post(sender, receiver.url), await post(sender, receiver.url)
     assert (first.error, second.error) == (None, None)
     assert receiver.connections_count == 2

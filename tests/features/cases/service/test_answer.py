@@ -448,11 +448,7 @@ async def test_what_a_second_form_of_a_closed_day_calls_its_balance_is_no_questi
     await read(shop, FEE, closing="99.00")
     entries = [
         make_camt_entry(
-            item_id=name,
-            amount=cents,
-            indicator=indicator,
-            at="2026-07-01",
-            details=f"<AddtlNtryInf>{text}</AddtlNtryInf>",
+            item_id=name, amount=cents, indicator=indicator, at="2026-07-01", details=f"<AddtlNtryInf>{text}</AddtlNtryInf>"
         )
         for name, cents, indicator, text in (("a", "1.00", "DBIT", "TARIFA"), ("b", "99.00", "CRDT", "SALDO DO DIA"))
     ]

@@ -167,10 +167,7 @@ class Inter(Twin):
             refused=["REPROVADO", "FALHA", "CANCELADO"],
         )  # fmt: skip
         shown: dict[str, Any] = dict(
-            codigoSolicitacao=one.code,
-            status=self.chance.choice(words[one.status]),
-            valor=one.cents / 100,
-            chave=one.key,
+            codigoSolicitacao=one.code, status=self.chance.choice(words[one.status]), valor=one.cents / 100, chave=one.key
         )
         if one.status == "settled":
             shown["endToEnd"] = f"E00416968202607011500{one.code.replace('-', '')[:11]}"

@@ -95,6 +95,7 @@ async def test_a_block_is_debited_and_returned_in_parts(shop: Shop) -> None:
     assert (await funds(shop), await moved(shop), await waiting(shop)) == ((75_00, 25_00, 75_00), [], {})
     await tell(shop, 0)
     shop.live.clock.advance(days=6)
+    await read(shop, part, first="20260703", last="20260708", opening="60.00", closing="75.00")
     for _ in range(2):
         await statement_usecases.settle_items(shop.live.context, shop.account)
         assert (await moved(shop), await funds(shop)) == ([-25_00], (75_00, 0, 75_00))
@@ -109,8 +110,12 @@ async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop
         await read(shop, DEBIT, *[CREDIT] * is_given_back, **told)
         assert (await moved(shop), await waiting(shop)) == ([], {})
     assert await funds(shop) == ((100_00, 0, 100_00) if is_given_back else (60_00, 40_00, 60_00))
-    # So long after it was read the line that gives it back would be known.
     shop.live.clock.advance(days=5)
+    # Equal balances show that nothing was on the days between.
+    for day in ("20260703", "20260708"):
+        await settle(shop)
+        assert await moved(shop) == [], "a day since then may have the line that gives it back"
+        await read(shop, first=day, last=day, opening=told["closing"], closing=told["closing"])
     for _ in range(2):
         await statement_usecases.settle_items(shop.live.context, shop.account)
         assert await moved(shop) == ([] if is_given_back else [-40_00])
@@ -136,6 +141,8 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(
             back = "J2", "40.00", "DESBLOQUEIO JUDICIAL", "04"
             await read(shop, back, first="20260704", last="20260704", opening="60.00", closing="100.00")
         shop.live.clock.advance(days=6)
+        if not is_given_back:
+            await read(shop, *lines, first="20260703", last="20260708", closing="60.00")
         for _ in range(2):
             await statement_usecases.settle_items(shop.live.context, shop.account)
             left = (0, (100_00, 0, 100_00)) if is_given_back else (-40_00, (60_00, 0, 60_00))
@@ -148,10 +155,10 @@ async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> N
     shop.live.clock.advance(days=4)
     await tell(shop, ORDERED_CENTS, "COURT2")
     shop.live.clock.advance(days=2)
-    await settle(shop)
+    await read(shop, (*DEBIT, "03"), first="20260703", last="20260708", closing="60.00")
     assert (await funds(shop), await moved(shop)) == ((20_00, 40_00, 60_00), [-40_00])
-    later = ("J2", "-40.00", "BLOQUEIO JUDICIAL", "08")
-    await read(shop, later, first="20260708", last="20260708", opening="60.00", closing="20.00")
+    later = ("J2", "-40.00", "BLOQUEIO JUDICIAL", "09")
+    await read(shop, later, first="20260709", last="20260709", opening="60.00", closing="20.00")
     assert (await funds(shop), await waiting(shop)) == ((20_00, 40_00, 20_00), {})
 
 
@@ -231,7 +238,8 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
         await read(shop, *lines, **told, closing=f"{140 - spent}.00")
         listed = [contest(shop, pix, name) for name in sorted({"I1", decides})]
         await look_at(shop, contests, *listed)
-        await read(shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, closing=f"{100 - spent}.00")
+        lines.append(("J1", "-40.00", "PIX BLOQUEIO MED", "03"))
+        await read(shop, *lines, **told, closing=f"{100 - spent}.00")
         async with shop.live.context.pool.acquire() as attacker:
             for holder_id in (shop.house.holder_id, other_id):
                 with pytest.raises(REFUSED, match="nothing is reserved for line J1"):
@@ -250,6 +258,8 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             back = "J2", "40.00", "PIX DESBLOQUEIO MED", "04"
             await read(shop, back, first="20260704", last="20260704", opening="100.00", closing="140.00")
         shop.live.clock.advance(days=6)
+        if not back_cents:
+            await read(shop, *lines, **told | dict(last="20261007"), closing=f"{100 - spent}.00")
         for _ in range(2):
             await settle(shop)
             assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)

@@ -269,7 +269,8 @@ async def join_debits(
 async def post_kept(context: Writer, account: InstitutionAccount, now: datetime) -> None:
     """Post what debits of ended blocks took and nobody got back: on the block's holder, once each."""
     async with context.pool.acquire() as connection:
-        kept = await debited_store.list_kept(connection, account.id, now - special_line.CREDITED_WITHIN)
+        within = special_line.CREDITED_WITHIN
+        kept = await debited_store.list_kept(connection, account.id, now - within, within.days)
         items = await item_store.find(connection, account.id, [item_id for item_id, _, _ in kept])
     for item_id, holder_id, cents in kept:
         item = items[item_id]

@@ -148,13 +148,33 @@ async def list_early(connection: Connection | Pool, institution_id: int) -> list
     return [*found.values()]
 
 
-list_kept: Final = Tuples[tuple[str, int, int], int, datetime](f"""
+list_kept: Final = Tuples[tuple[str, int, int], int, datetime, int](f"""
     select debit.item_id, block.holder_id, debited_cents - taken_cents - credited_cents
     from ({DEBITS} and institution_id = $1) as debit
     join block on block.id = debit.block_id and block.institution_id = $1 and state = 'ended'
     where taken_cents + credited_cents < debited_cents and kept_cents = 0 and block.modified_at <= $2 and debited_at <= $2
+        and not exists (
+            select from generate_series(
+                debit.day::timestamp, (block.modified_at at time zone 'America/Sao_Paulo')::date + $3::integer, interval '1 day'
+            ) as span (day)
+            -- Read whole, or without a file between two equal balances.
+            where not coalesce((
+                select (read_at at time zone 'America/Sao_Paulo')::date > told.day or told.state like 'closed%'
+                from institution_day as told where told.institution_id = $1 and told.day = span.day::date
+            ), (
+                select closing_cents from institution_day where institution_id = $1 and day < span.day::date
+                order by day desc limit 1
+            ) = (
+                select opening_cents from institution_day where institution_id = $1 and day > span.day::date
+                order by day limit 1
+            ), false)
+        )
 """)
-"""List what nobody got back of debits whose block ended before an instant: the first debit's id, the block's holder, cents."""
+"""List what nobody got back of debits whose block ended before an instant: the first debit's id, the block's holder, cents.
+
+Args:
+    days: After the block's end, of which each must be known, as all since the debit.
+"""
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000

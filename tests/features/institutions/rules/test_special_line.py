@@ -59,6 +59,8 @@ OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
         # A line that names a Pix is of no other's block, although a payer can write the word.
         ([about(ONE, -500)], [CONTEST, structs.replace(OF_ONE, id=9)], [("P", 9, False)], set[str]()),
         ([about(OTHER, -500)], [OF_ONE, COURT], [], set[str]()),
+        ([about(ONE, -200)], [OF_ONE], [("P", 8, False)], set[str]()),
+        ([about(ONE, -501)], [OF_ONE], [], {"P"}),
         ([about(OTHER, 500)], [structs.replace(OF_ONE, debited_cents=500)], [], set[str]()),
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),

@@ -129,7 +129,9 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
     for number, item in enumerate(about):
         cents, own = item.amount_cents, [block for block in known.values() if block.may_be(item)]
         if item.direction == "OUT":
-            fitting = [block for block in own if block.lacks(cents)]
+            # Its Pix shows that a smaller debit is a part.
+            is_part = item.end_to_end_id is not None
+            fitting = [block for block in own if block.lacks(cents) or (is_part and cents < block.room_cents)]
         else:
             fitting = [block for block in own if cents <= block.left_cents]
             best = min((block.rank_credit(cents) for block in fitting), default=None)

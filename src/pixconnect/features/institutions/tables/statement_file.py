@@ -239,13 +239,21 @@ _LIST_ALONE: Final[LiteralString] = f"""
         select from institution_item_part as part
         where part.institution_id = $1 and part.transfer_id = case line.kind when 'transfer' then line.id::bigint end
     ) and not exists (
-        -- The lines that took the money of its block.
-        select from block_step as step join institution_item as debit
-            on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = step.block_id::text
-        where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
-        group by step.block_id having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= (
-            select sum(amount_cents) from block_step as taken where taken.block_id = step.block_id and taken.kind = 'taken'
-        )
+        -- The lines that took the money of its block, or of its contest's, if nothing was covered here.
+        select from (
+            select step.block_id, (
+                select sum(amount_cents) from block_step as taken where taken.block_id = step.block_id and taken.kind = 'taken'
+            ) as cents from block_step as step
+            where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
+            union
+            select block.id, own.taken_cents from infraction_return as given
+            join infraction as own on own.id = infraction_id and own.holder_id = given.holder_id
+            join block on block.transfer_id = own.transfer_id and block.holder_id = own.holder_id and reference = own.name
+            where given.refund_id = case line.kind when 'refund' then line.id::bigint end and given.holder_id = line.holder_id
+        ) as paid join institution_item as debit
+            on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = paid.block_id::text
+        group by paid.block_id, paid.cents
+        having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= paid.cents
     ) and ($4::bigint[] is null or line.amount_cents = any($4)) and {_DAY} between $6 and $7
     order by line.settled_at, line.kind, line.id limit $5
 """

@@ -97,6 +97,8 @@ class BlockStep(Struct, frozen=True, kw_only=True):
     created_at: datetime
     refund_id: int | None = None
     """The refund with which the institution took it."""
+    reported_at: datetime | None = None
+    """When the institution made the change that it follows."""
 
 
 def open_block(

@@ -132,18 +132,20 @@ class HeldBlocks(Claim):
             self._count(holder_id, 1 if is_open else -1)
         if before is None:
             self.work.put(movement_store.BLOCKS, block)
+        # Not of a block that is held again without a report.
+        is_reported = before is None or before.reported_at != block.reported_at
         if block.excess_cents:
-            self._step(block, "released", block.excess_cents)
+            self._step(block, "released", block.excess_cents, reported_at=block.reported_at if is_reported else None)
         else:
             self._change(block)
-        self._cover(holder_id)
+        self._cover(holder_id, block.id if is_reported else None)
         return self.open.find(holder_id, block.reference) or block
 
     def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
         """Hold a suspect credit, which was never available, and emit its event."""
         self._count(block.holder_id, 1)
         self.work.put(movement_store.BLOCKS, block)
-        self._step(block, "held", block.held_cents)
+        self._step(block, "held", block.held_cents, reported_at=block.reported_at)
         self.work.announce(announce_hold, transfer, block, charge)
 
     def release_suspect(self, ended: Block) -> None:
@@ -172,7 +174,7 @@ class HeldBlocks(Claim):
                 block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
             part_cents = min(refund.amount_cents, block.covered_cents)
             if part_cents:
-                self._step(block, "taken", part_cents, refund=refund, goes_on=True)
+                self._step(block, "taken", part_cents, refund=refund, goes_on=True, reported_at=refund.network_settled_at)
             else:
                 self._change(block)
         for account, cents in part_taken(work.balances[refund.holder_id], refund.amount_cents):
@@ -181,20 +183,28 @@ class HeldBlocks(Claim):
             # A part taken from another contest's block is still held: a late report would not cover it again.
             self._cover(refund.holder_id)
 
-    def _cover(self, holder_id: int) -> None:
-        """Block the available balance, as far as blocks are uncovered; the oldest block first."""
+    def _cover(self, holder_id: int, reported_id: int | None = None) -> None:
+        """Block the available balance, as far as blocks are uncovered, the oldest first; one of them was just reported."""
         while (available_cents := self.work.balances[holder_id].available_cents) > 0:
             block = self.open.find_uncovered(holder_id)
             if block is None:
                 return
-            self._step(block, "covered", min(block.uncovered_cents, available_cents))
+            reported_at = block.reported_at if block.id == reported_id else None
+            self._step(block, "covered", min(block.uncovered_cents, available_cents), reported_at=reported_at)
 
     def _count(self, holder_id: int, change: Literal[1, -1]) -> None:
         balance = self.work.balances[holder_id]
         self.work.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
 
     def _step(
-        self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None, goes_on: bool = False
+        self,
+        block: Block,
+        kind: StepKind,
+        amount_cents: int,
+        *,
+        refund: Refund | None = None,
+        reported_at: datetime | None = None,
+        goes_on: bool = False,
     ) -> None:
         """Move money into a block or out of it; an amount that ``goes_on`` leaves by the next entry."""
         # First the block's new state: the released money must not cover it again.
@@ -209,6 +219,8 @@ class HeldBlocks(Claim):
             amount_cents=amount_cents,
             created_at=entry.created_at,
             refund_id=refund and refund.id,
+            # The institution's clock may be ahead.
+            reported_at=reported_at and min(reported_at, entry.created_at),
         )
         self.work.put(movement_store.BLOCK_STEPS, step)
 

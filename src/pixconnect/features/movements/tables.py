@@ -104,7 +104,10 @@ BLOCKS: Final = Fact(
 BLOCK_STEP: Final = Table(
     "block_step",
     BlockStep,
-    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
+    """
+    id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint,
+    reported_at timestamptz
+    """,
 )
 APPEND_STEPS: Final = insert_of(BLOCK_STEP, BLOCK_STEP, name="block_step_row")
 BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)

@@ -3210,11 +3210,13 @@ create table block_step (
     kind text collate "C" not null,
     amount_cents bigint not null,
     refund_id bigint,
+    reported_at timestamp with time zone,
     created_at timestamp with time zone not null,
     constraint block_step_pkey primary key (id, holder_id),
     constraint a_refund_takes_of_one_block unique (refund_id, holder_id),
     constraint block_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint block_step_created_at_check check (isfinite(created_at)),
+    constraint block_step_reported_at_check check (reported_at <= created_at and isfinite(reported_at)),
     constraint block_step_id_check check (id >= 1 and id <= 9007199254740991),
     constraint block_step_kind_check check (kind in ('covered', 'released', 'held', 'hold_ended', 'taken')),
     constraint only_a_refund_takes check ((kind = 'taken') = (refund_id is not null)),
@@ -3230,6 +3232,8 @@ comment on column block_step.kind is
     'Covered from the available balance, or returned to it; a suspect credit held or released; or taken by the institution, with its refund.';
 comment on column block_step.amount_cents is 'How much, in cents.';
 comment on column block_step.refund_id is 'The refund with which the institution took it; null otherwise.';
+comment on column block_step.reported_at is
+    'When the institution made the change that it follows, at the latest when it was made; null if it follows none.';
 comment on column block_step.created_at is 'When it was made, in service time.';
 create index block_step_of_block on block_step (block_id, holder_id);
 create trigger block_step_is_append_only before delete or update or truncate on block_step for each statement execute function

@@ -212,6 +212,19 @@ async def test_a_balance_without_blocked_money_is_right_if_its_block_is_reported
         assert [tuple(row) for row in rows] == [("closed", cents) for cents in told]
 
 
+@pytest.mark.parametrize("cents", [50_00, 10_00, 0])
+async def test_a_balance_without_blocked_money_is_right_if_its_block_changed_before_its_report(
+    database: Addresses, cents: int
+) -> None:
+    async with open_in_july(database, options={"balance": "available"}) as shop:
+        await tell(shop, ORDERED_CENTS)
+        shop.live.clock.advance(days=1)
+        await tell(shop, cents, late=timedelta(days=1))
+        await read(shop, first="20260703", last="20260703", closing=f"{100 - cents // 100}.00")
+        (day,) = await shop.live.fetch("select state, closing_cents from institution_day")
+        assert tuple(day) == ("closed", 100_00)
+
+
 @pytest.mark.parametrize(
     ("spent_cents", "returned_cents", "back_cents", "left", "decides"),
     [
@@ -265,7 +278,7 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)
 
 
-@pytest.mark.parametrize(("spent_cents", "returned_cents", "days"), [(0, 15_00, 1), (15_00, 15_00, 95)])
+@pytest.mark.parametrize(("spent_cents", "returned_cents", "days"), [(0, 15_00, 1), (15_00, 15_00, 95), (40_00, 40_00, 1)])
 async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
     database: Addresses, spent_cents: int, returned_cents: int, days: int
 ) -> None:
@@ -280,6 +293,7 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
         await read(shop, *lines, **told, last="20260703", closing=f"{140 - spent}.00")
         listed = contest(shop, pix)
         await look_at(shop, contests, listed)
+        shop.live.clock.advance(days=1)
         give_back(shop, pix, returned_cents)
         await shop.read()
         for late in (0, days):
@@ -288,11 +302,13 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
         left_cents = 100_00 - spent_cents, 40_00 - min(spent_cents + returned_cents, 40_00)
         for _ in range(2):
             await read(
-                shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, last="20260703", closing=f"{100 - spent}.00"
+                shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, last="20260704", closing=f"{100 - spent}.00"
             )
             assert (await moved(shop), await waiting(shop)) == ([-spent_cents] * bool(spent), {})
             assert await funds(shop) == (100_00, 0, left_cents[0]), "none of it is the house's"
             assert (await funds(shop, other_id))[:2] == (0, left_cents[1])
+        (day,) = await shop.live.fetch("select state from institution_day where day = '2026-07-04'")
+        assert day["state"] == "closed", "the return has no line of its own"
 
 
 async def test_a_debit_that_may_be_of_two_holders_blocks_waits_for_the_other_ones_line(database: Addresses) -> None:

@@ -248,9 +248,8 @@ read_blocked: Final = Value[int, int, datetime, Sequence[int], Sequence[int]](""
             coalesce(sum(amount_cents) filter (where step.kind = 'taken'), 0) as taken_cents
         from block_step as step
         where step.block_id = block.id and step.holder_id = block.holder_id
-            -- The institution may have blocked it before it was reported here; what came later is not older than its step.
-            and case step.created_at when block.created_at then least(step.created_at, block.reported_at)
-                else step.created_at end < $2
+            -- The institution may have changed it before it was reported here; what income covers is not older than its step.
+            and coalesce(step.reported_at, step.created_at) < $2
     ) as held cross join lateral (
         select coalesce(sum(case when is_reversal then -amount_cents else amount_cents end), 0) + coalesce((
                 select sum(cents) from unnest($3::bigint[], $4::bigint[]) as own (id, cents) where own.id = block.id

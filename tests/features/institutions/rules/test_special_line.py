@@ -33,6 +33,7 @@ CONTEST = BlockOfAccount(id=8, holder_id=1, kind="med", held_cents=500)
 DEBITED = BlockOfAccount(id=7, holder_id=1, kind="judicial", held_cents=500, debited_cents=500)
 RAISED = structs.replace(DEBITED, held_cents=700)
 MED = ("pix", "PIX BLOQUEIO MED")
+RETURNED = structs.replace(CONTEST, held_cents=200, debited_cents=500, taken_cents=300)
 OTHERS = structs.replace(CONTEST, id=9, holder_id=2)
 ONE, OTHER = (f"E99999004202607011500{name * 11}" for name in "ab")
 OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
@@ -54,6 +55,7 @@ OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
         ([line("C", 200), line("E", 300)], [DEBITED], [("C", 7, True), ("E", 7, True)], set[str]()),
         ([line("C", 200), line("E", 301)], [DEBITED], [("C", 7, True)], {"E"}),
         ([line("C", 200)], [DEBITED, structs.replace(DEBITED, id=9, held_cents=300)], [("C", 9, True)], set[str]()),
+        ([line("C", 500, *MED), line("E", 200, *MED)], [RETURNED], [("E", 8, True)], {"C"}),
         ([line("D", -500, *MED)], [COURT], [], set[str]()),
         ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
         # A line that names a Pix is of no other's block, although a payer can write the word.
@@ -89,12 +91,6 @@ def test_a_line_is_joined_to_a_block_of_its_kind_and_amount(
 ) -> None:
     joins, waits = join_blocks(lines, blocks)
     assert ([(join.item_id, join.key[1], join.is_reversal) for join in joins], waits) == (joined, waiting)
-
-
-def test_of_a_block_of_which_a_part_was_returned_the_rest_is_given_back() -> None:
-    block = BlockOfAccount(id=8, holder_id=1, kind="med", held_cents=200, debited_cents=500, taken_cents=300)
-    joins, waiting = join_blocks([line("C", 500, *MED), line("E", 200, *MED)], [block])
-    assert ([join.item_id for join in joins], waiting) == (["E"], {"C"})
 
 
 def own(item_id: str, cents: int, text: str = "", day: int = 1, **changes: Any) -> InstitutionItem:

@@ -1,6 +1,7 @@
 """A line that takes blocked money belongs to its block: no movement is posted beside it."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec import structs
 from features.cases.service.test_answer import look, moved, read, waiting
 from features.contests.service.test_defence_contest import FakeContests, contest, give_back
 from features.contests.service.test_defence_contest import look as look_at
-from pixconnect.features.institutions.rules.institution import InstitutionTraits
+from pixconnect.features.institutions.rules.institution import InstitutionTraits, ReceivedPix
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.tables import account as account_store
@@ -225,6 +226,22 @@ async def test_a_balance_without_blocked_money_is_right_if_its_block_changed_bef
         assert tuple(day) == ("closed", 100_00)
 
 
+@asynccontextmanager
+async def open_contested(
+    database: Addresses, spent_cents: int = 0
+) -> AsyncIterator[tuple[Shop, FakeContests, int, ReceivedPix, list[tuple[str, ...]]]]:
+    """A second holder who received 40.00 on the third of July and paid a fee; with its id and the day's lines."""
+    async with open_in_july(database, kind="efi", profile="efi", keys=[own_key(), own_key("2")]) as shop:
+        shop.there.contests = contests = FakeContests()
+        other_id, spent = await make_owner(shop.live, "2"), spent_cents // 100
+        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
+        pix = await shop.receive(40_00, key=own_key("2"))
+        fee: tuple[str, ...] = "F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03"
+        lines = [("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03"), *[fee] * bool(spent)]
+        await read(shop, *lines, first="20260703", last="20260703", closing=f"{140 - spent}.00")
+        yield shop, contests, other_id, pix, lines
+
+
 @pytest.mark.parametrize(
     ("spent_cents", "returned_cents", "back_cents", "left", "decides"),
     [
@@ -240,19 +257,12 @@ async def test_a_balance_without_blocked_money_is_right_if_its_block_changed_bef
 async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_on_it(
     database: Addresses, spent_cents: int, returned_cents: int, back_cents: int, left: tuple[int, int, int], decides: str
 ) -> None:
-    async with open_in_july(database, kind="efi", profile="efi") as shop:
-        contests, other_id = FakeContests(), await make_owner(shop.live, "2")
-        shop.there.contests = contests
-        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
-        pix, spent = await shop.receive(40_00, key=own_key("2")), spent_cents // 100
-        lines = [("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")]
-        lines += [("F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03")] * bool(spent)
-        told = dict(first="20260703", last="20260703", opening="100.00")
-        await read(shop, *lines, **told, closing=f"{140 - spent}.00")
+    async with open_contested(database, spent_cents) as (shop, contests, other_id, pix, lines):
+        told = dict(first="20260703", last="20260703", closing=f"{100 - spent_cents // 100}.00")
         listed = [contest(shop, pix, name) for name in sorted({"I1", decides})]
         await look_at(shop, contests, *listed)
         lines.append(("J1", "-40.00", "PIX BLOQUEIO MED", "03"))
-        await read(shop, *lines, **told, closing=f"{100 - spent}.00")
+        await read(shop, *lines, **told)
         async with shop.live.context.pool.acquire() as attacker:
             for holder_id in (shop.house.holder_id, other_id):
                 with pytest.raises(REFUSED, match="nothing is reserved for line J1"):
@@ -272,7 +282,7 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             await read(shop, back, first="20260704", last="20260704", opening="100.00", closing="140.00")
         shop.live.clock.advance(days=6)
         if not back_cents:
-            await read(shop, *lines, **told | dict(last="20261007"), closing=f"{100 - spent}.00")
+            await read(shop, *lines, **told | dict(last="20261007"))
         for _ in range(2):
             await settle(shop)
             assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 0, left[2]), left)
@@ -282,15 +292,7 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
 async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
     database: Addresses, spent_cents: int, returned_cents: int, days: int
 ) -> None:
-    async with open_in_july(database, kind="efi", profile="efi") as shop:
-        shop.there.contests = contests = FakeContests()
-        other_id, spent = await make_owner(shop.live, "2"), spent_cents // 100
-        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
-        pix = await shop.receive(40_00, key=own_key("2"))
-        lines = [("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")]
-        lines += [("F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03")] * bool(spent)
-        told = dict(first="20260703", opening="100.00")
-        await read(shop, *lines, **told, last="20260703", closing=f"{140 - spent}.00")
+    async with open_contested(database, spent_cents) as (shop, contests, other_id, pix, lines):
         listed = contest(shop, pix)
         await look_at(shop, contests, listed)
         shop.live.clock.advance(days=1)
@@ -300,11 +302,10 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
             shop.live.clock.advance(days=late)
             await look_at(shop, contests, structs.replace(listed, status="accepted", reported_at=shop.live.clock.real_now()))
         left_cents = 100_00 - spent_cents, 40_00 - min(spent_cents + returned_cents, 40_00)
+        lines.append(("J1", "-40.00", "PIX BLOQUEIO MED", "03"))
         for _ in range(2):
-            await read(
-                shop, *lines, ("J1", "-40.00", "PIX BLOQUEIO MED", "03"), **told, last="20260704", closing=f"{100 - spent}.00"
-            )
-            assert (await moved(shop), await waiting(shop)) == ([-spent_cents] * bool(spent), {})
+            await read(shop, *lines, first="20260703", last="20260704", closing=f"{100 - spent_cents // 100}.00")
+            assert (await moved(shop), await waiting(shop)) == ([-spent_cents] * bool(spent_cents), {})
             assert await funds(shop) == (100_00, 0, left_cents[0]), "none of it is the house's"
             assert (await funds(shop, other_id))[:2] == (0, left_cents[1])
         (day,) = await shop.live.fetch("select state from institution_day where day = '2026-07-04'")
@@ -312,14 +313,11 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
 
 
 async def test_a_debit_that_may_be_of_two_holders_blocks_waits_for_the_other_ones_line(database: Addresses) -> None:
-    async with open_in_july(database, kind="efi", profile="efi", keys=[own_key(), own_key("2")]) as shop:
-        shop.there.contests = contests = FakeContests()
-        other_id = await make_owner(shop.live, "2")
-        await move_holder(as_operator(shop.live.context), other_id, shop.account.name)
-        received = [await shop.receive(40_00, key=key) for key in (own_key(), own_key("2"))]
-        lines = [(f"P{pix.end_to_end_id}", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03") for pix in received]
-        await look_at(shop, contests, *[contest(shop, pix, f"I{number}") for number, pix in enumerate(received)])
-        told = dict(first="20260703", last="20260703", opening="100.00")
+    async with open_contested(database) as (shop, contests, other_id, pix, lines):
+        own = await shop.receive(40_00)
+        lines.append(("P2", "40.00", f"PIX RECEBIDO {own.end_to_end_id}", "03"))
+        await look_at(shop, contests, contest(shop, pix), contest(shop, own, "I2"))
+        told = dict(first="20260703", last="20260703")
         debits = [(name, "-40.00", "PIX BLOQUEIO MED", "03") for name in ("J1", "J2")]
         shop.live.clock.advance(days=1)
         await read(shop, *lines, debits[0], **told, closing="140.00")

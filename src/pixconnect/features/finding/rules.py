@@ -60,8 +60,6 @@ class Step(Struct, frozen=True, kw_only=True):
     kind: StepKind
     subject: Resource
     subject_id: int
-    gap: timedelta | None = None
-    """Since the step before."""
     is_planned: bool = False
     status: str | None = None
     code: str | None = None
@@ -131,18 +129,14 @@ def instants_of_events(facts: Facts) -> list[datetime]:
 
 
 def lay_out(facts: Facts, now: datetime) -> tuple[Step, ...]:
-    """Sort everything, and compute the gaps."""
+    """Sort everything by time."""
     steps = [
         *_steps_of_charge(facts, now),
         *(step for ordered in (*facts.transfers, *facts.refunds) for step in _steps_of_order(ordered, facts)),
         *(_step_of_entry(entry) for entry in facts.entries),
         *_steps_of_events(facts),
     ]
-    steps.sort(key=lambda step: (step.is_planned, step.at, _RANKS[step.kind]))
-    before = [None, *(step.at for step in steps)]
-    return tuple(
-        step if at is None else structs.replace(step, gap=step.at - at) for at, step in zip(before, steps, strict=False)
-    )
+    return tuple(sorted(steps, key=lambda step: (step.is_planned, step.at, _RANKS[step.kind])))
 
 
 def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:

@@ -1,6 +1,7 @@
 """The state of connections that are returned to the pool and taken again."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 
 from pixconnect.platform.pool import open_pool
+from support.calls import CallCounter
 from support.postgres import Addresses
 
 if TYPE_CHECKING:
@@ -65,6 +67,17 @@ async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: "Pool", 
         await pool.execute("update clock set offset_us = 0")
     assert await pool.fetchval("select pg_backend_pid()") != before
     await pool.execute("update clock set offset_us = 0")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[1, 2], (1, 2), {1, 2}, frozenset({1, 2}), deque((1, 2)), range(1, 3), {1: "", 2: ""}.keys(), {"": 1, " ": 2}.values()],
+)
+async def test_no_abstract_class_is_asked_about_the_elements_of_an_array(pool: "Pool", numbers: object) -> None:
+    with CallCounter("_abc_instancecheck") as checks:
+        (row,) = await pool.fetch("select $1::int[], $2::text[], $3::int[]", numbers, ["a", None], [[1], [2]])
+    assert [*row] == [[1, 2], ["a", None], [[1], [2]]]
+    assert checks.count == 0
 
 
 async def _cancel_at(work: Coroutine[Any, Any, None], nth: int, *, is_answered: bool) -> None:

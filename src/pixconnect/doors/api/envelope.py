@@ -230,7 +230,7 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
             _meta(request_id, now),
             _encode(paginate(answer.page, answer.page_size, answer.total_count, has_next=answer.has_next)),
         )
-    return SUCCESS_HEAD + _encode(answer) + write_success_tail(request_id, now)
+    return b'{"success":true,"data":%b,"meta":%b}' % (_encode(answer), _meta(request_id, now))
 
 
 class Refused(Struct, frozen=True, kw_only=True):

@@ -225,17 +225,17 @@ class IdBlocks:
             left.clear()
         self._forgotten_count += 1
 
-    async def charge_id(self) -> int:
-        return await self._take("charge_id")
+    def charge_id(self) -> Awaitable[int]:
+        return self._take("charge_id")
 
-    async def transfer_id(self) -> int:
-        return await self._take("transfer_id")
+    def transfer_id(self) -> Awaitable[int]:
+        return self._take("transfer_id")
 
-    async def refund_id(self) -> int:
-        return await self._take("refund_id")
+    def refund_id(self) -> Awaitable[int]:
+        return self._take("refund_id")
 
-    async def location_id(self) -> int:
-        return await self._take("location_id")
+    def location_id(self) -> Awaitable[int]:
+        return self._take("location_id")
 
     async def _take(self, name: LiteralString) -> int:
         left = self._left[name]

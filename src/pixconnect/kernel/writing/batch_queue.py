@@ -125,6 +125,7 @@ class BatchQueue(Generic[Request, Answer]):
             self._answer_surely, refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
         )
         self._part_tries = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
+        self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._busy = BusyHolder(self._queue, self._write_busy, self._wake.set)
         self._is_closing = False
@@ -146,7 +147,7 @@ class BatchQueue(Generic[Request, Answer]):
             ServiceUnavailable: The queue is full for this holder, or the database is unreachable; nothing was done.
             OutcomeUnknown: The database went away during the commit and did not come back in time.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = self._loop.create_future()
         self.put(request, answer)
         written = await answer
         has_written.set(True)

@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Final
 
 from pixconnect.platform.base import errors
@@ -63,9 +64,14 @@ class Turns:
         self._let_in_count = 1
         self._look: asyncio.TimerHandle | None = None
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        # Looking for it takes a call of the system each time.
+        return asyncio.get_running_loop()
+
     def is_alone(self, party: Hashable) -> bool:
         """Whether no other party has made a request lately."""
-        return self._parties.is_alone(party, asyncio.get_running_loop().time())
+        return self._parties.is_alone(party, self._loop.time())
 
     @asynccontextmanager
     async def hold(self, party: Hashable) -> AsyncGenerator[None]:
@@ -80,20 +86,19 @@ class Turns:
     @asynccontextmanager
     async def hold_long(self, party: Hashable) -> AsyncGenerator[None]:
         """Hold the turn of a long request, beside that of ``hold``; while others are active, its party rests afterwards."""
-        loop = asyncio.get_running_loop()
         if not self._long.acquire_now(party):
             await self._long.acquire(party)
-        began_at_s = loop.time()
+        began_at_s = self._loop.time()
         try:
             yield
         finally:
             # Writing the answer and the database's work come on top of the turn.
-            rest_s = min(REST_TIMES * (loop.time() - began_at_s), LONG_REST_MAX_S)
-            loop.call_later(rest_s, self._long.release, party)
+            rest_s = min(REST_TIMES * (self._loop.time() - began_at_s), LONG_REST_MAX_S)
+            self._loop.call_later(rest_s, self._long.release, party)
 
     def acquire_now(self, party: Hashable) -> bool:
         """Begin a request if it need not wait; if this is false, call ``acquire``."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._loop.time()
         self._parties.note(party, now_s)
         under_way_count = self._under_way.get(party, 0)
         # In most processes no request waits most of the time, and this is all that happens.
@@ -103,7 +108,7 @@ class Turns:
         return False
 
     async def acquire(self, party: Hashable) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = self._loop.create_future()
         waiter = party, turn
         self._waiting.put(party, waiter)
         if self._look is None:
@@ -129,11 +134,11 @@ class Turns:
 
     def _look_again(self) -> None:
         self._look_at_s = self._monotonic_s() + LOOK_EVERY_S
-        self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._begin_due)
+        self._look = self._loop.call_later(LOOK_EVERY_S, self._begin_due)
 
     def _begin_due(self) -> None:
         now_s = self._monotonic_s()
-        is_alone = self._parties.is_only_one(asyncio.get_running_loop().time())
+        is_alone = self._parties.is_only_one(self._loop.time())
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
         # One more at each check that is on time, and back to one as soon as a check is late.
         if now_s - self._look_at_s <= LATE_S:

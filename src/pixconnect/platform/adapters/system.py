@@ -22,7 +22,7 @@ _FOLD = bytes(_ALPHABET[byte % 62] for byte in range(256))
 # The last 8 of the 256 byte values would make 8 letters likelier than the others, so they are dropped.
 _UNEVEN = bytes(range(248, 256))
 # Makes any hex digit one whose first two bits are 10.
-_VARIANTS = str.maketrans("0123456789abcdef", "89ab" * 4)
+_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 _UUIDS_OF_ONE_READ = 256
 
 
@@ -70,7 +70,7 @@ class SystemClock:
 
 class SystemEntropy:
     def __init__(self) -> None:
-        self._uuid7_tails: list[str] = []
+        self._uuid7_digits: list[str] = []
 
     def token(self, length: int) -> str:
         """Unguessable text of ``[a-zA-Z0-9]``."""
@@ -87,21 +87,17 @@ class SystemEntropy:
         return uuid4()
 
     def uuid7(self) -> str:
+        """Milliseconds (RFC 9562, 5.7), version 7, 12 random bits, variant 0b10, 62 random bits."""
         # Every request has one or two: randomness is read for many, and no intermediate object is made.
-        if not self._uuid7_tails:
-            digits = os.urandom(10 * _UUIDS_OF_ONE_READ).hex()
-            self._uuid7_tails = [_write_uuid7_tail(digits[at : at + 20]) for at in range(0, len(digits), 20)]
-        milliseconds = f"{time.time_ns() // 1_000_000:012x}"
-        return f"{milliseconds[:8]}-{milliseconds[8:]}-{self._uuid7_tails.pop()}"
+        if not self._uuid7_digits:
+            read = os.urandom(10 * _UUIDS_OF_ONE_READ).hex()
+            self._uuid7_digits = [read[at : at + 20] for at in range(0, len(read), 20)]
+        milliseconds, digits = f"{time.time_ns() // 1_000_000:012x}", self._uuid7_digits.pop()
+        return f"{milliseconds[:8]}-{milliseconds[8:]}-7{digits[:3]}-{_VARIANTS[digits[3]]}{digits[4:7]}-{digits[7:19]}"
 
     def fraction(self) -> float:
         """A number in [0, 1), for jitter."""
         return random.random()  # noqa: S311  jitter guards no secret
-
-
-def _write_uuid7_tail(digits: str) -> str:
-    """The part after the milliseconds (RFC 9562, 5.7): version 7, 12 random bits, variant 0b10, 62 random bits."""
-    return f"7{digits[:3]}-{digits[3].translate(_VARIANTS)}{digits[4:7]}-{digits[7:19]}"
 
 
 def name_system_user() -> str:

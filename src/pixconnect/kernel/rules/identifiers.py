@@ -167,17 +167,13 @@ def _first_fingerprint(request: IdempotentRequest) -> bytes | None:
 
 def _sent(request: IdempotentRequest) -> dict[str, Any]:
     """The fields that differ from their defaults, by our names for them."""
-    # Without the external_id: fingerprints are compared under it, and the service may have generated it.
-    return {
-        name: value
-        for name, default in _defaults(type(request)).items()
-        if (value := getattr(request, name)) != default and name != "external_id"
-    }
+    return {name: value for name, default in _defaults(type(request)).items() if (value := getattr(request, name)) != default}
 
 
 @cache
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+    # Without the external_id: fingerprints are compared under it, and the service may have generated it.
+    return {field.name: field.default for field in msgspec.structs.fields(kind) if field.name != "external_id"}
 
 
 def _hash(contents: dict[str, Any]) -> bytes:

@@ -74,8 +74,12 @@ class FactRows(Generic[Row]):
     def list_parts(self) -> list[tuple[Part[Row], list[Row]]]:
         fact, find_insert, find_update = self.fact, self.fact.find_insert, self.fact.find_update
         by_part: dict[Part[Row], list[Row]] = {part: [] for part in (*fact.inserts, *fact.updates)}
-        for row in self.new.values() if fact.sort_key is None else sorted(self.new.values(), key=fact.sort_key):
-            by_part[fact.inserts[0] if find_insert is None else find_insert(row)].append(row)
+        new = list(self.new.values()) if fact.sort_key is None else sorted(self.new.values(), key=fact.sort_key)
+        if find_insert is None:
+            by_part[fact.inserts[0]] = new
+        else:
+            for row in new:
+                by_part[find_insert(row)].append(row)
         for key in sorted(self.moved):
             before, after = self.moved[key]
             by_part[fact.updates[0] if find_update is None else find_update(before, after)].append(after)

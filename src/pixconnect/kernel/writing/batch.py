@@ -131,7 +131,7 @@ class WriteOperation(Generic[Request, Answer]):
 class PendingRequest(Generic[Request, Answer]):
     """One request and its waiting caller."""
 
-    __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
+    __slots__ = ("answer", "asked_at_s", "is_over", "lost_at_s", "operation", "request")
 
     def __init__(
         self, operation: WriteOperation[Request, Answer], request: Request, answer: PendingReply[Answer], asked_at_s: float
@@ -139,17 +139,14 @@ class PendingRequest(Generic[Request, Answer]):
         self.operation = operation
         self.request = request
         self.answer = answer
+        self.is_over = answer.done
+        """Whether it was answered, or its client has gone."""
         self.asked_at_s = asked_at_s
         # Set when a COMMIT of this request was lost: since then it may have taken effect.
         self.lost_at_s: float | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether it was answered, or its client has gone."""
-        return self.answer.done()
-
     def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
-        if self.is_over:
+        if self.is_over():
             return
         if not isinstance(outcome, errors.PixConnectError):
             self.answer.set_result(outcome)
@@ -161,7 +158,7 @@ class PendingRequest(Generic[Request, Answer]):
 
     def resolve_unknown(self) -> None:
         """Answer ``OutcomeUnknown``, which explains how to repeat the request."""
-        if self.is_over:
+        if self.is_over():
             return
         message = "the database was lost during the commit and what happened is unknown"
         if (external_id := self.operation.external_id_of(self.request)) is not None:

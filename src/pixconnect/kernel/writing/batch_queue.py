@@ -212,7 +212,7 @@ class BatchQueue(Generic[Request, Answer]):
             if not taken:
                 break
             for waiter in taken:
-                if waiter.is_over:
+                if waiter.is_over():
                     continue  # its client has gone before anything was written: dropping it is safe
                 own_queue = self._stalled.find(waiter.request.holder_id)
                 if own_queue is None:
@@ -324,13 +324,13 @@ class BatchQueue(Generic[Request, Answer]):
         """Move queued requests that fit into the batch, of each holder in turn; the others keep their order."""
 
         def may_join(waiter: PendingRequest[Request, Answer]) -> bool:
-            if waiter.is_over:
+            if waiter.is_over():
                 return True  # takes it out of the queue; it does not join the batch
             return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
 
         is_busy = waiters[0].request.holder_id == self._busy.holder_id
         for waiter in self._queue.take(max(0, self._size_now() - len(waiters)), may_join, self._lane(is_busy=is_busy)):
-            if not waiter.is_over:
+            if not waiter.is_over():
                 waiters.append(waiter)
                 yield waiter.request
 

@@ -40,7 +40,6 @@ _log = structlog.get_logger(__name__)
 class Waiter(Protocol):
     """One request and its caller, which waits for the answer."""
 
-    @property
     def is_over(self) -> bool: ...
 
 
@@ -101,7 +100,7 @@ class StalledHolders(Generic[WaiterT]):
         try:
             while queue or (self._clock.monotonic_s() - stalled_at_s < KEPT_S and not self._is_closing):
                 popped = [queue.popleft() for _ in range(min(len(queue), self._size_max))]
-                waiters = [waiter for waiter in popped if not waiter.is_over]
+                waiters = [waiter for waiter in popped if not waiter.is_over()]
                 if not waiters:
                     await asyncio.sleep(_LOOK_AFTER_S)
                     continue

@@ -9,10 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
@@ -30,6 +30,7 @@ from support.production_guide import blocks, prepared_server, settings_on
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
+Found = TypeVar("Found")
 
 GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding="utf-8")
 (LET_IN,) = blocks("sql", GUIDE)
@@ -102,12 +103,17 @@ def listen_in(folder: Path) -> tuple[str, str]:
     return f"alter system set unix_socket_directories = '{folder}'", "alter system set listen_addresses = ''"
 
 
-async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_paid_twice(tmp_path: Path) -> None:
+@asynccontextmanager
+async def forgetting(
+    folder: Path, face: str, live_on_it: Callable[[Both, Callable[[], Awaitable[None]]], Awaitable[Found]]
+) -> AsyncIterator[tuple[Both, Found]]:
+    """Live until the callback returns, and again on the database as it was when the callback called its second argument."""
+    instants: list[str] = []
     with (
         new_home() as server_home,
         new_home() as copies,
         new_home() as home,
-        running(tmp_path / "bank", FACES="inter:0") as bank,
+        running(folder / "bank", FACES=f"{face}:0") as bank,
         reserved_port() as port,
         ExitStack() as ended,
     ):
@@ -116,105 +122,88 @@ async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_pa
             await execute(url, LET_IN, *listen_in(copies))
             fetching = keeper.start(KEEP_LOG)
             ended.callback(keeper.end, fetching)
-            with live_on(home, port, settings_on(url)) as live:
-                two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)
-                open_account(two.bank, two.live, two.folder, "inter")
-                received = receive(two, RECEIVED_CENTS)
-                refunds, transfers = Refunds(two, received), Transfers(two)
-                refunds.ask("before", BEFORE_CENTS)
-                allow_transfers(live)
-                transfers.ask("sent before", SENT_CENTS)
-                wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what was asked before has ended")
+
+            async def save() -> None:
                 keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
-                instant = str(await fetch(url, "select now()"))
-                refunds.ask("forgotten", FORGOTTEN_CENTS)
-                transfers.ask("sent and forgotten", FORGOTTEN_SENT_CENTS)
-                wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what will be forgotten has ended")
-                receive(two, LATER_CENTS)
+                instants.append(str(await fetch(url, "select now()")))
+
+            with live_on(home, port, settings_on(url)) as live:
+                two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+                open_account(two.bank, two.live, two.folder, face)
+                found = await live_on_it(two, save)
                 live.kill()
             while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database
                 await asyncio.sleep(0.1)
         ended.close()
-        keeper.run(RESTORE, INSTANT=instant)
+        keeper.run(RESTORE, INSTANT=instants[0])
         try:
-            settings = settings_on(f"postgresql://@/postgres?host={copies}")
-            with live_on(home, port, settings) as live:
-                after = Both(bank=bank, live=live, url=two.url, folder=tmp_path)
+            with live_on(home, port, settings_on(f"postgresql://@/postgres?host={copies}")) as live:
+                after = Both(bank=bank, live=live, url=two.url, folder=folder)
                 look(after, LOOK)
-                assert run(live, "database", "show", "--json")["forgotten_since"]
-                shown = run(live, "institution", "show", "loja", "--json")
-                assert (shown["state"], shown["paused_because"][:16]) == ("paused", "another timeline")
-                wait_until(lambda: look(after, RECOVERED, may_fail=True), "everything was read")
-                assert run(live, "institution", "show", "loja", "--json")["state"] == "active"
-                again, sent_again = Refunds(after, received), Transfers(after)
-                for asked, before in ((again, refunds), (sent_again, transfers)):
-                    for name, cents in before.cents.items():
-                        asked.ask(name, cents)
-                wait_until(lambda: again.are_over(set()) and sent_again.are_over(), "what was asked for again has ended")
+                yield after, found
                 wait_until(lambda: has_one_balance(after), "both books say the same")
-                assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
-                assert sent_again.read_there().keys() == {SENT_CENTS, FORGOTTEN_SENT_CENTS}
-                assert {each["status"] for each in sent_again.read_here().values()} == {"CONFIRMED"}
                 assert look(after, "pixconnect verify --whole --again-after-s 5")
         finally:
             keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')
+
+
+async def test_what_a_restored_database_has_forgotten_is_found_and_nothing_is_paid_twice(tmp_path: Path) -> None:
+    async def live_on_it(two: Both, save: Callable[[], Awaitable[None]]) -> tuple[str, Refunds, Transfers]:
+        received = receive(two, RECEIVED_CENTS)
+        refunds, transfers = Refunds(two, received), Transfers(two)
+        refunds.ask("before", BEFORE_CENTS)
+        allow_transfers(two.live)
+        transfers.ask("sent before", SENT_CENTS)
+        wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what was asked before has ended")
+        await save()
+        refunds.ask("forgotten", FORGOTTEN_CENTS)
+        transfers.ask("sent and forgotten", FORGOTTEN_SENT_CENTS)
+        wait_until(lambda: refunds.are_over(set()) and transfers.are_over(), "what will be forgotten has ended")
+        receive(two, LATER_CENTS)
+        return received, refunds, transfers
+
+    async with forgetting(tmp_path, "inter", live_on_it) as (after, (received, refunds, transfers)):
+        assert run(after.live, "database", "show", "--json")["forgotten_since"]
+        shown = run(after.live, "institution", "show", "loja", "--json")
+        assert (shown["state"], shown["paused_because"][:16]) == ("paused", "another timeline")
+        wait_until(lambda: look(after, RECOVERED, may_fail=True), "everything was read")
+        assert run(after.live, "institution", "show", "loja", "--json")["state"] == "active"
+        again, sent_again = Refunds(after, received), Transfers(after)
+        for asked, before in ((again, refunds), (sent_again, transfers)):
+            for name, cents in before.cents.items():
+                asked.ask(name, cents)
+        wait_until(lambda: again.are_over(set()) and sent_again.are_over(), "what was asked for again has ended")
+        assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS}
+        assert sent_again.read_there().keys() == {SENT_CENTS, FORGOTTEN_SENT_CENTS}
+        assert {each["status"] for each in sent_again.read_here().values()} == {"CONFIRMED"}
 
 
 async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tmp_path: Path) -> None:
-    with (
-        new_home() as server_home,
-        new_home() as copies,
-        new_home() as home,
-        running(tmp_path / "bank", FACES="efi:0") as bank,
-        reserved_port() as port,
-        ExitStack() as ended,
-    ):
-        async with prepared_server(server_home, durable=True) as (_, url):
-            keeper = Keeper(copies, url)
-            await execute(url, LET_IN, *listen_in(copies))
-            fetching = keeper.start(KEEP_LOG)
-            ended.callback(keeper.end, fetching)
-            with live_on(home, port, settings_on(url)) as live:
-                two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=tmp_path)
-                open_account(two.bank, two.live, two.folder, "efi")
-                receive(two, RECEIVED_CENTS)
-                run(live, "institution", "webhook", "set", "loja", "--json")
-                allow_transfers(live)
-                transfers = Transfers(two)
-                transfers.ask("before", BEFORE_CENTS)
-                wait_until(transfers.are_over, "the transfer of before has ended")
-                keeper.run(COPY if keeper.can_verify() else COPY.replace(VERIFY, ":"))
-                instant = str(await fetch(url, "select now()"))
-                transfers.ask("forgotten", FORGOTTEN_CENTS)
-                wait_until(transfers.are_over, "the transfer has ended that will be forgotten")
-                # It may stop at any step.
-                transfers.ask("under way", LATER_CENTS)
-                live.kill()
-            while not await fetch(url, _KEPT):  # noqa: ASYNC110  it is in the database
-                await asyncio.sleep(0.1)
-        ended.close()
-        keeper.run(RESTORE, INSTANT=instant)
-        try:
-            with live_on(home, port, settings_on(f"postgresql://@/postgres?host={copies}")) as live:
-                after = Both(bank=bank, live=live, url=two.url, folder=tmp_path)
-                look(after, LOOK)
-                again = Transfers(after)
-                assert "under no other" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
-                assert not look(after, "pixconnect institution resume loja", may_fail=True)
-                # Efi's API has no statement: nothing continues without the operator's confirmation, however much was
-                # read.
-                wait_until(
-                    lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True), "everything was read"
-                )
-                for name, cents in transfers.cents.items():
-                    again.ask(name, cents)
-                wait_until(again.are_over, "what was asked for again has ended")
-                assert {each["status"] for each in again.read_here().values()} == {"CONFIRMED"}
-                assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS}
-                wait_until(lambda: has_one_balance(after), "both books say the same")
-                assert look(after, "pixconnect verify --whole --again-after-s 5")
-        finally:
-            keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate --wait stop')
+    async def live_on_it(two: Both, save: Callable[[], Awaitable[None]]) -> Transfers:
+        receive(two, RECEIVED_CENTS)
+        run(two.live, "institution", "webhook", "set", "loja", "--json")
+        allow_transfers(two.live)
+        transfers = Transfers(two)
+        transfers.ask("before", BEFORE_CENTS)
+        wait_until(transfers.are_over, "the transfer of before has ended")
+        await save()
+        transfers.ask("forgotten", FORGOTTEN_CENTS)
+        wait_until(transfers.are_over, "the transfer has ended that will be forgotten")
+        # It may stop at any step.
+        transfers.ask("under way", LATER_CENTS)
+        return transfers
+
+    async with forgetting(tmp_path, "efi", live_on_it) as (after, transfers):
+        again = Transfers(after)
+        assert "under no other" in again.read_refusal("forgotten", FORGOTTEN_CENTS)
+        assert not look(after, "pixconnect institution resume loja", may_fail=True)
+        # Efi's API has no statement: nothing continues without the operator's confirmation, however much was read.
+        wait_until(lambda: look(after, f"{RECOVERED.strip()} --statement-was-read", may_fail=True), "everything was read")
+        for name, cents in transfers.cents.items():
+            again.ask(name, cents)
+        wait_until(again.are_over, "what was asked for again has ended")
+        assert {each["status"] for each in again.read_here().values()} == {"CONFIRMED"}
+        assert again.read_there().keys() == {BEFORE_CENTS, FORGOTTEN_CENTS, LATER_CENTS}
 
 
 def receive(two: Both, cents: int) -> str:

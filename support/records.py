@@ -11,7 +11,7 @@ from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.event import ChargePayload, Event, EventName
 from pixconnect.kernel.rules.holder import Party, parse_pix_key
-from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.rail import Abilities, ReturnReport
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base.errors import Violated
@@ -80,6 +80,15 @@ def a_refund(**changes: Any) -> Refund:
         "modified_at": NOW,
     }
     return Refund(**(values | changes))
+
+
+def a_return(end_to_end_id: str, **changes: Any) -> ReturnReport:
+    """The rail's report of money that comes back."""
+    values = dict[str, Any](
+        report_id="r", return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk", original_end_to_end_id=end_to_end_id,
+        amount_cents=1000, reason="MD06", description=None, reported_at=NOW,
+    )  # fmt: skip
+    return ReturnReport(**(values | changes))
 
 
 def a_policy(**changes: Any) -> Policy:

@@ -19,7 +19,7 @@ from pixconnect.platform.base import errors
 from support.books import check_books
 from support.credits import charge_now, transfer_of
 from support.postgres import Addresses
-from support.records import own_key
+from support.records import a_return, own_key
 from support.service import (
     STARTED_AT,
     Service,
@@ -250,15 +250,8 @@ async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service:
     await service.set_holder(caller, may_deposit=False)
 
     def returned(number: int, amount_cents: int) -> ReturnReport:
-        return ReturnReport(
-            report_id=f"d{number}",
-            return_id=f"D99999004202607011500abcdefghij{number}",
-            original_end_to_end_id=sent.end_to_end_id,
-            amount_cents=amount_cents,
-            reason="MD06",
-            description=None,
-            reported_at=service.clock.now(),
-        )
+        names = dict(report_id=f"d{number}", return_id=f"D99999004202607011500abcdefghij{number}")
+        return a_return(sent.end_to_end_id, amount_cents=amount_cents, reported_at=service.clock.now(), **names)
 
     await take(service, returned(1, 300))
     assert await read_funds(service, caller) == (FUNDS_CENTS - 200, 0)

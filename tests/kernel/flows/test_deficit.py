@@ -18,7 +18,7 @@ from pixconnect.kernel.flows.incoming import receive_credit, receive_return
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
+from pixconnect.kernel.rules.rail import Abilities, Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import KeyTransferRequest, Transfer
 from pixconnect.platform.base import errors
@@ -26,7 +26,7 @@ from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, own_key
+from support.records import OUTSIDE_ISPB, a_return, own_key
 from support.service import (
     STARTED_AT,
     Service,
@@ -170,10 +170,7 @@ async def test_what_was_accepted_goes_on_and_what_is_given_back_repays(service: 
     await end_orders(service.context, [(sent.end_to_end_id, SETTLED)])
     assert await funds(service, caller) == (0, 0, OWED_CENTS)
     name = f"D{OUTSIDE_ISPB}202607011500abcdefghijk"
-    given_back = ReturnReport(
-        report_id=name, return_id=name, original_end_to_end_id=sent.end_to_end_id, amount_cents=SENT_CENTS,
-        reason="MD06", description=None, reported_at=service.clock.now(),
-    )  # fmt: skip
+    given_back = a_return(sent.end_to_end_id, report_id=name, amount_cents=SENT_CENTS, reported_at=service.clock.now())
     assert await receive_return(service.context, given_back) is not None
     assert await funds(service, caller) == (SENT_CENTS - OWED_CENTS, 0, 0)
     await check_books(service)

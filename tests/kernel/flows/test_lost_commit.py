@@ -32,7 +32,7 @@ from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueTerms, Payer
 from pixconnect.kernel.rules.listing import Span
-from pixconnect.kernel.rules.rail import Abilities, Rejected, ReturnReport, Settled
+from pixconnect.kernel.rules.rail import Abilities, Rejected, Settled
 from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.writing import batch as timeouts
@@ -41,7 +41,7 @@ from pixconnect.platform.base.errors import Violated
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, own_key
+from support.records import OUTSIDE_ISPB, a_return, own_key
 from support.service import (
     STARTED_AT,
     Service,
@@ -219,15 +219,8 @@ async def _cancel_credit(shop: Shop) -> Act:
 async def _receive_return(shop: Shop) -> Act:
     sent = await shop.send()
     await end_orders(shop.context, [(sent.end_to_end_id, Settled(settled_at=STARTED_AT))])
-    report = ReturnReport(
-        report_id=shop.name(),
-        return_id=f"D{OUTSIDE_ISPB}202607011500{next(shop.numbers):011}",
-        original_end_to_end_id=sent.end_to_end_id,
-        amount_cents=400,
-        reason="MD06",
-        description=None,
-        reported_at=STARTED_AT,
-    )
+    return_id = f"D{OUTSIDE_ISPB}202607011500{next(shop.numbers):011}"
+    report = a_return(sent.end_to_end_id, report_id=shop.name(), return_id=return_id, amount_cents=400)
 
     async def act() -> object:
         answer = await receive_return(shop.context, report)

@@ -24,7 +24,7 @@ from pixconnect.kernel.rules.refund import RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, outside_party
+from support.records import OUTSIDE_ISPB, a_return, outside_party
 from support.service import STARTED_AT, FakeClock, Service, credit_report, open_holder, open_service, send_out
 from support.statement import EVER, read_all
 
@@ -201,12 +201,9 @@ async def test_another_holder_finds_nothing_by_a_name_that_was_told(service: Ser
 # -- what comes back
 
 
-def a_return(service: Service, named: str, **changes: object) -> rails.ReturnReport:
-    report = rails.ReturnReport(
-        report_id=f"r{next(_numbers)}", return_id=network_id("D"), original_end_to_end_id=named, amount_cents=100,
-        reason="MD06", description=None, reported_at=service.clock.now(),
-    )  # fmt: skip
-    return structs.replace(report, **changes)
+def given_back(service: Service, named: str, amount_cents: int = 100) -> rails.ReturnReport:
+    names = dict(report_id=f"r{next(_numbers)}", return_id=network_id("D"))
+    return a_return(named, amount_cents=amount_cents, reported_at=service.clock.now(), **names)
 
 
 async def returned_as(service: Service, caller: Caller) -> list[str]:
@@ -217,7 +214,7 @@ async def returned_as(service: Service, caller: Caller) -> list[str]:
 async def test_a_return_names_its_original_by_either_name(service: Service, caller: Caller) -> None:
     order = await make_transfer(service, caller)
     await take_reports(service.context, [settled(order)])
-    by_ours, by_theirs = a_return(service, order.name), a_return(service, order.told)
+    by_ours, by_theirs = given_back(service, order.name), given_back(service, order.told)
     await take_reports(service.context, [by_ours])
     assert await returned_as(service, caller) == [order.name]
     await take_reports(service.context, [settled(order, order.told)])
@@ -237,7 +234,7 @@ async def test_a_return_names_its_original_by_either_name(service: Service, call
 async def test_a_transfer_that_was_wholly_returned_is_named_too(service: Service, caller: Caller) -> None:
     order = await make_transfer(service, caller)
     await take_reports(service.context, [settled(order)])
-    await take_reports(service.context, [a_return(service, order.name, amount_cents=400)])
+    await take_reports(service.context, [given_back(service, order.name, amount_cents=400)])
     await take_reports(service.context, [settled(order, order.told)])
     named = await order.now(service)
     assert (named.status, named.shown_id) == ("RETURNED", order.told)
@@ -247,7 +244,7 @@ async def test_a_transfer_that_was_wholly_returned_is_named_too(service: Service
 
 async def test_a_return_under_an_untold_name_comes_again(service: Service, caller: Caller) -> None:
     order = await make_transfer(service, caller)
-    report = a_return(service, order.told)
+    report = given_back(service, order.told)
     assert await take_reports(service.context, [report]) == 0
     await take_reports(service.context, [settled(order, order.told)])
     assert await take_reports(service.context, [report]) == 1
@@ -258,7 +255,7 @@ async def test_a_return_under_an_untold_name_comes_again(service: Service, calle
 async def test_a_return_of_nothing_that_we_know_is_kept_and_refused_after_some_tries(database: Addresses) -> None:
     async with open_service(database, clock=FakeClock(monotonic_s=0), abilities=NAMES_ITSELF) as service:
         await open_holder(service)
-        report = a_return(service, network_id())
+        report = given_back(service, network_id())
         assert await tries(service, report) == [0, 0, 1]
         assert await kept(service) == [("return", "unknown_order", report.return_id)]
         assert service.rail.acknowledged[-1].refusal_code == "AM09"

@@ -27,7 +27,7 @@ from support import operators
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import ISPB, OUTSIDE_ISPB, a_transfer, outside_party
+from support.records import ISPB, OUTSIDE_ISPB, a_return, a_transfer, outside_party
 from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, send_out
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def test_a_batch_of_everything_twice_is_recorded_once(service: Service, ca
 
 async def test_a_return_before_its_settlement_waits_for_the_next_batch(service: Service, caller: Caller) -> None:
     transfer = await send(service, caller)
-    returned = a_return(transfer, amount_cents=1000)
+    returned = a_return(transfer.end_to_end_id)
     assert await take_reports(service.context, [returned]) == 0
     assert service.rail.acknowledged == []
     await take_reports(service.context, [returned, settled(transfer)])
@@ -232,39 +232,25 @@ async def test_two_contents_of_one_payment_in_one_batch_are_credited_once(servic
     await check_books(service)
 
 
-def a_return(transfer: Transfer, **changes: object) -> rails.ReturnReport:
-    plain = rails.ReturnReport(
-        report_id="r",
-        return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
-        original_end_to_end_id=transfer.end_to_end_id,
-        amount_cents=400,
-        reason="MD06",
-        description=None,
-        reported_at=STARTED_AT,
-    )
-    return msgspec.structs.replace(plain, **changes)  # type: ignore[arg-type]
-
-
 async def test_a_return_with_other_contents_gets_its_first_answer(service: Service, caller: Caller) -> None:
     transfer, other = await send(service, caller), await send(service, caller)
-    await take_reports(service.context, [settled(transfer), settled(other), a_return(transfer)])
-    await take_reports(service.context, [a_return(transfer)])
+    await take_reports(service.context, [settled(transfer), settled(other), a_return(transfer.end_to_end_id)])
+    await take_reports(service.context, [a_return(transfer.end_to_end_id)])
     unknown = f"E{ISPB}202607011500abcdefghijk"
     for changed in (
         {"amount_cents": 500},
         {"original_end_to_end_id": other.end_to_end_id},
         {"original_end_to_end_id": unknown},
     ):
-        assert await take_reports(service.context, [a_return(transfer, **changed)]) == 1  # type: ignore[arg-type]
+        assert await take_reports(service.context, [a_return(transfer.end_to_end_id, **changed)]) == 1
     assert {one.refusal_code for one in service.rail.acknowledged if one.report_id == "r"} == {None}
     assert [(kind, reason) for kind, reason, _, _ in await waiting(service)] == [("return", "changed_repeat")] * 3
-    assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_000_000 - 2000 + 400
+    assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_000_000 - 2000 + 1000
     await check_books(service)
 
 
-async def test_a_return_of_ours_that_we_do_not_know_is_kept_and_refused(service: Service, caller: Caller) -> None:
-    transfer = await send(service, caller)
-    unknown = a_return(transfer, original_end_to_end_id=f"E{ISPB}202607011500abcdefghijk")
+async def test_a_return_of_ours_that_we_do_not_know_is_kept_and_refused(service: Service) -> None:
+    unknown = a_return(f"E{ISPB}202607011500abcdefghijk", amount_cents=400)
     for _ in range(2):
         assert await take_reports(service.context, [unknown]) == 1
     assert {one.refusal_code for one in service.rail.acknowledged} == {"AM09"}
@@ -304,7 +290,7 @@ def poisoned(service: Service, poison: str) -> list[rails.Report]:
         msgspec.structs.replace(credit, credit_party=key),
         msgspec.structs.replace(credit_report(service, report_id="p"), debit_party=name),
         msgspec.structs.replace(credit_report(service, report_id="e"), end_to_end_id=f"E{poison}"),
-        a_return(a_transfer(), report_id="d", description=poison),
+        a_return(a_transfer().end_to_end_id, report_id="d", description=poison),
         rails.SettledReport(report_id="s", id=f"E{poison}", settled_at=STARTED_AT),
         rails.RejectedReport(report_id="x", id=f"E{poison}", code=poison, reason=poison),
     ]
@@ -424,7 +410,7 @@ async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
 ) -> None:
     context = refusing_soon(service)
     transfer = await send(service, caller)
-    reports: list[rails.Report] = [settled(transfer), credit_report(service), a_return(transfer)]
+    reports: list[rails.Report] = [settled(transfer), credit_report(service), a_return(transfer.end_to_end_id)]
 
     async def fail(*_: object) -> rails.Acknowledgement:
         raise failure

@@ -25,7 +25,7 @@ from pixconnect.platform.base import errors
 from support.books import check_books
 from support.operators import as_operator, execute
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB
+from support.records import OUTSIDE_ISPB, a_return
 from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
@@ -89,17 +89,9 @@ async def test_names_that_are_not_ours_are_passed_over(service: Service, caller:
 # Returns: money that comes back.
 
 
-def a_return(service: Service, transfer: Transfer, **changes: Any) -> ReturnReport:
-    values: dict[str, Any] = {
-        "report_id": "r1",
-        "return_id": f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}",
-        "original_end_to_end_id": transfer.end_to_end_id,
-        "amount_cents": 1000,
-        "reason": "MD06",
-        "description": None,
-        "reported_at": service.clock.now(),
-    }
-    return ReturnReport(**(values | changes))
+def given_back(service: Service, transfer: Transfer, **changes: Any) -> ReturnReport:
+    return_id = f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}"
+    return a_return(transfer.end_to_end_id, return_id=return_id, **(dict(reported_at=service.clock.now()) | changes))
 
 
 async def code_of(service: Service, report: ReturnReport) -> str | None:
@@ -112,22 +104,22 @@ async def code_of(service: Service, report: ReturnReport) -> str | None:
 async def test_returns_come_in_parts_and_in_the_end_the_transfer_is_returned(service: Service, caller: Caller) -> None:
     transfer = await send_out(service, caller, 1000)
     await end(service, transfer, SETTLED)
-    first = a_return(service, transfer, amount_cents=400)
+    first = given_back(service, transfer, amount_cents=400)
     assert await code_of(service, first) is None
     assert (await now(service, caller, transfer)).status == "CONFIRMED"
-    assert await code_of(service, a_return(service, transfer, amount_cents=601)) == "AM09"
-    assert await code_of(service, a_return(service, transfer, amount_cents=600)) is None
+    assert await code_of(service, given_back(service, transfer, amount_cents=601)) == "AM09"
+    assert await code_of(service, given_back(service, transfer, amount_cents=600)) is None
     assert await code_of(service, first) is None  # again, after all of it
     returned = await now(service, caller, transfer)
     assert (returned.status, returned.returned_cents) == ("RETURNED", 1000)
-    assert await code_of(service, a_return(service, transfer, amount_cents=1)) == "AM09"
+    assert await code_of(service, given_back(service, transfer, amount_cents=1)) == "AM09"
     assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)
 
 
 async def test_a_return_that_comes_before_the_settlement_is_to_be_said_again(service: Service, caller: Caller) -> None:
     transfer = await send_out(service, caller, 1000)
-    report = a_return(service, transfer)
+    report = given_back(service, transfer)
     assert await receive_return(service.context, report) is None
     assert await service.context.pool.fetchval("select count(*) from refund") == 0
     await end(service, transfer, SETTLED)
@@ -141,7 +133,7 @@ async def test_a_return_that_comes_before_the_settlement_is_to_be_said_again(ser
 async def test_a_return_of_what_never_settled_is_refused_and_recorded(service: Service, caller: Caller) -> None:
     transfer = await send_out(service, caller, 1000)
     await end(service, transfer, REJECTED)
-    assert await code_of(service, a_return(service, transfer)) == "AM09"
+    assert await code_of(service, given_back(service, transfer)) == "AM09"
     assert await service.context.pool.fetchval("select status from refund") == "ERROR"
     assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)
@@ -150,12 +142,12 @@ async def test_a_return_of_what_never_settled_is_refused_and_recorded(service: S
 async def test_a_return_of_something_unknown_or_of_a_book_transfer_is_refused(service: Service, caller: Caller) -> None:
     await open_holder(service, account_number="2")
     unknown = await send_out(service, caller, 1000)
-    report = a_return(service, unknown, original_end_to_end_id=f"E{OUTSIDE_ISPB}202607011500abcdefghijk")
+    report = given_back(service, unknown, original_end_to_end_id=f"E{OUTSIDE_ISPB}202607011500abcdefghijk")
     assert await code_of(service, report) == "AM09"
     party = await service.context.directory.find_account("0001", "2")
     assert party is not None
     book = await send_out(service, caller, 1000, credit_party=party.party)
-    assert await code_of(service, a_return(service, book)) == "AM09"
+    assert await code_of(service, given_back(service, book)) == "AM09"
     await check_books(service)
 
 
@@ -163,20 +155,20 @@ async def test_the_window_and_the_holders_flag_hold_for_returns_too(service: Ser
     transfer = await send_out(service, caller, 1000)
     await end(service, transfer, SETTLED)
     service.clock.advance(days=90)
-    assert await code_of(service, a_return(service, transfer, amount_cents=1)) is None
+    assert await code_of(service, given_back(service, transfer, amount_cents=1)) is None
     service.clock.advance(seconds=1)
-    assert await code_of(service, a_return(service, transfer, amount_cents=1)) == "DT05"
+    assert await code_of(service, given_back(service, transfer, amount_cents=1)) == "DT05"
     fresh = await send_out(service, caller, 1000)
     await end(service, fresh, SETTLED)
     await service.set_holder(caller, may_deposit=False)
-    assert await code_of(service, a_return(service, fresh)) == "AC06"
+    assert await code_of(service, given_back(service, fresh)) == "AC06"
     await check_books(service)
 
 
 async def test_returns_never_exceed_what_was_sent(service: Service, caller: Caller, database: Addresses) -> None:
     transfer = await send_out(service, caller, 1000)
     await end(service, transfer, SETTLED)
-    reports = [a_return(service, transfer, amount_cents=30) for _ in range(50)]
+    reports = [given_back(service, transfer, amount_cents=30) for _ in range(50)]
     async with open_service(database, clock=service.clock) as other:
         codes = await asyncio.gather(*(code_of(one, report) for report in reports for one in (service, other)))
     assert codes.count(None) == 2 * 33
@@ -197,7 +189,7 @@ STEPS: dict[str, Step] = {
 async def test_any_order_of_settlements_and_returns_ends_alike(service: Service, caller: Caller) -> None:
     for order in permutations(STEPS):
         transfer = await send_out(service, caller, 1000)
-        report = a_return(service, transfer)
+        report = given_back(service, transfer)
         for step in order:
             await STEPS[step](service, transfer, report)
         await receive_return(service.context, report)  # reports that were not acknowledged come again

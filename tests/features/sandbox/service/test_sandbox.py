@@ -45,14 +45,14 @@ from pixconnect.kernel.flows.settlement import ASK_AFTER_MAX, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import read_contents
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DueTerms, Fine, Payer, Rebate
-from pixconnect.kernel.rules.rail import ReturnReport, Settled
+from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import connect
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import outside_party, own_key
+from support.records import a_return, outside_party, own_key
 from support.service import STARTED_AT, Service, make_charge, no_fence, open_holder, send_out
 
 
@@ -308,16 +308,8 @@ async def test_a_return_without_an_amount_is_of_what_is_left(service: Service, c
     await end_orders(context, [(sent.end_to_end_id, Settled(settled_at=STARTED_AT))])
     for number, amount_cents in enumerate([400, 600]):
         await sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06")
-        report = ReturnReport(
-            report_id=f"r{number}",
-            return_id=f"D99999004202601010000abcdefghij{number}",
-            original_end_to_end_id=sent.end_to_end_id,
-            amount_cents=amount_cents,
-            reason="MD06",
-            description=None,
-            reported_at=STARTED_AT,
-        )
-        await receive_return(context, report)
+        names = dict(report_id=f"r{number}", return_id=f"D99999004202601010000abcdefghij{number}")
+        await receive_return(context, a_return(sent.end_to_end_id, amount_cents=amount_cents, **names))
     await sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06")
     assert control.amounts == [1000, 600, None], "of nothing left the sandbox asks for all, which is refused"
 

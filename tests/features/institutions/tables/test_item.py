@@ -1,14 +1,21 @@
 """Plans that are made before anybody has counted an account's lines serve it when it has many."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from datetime import date
+from itertools import permutations, product
+from typing import Any, Final, Literal, cast
 
 import pytest
+from msgspec import structs
 
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.rules.joining import ItemJoin
+from pixconnect.features.institutions.rules.special_line import is_about_block
 from pixconnect.features.institutions.tables import item as item_store
+from pixconnect.features.institutions.tables.books import ABOUT_BLOCKS
 from pixconnect.platform.pool import Connection, connect
 from support.postgres import Addresses, execute_as_owner
+from support.service import Service
 
 ACCOUNT_ID: Final = 1
 LOOKED_FOR: Final = [f"line-{number}" for number in range(2_000)]
@@ -73,3 +80,19 @@ async def test_no_line_is_looked_for_among_all_of_its_account(new_database: Addr
         assert conditions, plan
         names = ("item_id = ", "joined_id = ", "transfer_id = ")
         assert all(any(name in condition for name in names) for condition in conditions), plan
+
+
+async def test_a_line_about_a_block_is_the_same_by_the_tables_as_by_the_rules(service: Service) -> None:
+    words = ("DESBLOQ MED", "BLOQUEIO", "BLOQUETO", "PIX RECEBIDO", "PIX ENVIADO", "PAG", "LOJA", "desbloqueio", "XBLOQ")
+    texts = [" ".join(some) for count in (1, 2, 3) for some in permutations(words, count)]
+    kinds: tuple[ItemKind, ...] = ("judicial", "fee", "pix")
+    directions: tuple[Literal["IN", "OUT"], ...] = ("IN", "OUT")
+    for kind, direction in product(kinds, directions):
+        line = InstitutionItem(
+            item_id="A", day=date(2026, 7, 1), settled_at=None, direction=direction, kind=kind, amount_cents=1
+        )
+        query = (
+            f"select {ABOUT_BLOCKS} as found from unnest($1::text[], $2::text[], $3::text[]) as line (text, kind, direction)"
+        )
+        rows = await service.fetch(query, texts, [kind] * len(texts), [direction] * len(texts))
+        assert [row["found"] for row in rows] == [is_about_block(structs.replace(line, text=text)) for text in texts]

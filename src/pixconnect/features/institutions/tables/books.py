@@ -55,7 +55,7 @@ DEBITED: Final[LiteralString] = f"""
     select coalesce(sum(greatest(debited_cents - credited_cents - taken_cents - kept_cents, 0)), 0)::bigint
     from ({DEBITS} and institution_id = $1) as debit
 """
-_ABOUT_BLOCKS: Final[LiteralString] = """
+ABOUT_BLOCKS: Final[LiteralString] = """
     (kind = 'judicial' or kind <> 'fee' and text ~* '\\m(DES)?BLOQ(?!UETO)'
         and (regexp_split_to_array(text, '\\m(DES)?BLOQ(?!UETO)', 'i'))[1] !~* case direction
             when 'IN' then '\\mRECEB' else '\\m(ENVI|PAG)' end)
@@ -91,7 +91,7 @@ _LIST: Final[LiteralString] = f"""
 list_about_blocks: Final = FindAll[RecordedItem, int, date, date](
     ITEM,
     f"""
-    where institution_id = $1 and day between $2 and $3 and {_ABOUT_BLOCKS} and case coalesce(joined_kind, '')
+    where institution_id = $1 and day between $2 and $3 and {ABOUT_BLOCKS} and case coalesce(joined_kind, '')
         when 'block' then true when 'movement' then joined_by <> 'answer' when '' then waits = 'could_be_ours'
     end order by day, item_id
     """,
@@ -117,7 +117,7 @@ _LIST_EARLY: Final[LiteralString] = f"""
     cross join lateral (
         select * from institution_item as item where item.institution_id = block.institution_id
             and direction = 'OUT' and joined_kind = 'movement' and joined_by <> 'answer' and recorded_at < block.created_at
-            and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative')) and {_ABOUT_BLOCKS}
+            and (item.kind = 'judicial') = (block.kind in ('judicial', 'administrative')) and {ABOUT_BLOCKS}
             and day between (block.created_at at time zone 'America/Sao_Paulo')::date - $2::integer
                 and (block.created_at at time zone 'America/Sao_Paulo')::date
         offset 0

@@ -8,8 +8,7 @@ import pytest
 from bench.budget import TOGETHER, count_rest, open_lives
 from support.postgres import Addresses
 
-PYTHON = (3, 11)
-"""The calls of each version differ."""
+PYTHON = (3, 11)  # the calls of each version differ
 # By step: calls, statements and rows of a single life, and the calls of one of fifty. Lower them with what gets cheaper.
 MOST = {
     "transfer": {

@@ -1,56 +1,51 @@
 """The state of connections that are returned to the pool and taken again."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 import pytest
 
-from pixconnect.platform.pool import open_pool
+from pixconnect.platform.pool import Pool, open_pool
 from support.calls import CallCounter
 from support.postgres import Addresses
-
-if TYPE_CHECKING:
-    from pixconnect.platform.pool import Pool
 
 AWAITS_MAX = 12
 """More steps than any of these operations has."""
 
 
 @pytest.fixture
-async def pool(database: Addresses) -> AsyncIterator["Pool"]:
+async def pool(database: Addresses) -> AsyncIterator[Pool]:
     """With one connection, so that anything left behind reaches the next user."""
-    opened = await open_pool(
-        database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="test"
-    )
+    url, role = database.service_url, "pixconnect_service"
+    opened = await open_pool(url, role=role, schema="pixconnect", connections_max=1, name="test")
     yield opened
     await opened.close()
 
 
-async def _read(pool: "Pool", number: int) -> None:
+async def _read(pool: Pool, number: int) -> None:
     await pool.fetch(f"select {number}, $1::int", 1)
 
 
-async def _read_in_transaction(pool: "Pool", number: int) -> None:
+async def _read_in_transaction(pool: Pool, number: int) -> None:
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         await connection.fetchval(f"select {number}, $1::int", 1)
 
 
-async def _write(pool: "Pool", number: int) -> None:
+async def _write(pool: Pool, number: int) -> None:
     async with pool.acquire(timeout=60) as connection, connection.transaction():
         await connection.execute(f"update clock set offset_us = {number} * $1::bigint", 0)
 
 
-async def _send_what_cannot_be_sent(pool: "Pool", number: int) -> None:
+async def _send_what_cannot_be_sent(pool: Pool, number: int) -> None:
     await pool.fetch(f"select {number}, $1::int", 2**70)
 
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["while it waits", "when the answer is there"])
 @pytest.mark.parametrize("work", [_read, _read_in_transaction, _write, _send_what_cannot_be_sent])
-async def test_a_cancellation_leaves_nothing(pool: "Pool", database: Addresses, work: Any, is_answered: bool) -> None:
+async def test_a_cancellation_leaves_nothing(pool: Pool, database: Addresses, work: Any, is_answered: bool) -> None:
     beside = await asyncpg.connect(database.owner_url)
     for nth in range(AWAITS_MAX):
         await _cancel_at(work(pool, nth * 2 + is_answered), nth, is_answered=is_answered)
@@ -60,7 +55,7 @@ async def test_a_cancellation_leaves_nothing(pool: "Pool", database: Addresses, 
     await beside.close()
 
 
-async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: "Pool", database: Addresses) -> None:
+async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: Pool, database: Addresses) -> None:
     before = await pool.fetchval("select pg_backend_pid()")
     await pool.execute("set default_transaction_read_only = on")
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
@@ -69,15 +64,11 @@ async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: "Pool", 
     await pool.execute("update clock set offset_us = 0")
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [[1, 2], (1, 2), {1, 2}, frozenset({1, 2}), deque((1, 2)), range(1, 3), {1: "", 2: ""}.keys(), {"": 1, " ": 2}.values()],
-)
-async def test_no_abstract_class_is_asked_about_the_elements_of_an_array(pool: "Pool", numbers: object) -> None:
-    with CallCounter("_abc_instancecheck") as checks:
-        (row,) = await pool.fetch("select $1::int[], $2::text[], $3::int[]", numbers, ["a", None], [[1], [2]])
-    assert [*row] == [[1, 2], ["a", None], [[1], [2]]]
-    assert checks.count == 0
+async def test_no_abstract_class_is_asked_about_the_elements_of_an_array(pool: Pool) -> None:
+    for numbers in ([1, 2], {1, 2}, frozenset({1, 2}), range(1, 3), {"": 1, " ": 2}.values()):
+        with CallCounter("_abc_instancecheck") as checks:
+            (row,) = await pool.fetch("select $1::int[], $2::text[], $3::int[]", numbers, {"": 0}.keys(), ([1], [2]))
+        assert ([*row], checks.count) == ([[1, 2], [""], [[1], [2]]], 0)
 
 
 async def _cancel_at(work: Coroutine[Any, Any, None], nth: int, *, is_answered: bool) -> None:

@@ -83,8 +83,7 @@ _BY_FIELD: Final[Mapping[str, object]] = dict(
 
 _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "Charge": dict(
-        emvqrcps=format_dynamic_br_code(f"{ADDRESS}/v1/qr/{_TXID}", "Loja Demonstração Ltda", "São Paulo"),
-        status="PENDING",
+        emvqrcps=format_dynamic_br_code(f"{ADDRESS}/v1/qr/{_TXID}", "Loja Demonstração Ltda", "São Paulo"), status="PENDING"
     ),
     "ChangeEndpointRequest": dict(secret=LEFT_OUT, event_types=LEFT_OUT, url=LEFT_OUT, status="inactive"),
     "CheckResult": dict(status="healthy", error=LEFT_OUT),

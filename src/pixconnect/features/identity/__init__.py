@@ -19,5 +19,5 @@ FEATURE: Final = Feature(
             *("operator", "secrets", "features.identity.cli.signing_key:secrets_app"),
             "Reseal stored secrets after a change of the secret key.",
         ),
-    ),
+    )
 )

@@ -51,11 +51,7 @@ from pixconnect.platform.environment import read_named_file
 _FILE_LENGTH_MAX: Final = 64 * 1024
 _BOUNDS: Final = connection.CallBounds()
 _KINDS: Final = dict[str, type[ConnectedInstitution]](
-    efi=EfiInstitution,
-    inter=InterInstitution,
-    sicoob=SicoobInstitution,
-    woovi=WooviInstitution,
-    standard=StandardInstitution,
+    efi=EfiInstitution, inter=InterInstitution, sicoob=SicoobInstitution, woovi=WooviInstitution, standard=StandardInstitution
 )
 
 

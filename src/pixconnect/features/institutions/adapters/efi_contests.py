@@ -31,11 +31,7 @@ _STATUSES: Final = dict[str, ContestWord](
     ABERTA="open", EM_DEFESA="answered", ACEITA="accepted", REJEITADA="rejected", CANCELADA_EFI="rejected"
 )
 _SITUATIONS: Final = dict[str, Situation](
-    SCAM="scam",
-    GOLPE="scam",
-    ACCOUNT_TAKEOVER="account_takeover",
-    COERCION="coercion",
-    FRAUDULENT_ACCESS="fraudulent_access",
+    SCAM="scam", GOLPE="scam", ACCOUNT_TAKEOVER="account_takeover", COERCION="coercion", FRAUDULENT_ACCESS="fraudulent_access"
 )
 _REFUSED: Final = dict[int, str](
     ((404, "the institution has no such contest"), (422, "the institution no longer accepts an answer"))

@@ -154,13 +154,7 @@ _REFUSED: Final = 400
 _SCROLLED: Final = dict(scrollEnabled="true")
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](C="IN", D="OUT")
 _KINDS: Final = dict[str, port.ItemKind](
-    PIX="pix",
-    ESTORNO="reversal",
-    TARIFA="fee",
-    TRANSFERENCIA="wire",
-    TED="wire",
-    PAGAMENTO="boleto",
-    BOLETO_COBRANCA="boleto",
+    PIX="pix", ESTORNO="reversal", TARIFA="fee", TRANSFERENCIA="wire", TED="wire", PAGAMENTO="boleto", BOLETO_COBRANCA="boleto"
 )
 """The kinds of lines by word; any other word is ``other``."""
 
@@ -196,12 +190,7 @@ class InterInstitution(StandardInstitution):
             return code
         # Taken, with any word: a person may have to approve it. The query reports its state.
         return SentPix(
-            name=pix.name,
-            code=code,
-            end_to_end_id=None,
-            amount_cents=pix.amount_cents,
-            status="under_way",
-            settled_at=None,
+            name=pix.name, code=code, end_to_end_id=None, amount_cents=pix.amount_cents, status="under_way", settled_at=None
         )
 
     def _judge_sent(self, answer: Content) -> port.CertainRefusal | port.UnknownOutcome:

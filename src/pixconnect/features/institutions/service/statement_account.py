@@ -20,12 +20,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import ItemGroup
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX
-from pixconnect.features.institutions.rules.special_line import (
-    find_told_change,
-    is_about_block,
-    is_own_investment,
-    join_blocks,
-)
+from pixconnect.features.institutions.rules.special_line import find_told_change, is_about_block, is_own_investment, join_blocks
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.statement_files import FORMATS, statement_file
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge

@@ -11,17 +11,11 @@ from typing import Any
 
 import pytest
 
-from client.test_core import CHARGE
+from client.test_core import CHARGE, PAYLOAD
 from pixconnect_client import AsyncClient, ChargeEvent, Client, NoAnswer
 from support.listener import Answer, LoopbackServer
 
-EXPIRED = dict(
-    id=7,
-    transaction_identification="t",
-    external_id="order-1",
-    status="EXPIRED",
-    create_timestamp="2026-11-19T12:00:05.000000Z",
-)
+EXPIRED = PAYLOAD | dict(status="EXPIRED", create_timestamp="2026-11-19T12:00:05.000000Z")
 
 
 class StubService(LoopbackServer):

@@ -346,13 +346,12 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_paid_once_at_
     await check_books(live)
 
 
-async def _die(shop: Shop, sent: Transfer, dies: str) -> None:
-    """Leave things as a worker does that is killed at this point."""
+async def die(shop: Shop, name: str, dies: str, call: Callable[[RailStep], Awaitable[object]]) -> None:
+    """Leave an order as a worker does that is killed at this point."""
     if dies == "never":
         await shop.move_orders()
         return
     now = shop.live.clock.now()
-    name = sent.end_to_end_id
     marked = f"handed_at = '{now}', due_at = '{now + timedelta(seconds=2)}'"
     await shop.live.execute_as_owner(f"update open_order set {marked} where name = '{name}'")
     if dies == "marked":
@@ -363,16 +362,19 @@ async def _die(shop: Shop, sent: Transfer, dies: str) -> None:
     # Its clock was ahead.
     calling = structs.replace(step, state="calling", called_at=now + timedelta(minutes=7))
     assert await shop.memory.take(step, calling)
-    await shop.there.send(_as_sent(sent, calling))
+    await call(calling)
     if dies == "asked":
         await shop.memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
 
 
-def _as_sent(sent: Transfer, step: RailStep) -> OutgoingPix:
-    return OutgoingPix(
-        name=step.name_there or "", amount_cents=sent.amount_cents, payer_key=None, payee=sent.counterparty,
-        is_by_key=True,
-    )  # fmt: skip
+async def _die(shop: Shop, sent: Transfer, dies: str) -> None:
+    async def send(step: RailStep) -> None:
+        name, payee = step.name_there or "", sent.counterparty
+        await shop.there.send(
+            OutgoingPix(name=name, amount_cents=sent.amount_cents, payer_key=None, payee=payee, is_by_key=True)
+        )
+
+    await die(shop, sent.end_to_end_id, dies, send)
 
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"), resend_for=timedelta(hours=12))

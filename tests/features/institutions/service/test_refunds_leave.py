@@ -1,14 +1,13 @@
 """Refunds leave over an account at an institution: once, even if calls fail, and within the allowance."""
 
-from datetime import timedelta
-
 import asyncpg
 import pytest
-from msgspec import structs
 
+from features.institutions.service.test_orders_leave import die
 from pixconnect.features.allowances import service as allowance_usecases
 from pixconnect.features.allowances.rules import WantedAllowance
 from pixconnect.features.institutions.rules.institution import CertainRefusal, InstitutionTraits, NotSent
+from pixconnect.features.institutions.rules.rail_memory import RailStep
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import rail_step as step_store
@@ -173,13 +172,17 @@ async def test_of_an_institution_that_is_silent_nothing_is_concluded(shop: Shop)
 async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once_at_most(live: Service, dies: str) -> None:
     there = FakeInstitution(live.clock)
     shop = await open_shop(live, there)
+
+    async def ask(step: RailStep) -> None:
+        await there.refund(step.original_end_to_end_id or "", step.name_there or "", step.amount_cents)
+
     for repeats in (True, False):
         there.traits = InstitutionTraits(repeats_refunds=repeats)
         for answer in (LOST_BEFORE, LOST_AFTER, TURNED_AWAY, REFUSED, None):
             there.refund_answers = [] if answer is None else [answer]
             before_cents = there.given_back_cents
             refund = await begin(shop)
-            await _die(shop, refund, dies)
+            await die(shop, refund.return_id, dies, ask)
             for _ in range(6):
                 live.clock.advance(seconds=61)
                 await shop.move_orders()
@@ -189,26 +192,6 @@ async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once
             assert given_back_cents == (1000 if ended.status == "RETURNED" else 0), (repeats, answer)
             assert ended.status != "PROCESSING" or not repeats
     await check_books(live)
-
-
-async def _die(shop: Shop, refund: Refund, dies: str) -> None:
-    """Leave things as a worker does that is killed at this point."""
-    if dies == "never":
-        await shop.move_orders()
-        return
-    now = shop.live.clock.now()
-    marked = f"handed_at = '{now}', due_at = '{now + timedelta(seconds=2)}'"
-    await shop.live.execute_as_owner(f"update open_order set {marked} where name = '{refund.return_id}'")
-    if dies == "marked":
-        return
-    step = (await shop.memory.open([refund.return_id]))[refund.return_id]
-    if dies == "named":
-        return
-    calling = structs.replace(step, state="calling", called_at=now)
-    assert await shop.memory.take(step, calling)
-    await shop.there.refund(step.original_end_to_end_id or "", step.name_there or "", step.amount_cents)
-    if dies == "asked":
-        await shop.memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
 
 
 async def test_the_same_request_has_the_same_name_there_whatever_was_forgotten_here(shop: Shop) -> None:

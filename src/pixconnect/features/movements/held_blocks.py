@@ -245,7 +245,8 @@ async def reserve_lines(batch: Batch[AccountLines], changes_max: int = _CHANGED_
         blocks = [one for one in held.open.list_of(asked.holder_id) if one.state == "open" and one.line_id is not None]
         ended = [block for block in blocks if waiting.get(block.line_id or "") != block.held_cents][:changes_max]
         for block in ended:
-            held.end_line(block)
+            # The end of one before may have covered it.
+            held.end_line(held.open.find(asked.holder_id, block.reference) or block)
         reserved = {block.line_id for block in blocks if block not in ended}
         lacking = [line for line in waiting.items() if line[0] not in reserved]
         outcomes.append(bool(ended or lacking))

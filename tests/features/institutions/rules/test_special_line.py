@@ -35,6 +35,7 @@ RAISED = structs.replace(DEBITED, held_cents=700)
 MED = ("pix", "PIX BLOQUEIO MED")
 RETURNED = structs.replace(CONTEST, held_cents=200, debited_cents=500, taken_cents=300)
 OTHERS = structs.replace(CONTEST, id=9, holder_id=2)
+TAKEN = structs.replace(CONTEST, debited_cents=500)
 ONE, OTHER = (f"E99999004202607011500{name * 11}" for name in "ab")
 OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
 
@@ -63,18 +64,18 @@ OF_ONE = structs.replace(CONTEST, end_to_end_id=ONE)
         ([about(OTHER, -500)], [OF_ONE, COURT], [], set[str]()),
         ([about(ONE, -200)], [OF_ONE], [("P", 8, False)], set[str]()),
         ([about(ONE, -501)], [OF_ONE], [], {"P"}),
+        ([about(ONE, -300)], [OF_ONE, structs.replace(OF_ONE, id=9, held_cents=300)], [("P", 9, False)], set[str]()),
+        # A credit is no part of one block while the debit of another, equal one may be read later.
+        ([line("C", 200, *MED)], [TAKEN, structs.replace(OTHERS, held_cents=200)], [], {"C"}),
         ([about(OTHER, 500)], [structs.replace(OF_ONE, debited_cents=500)], [], set[str]()),
         # Older words of banks for a boleto.
         ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         # A fee for a block is no part of it, and neither is what a payer or a holder wrote into a Pix.
         ([line("D", -5, "fee", "TARIFA BLOQUEIO JUDICIAL")], [COURT, CONTEST], [], set[str]()),
-        (
-            [line("C", 500, "pix", "PIX RECEBIDO DESBLOQUEIO MED")],
-            [structs.replace(CONTEST, debited_cents=500)],
-            [],
-            set[str](),
-        ),
+        ([line("C", 500, "pix", "PIX RECEBIDO DESBLOQUEIO MED")], [TAKEN], [], set[str]()),
+        ([line("C", 500, "wire", "TED JOAO DESBLOQUEIO")], [TAKEN], [], set[str]()),
+        ([line("D", -500, "other", "PEDIDO DO PAGADOR BLOQUEIO MED")], [CONTEST], [("D", 8, False)], set[str]()),
         ([line("D", -500, "pix", "PIX ENVIADO LOJA BLOQ")], [CONTEST], [], set[str]()),
         # Nothing tells which of two holders' blocks one line is of; two lines are both of them.
         ([line("D", -500, *MED)], [CONTEST, OTHERS], [], {"D"}),

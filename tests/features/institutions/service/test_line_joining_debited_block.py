@@ -228,7 +228,7 @@ async def test_a_balance_without_blocked_money_is_right_if_its_block_changed_bef
 
 @asynccontextmanager
 async def open_contested(
-    database: Addresses, spent_cents: int = 0
+    database: Addresses, spent_cents: int = 0, *, is_read: bool = True
 ) -> AsyncIterator[tuple[Shop, FakeContests, int, ReceivedPix, list[tuple[str, ...]]]]:
     """A second holder who received 40.00 on the third of July and paid a fee; with its id and the day's lines."""
     async with open_in_july(database, kind="efi", profile="efi", keys=[own_key(), own_key("2")]) as shop:
@@ -238,7 +238,8 @@ async def open_contested(
         pix = await shop.receive(40_00, key=own_key("2"))
         fee: tuple[str, ...] = "F1", f"-{spent}.00", f"TARIFA {pix.end_to_end_id}", "03"
         lines = [("P1", "40.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03"), *[fee] * bool(spent)]
-        await read(shop, *lines, first="20260703", last="20260703", closing=f"{140 - spent}.00")
+        if is_read:
+            await read(shop, *lines, first="20260703", last="20260703", closing=f"{140 - spent}.00")
         yield shop, contests, other_id, pix, lines
 
 
@@ -325,6 +326,39 @@ async def test_a_debit_that_may_be_of_two_holders_blocks_waits_for_the_other_one
         await read(shop, *lines, *debits, **told, closing="100.00")
         assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
         assert (await funds(shop), await funds(shop, other_id)) == ((100_00, 40_00, 100_00), (0, 40_00, 100_00))
+
+
+async def test_a_blocks_line_that_names_its_pix_does_not_take_the_pixs_place(database: Addresses) -> None:
+    async with open_contested(database, is_read=False) as (shop, contests, other_id, pix, lines):
+        told = contest(shop, pix)
+        await look_at(shop, contests, told)
+        shop.live.clock.advance(days=1)
+        await look_at(shop, contests, structs.replace(told, status="rejected", reported_at=shop.live.clock.real_now()))
+        lines += [("B1", "-40.00", f"PIX BLOQUEIO MED {pix.end_to_end_id}", "03")]
+        lines += [("A1", "40.00", f"PIX DESBLOQUEIO MED {pix.end_to_end_id}", "04")]
+        await read(shop, *lines, first="20260703", last="20260704", closing="140.00")
+        await settle(shop)
+        assert (await moved(shop), await waiting(shop)) == ([], {})
+        assert await funds(shop, other_id) == (40_00, 0, 140_00)
+
+
+async def test_two_reserves_end_at_once_though_the_end_of_one_covers_the_other(database: Addresses) -> None:
+    async with open_contested(database, 20_00) as (shop, contests, other_id, pix, lines):
+        second = await shop.receive(30_00, key=own_key("2"))
+        told = [contest(shop, pix), contest(shop, second, "I2")]
+        await look_at(shop, contests, *told)
+        shop.live.clock.advance(days=1)
+        lines.append(("P2", "30.00", f"PIX RECEBIDO {second.end_to_end_id}", "03"))
+        lines += [(f"J{cents}", f"-{cents}.00", "BLOQUEIO MED", "03") for cents in (40, 30)]
+        await read(shop, *lines, first="20260703", last="20260703", closing="80.00")
+        now = shop.live.clock.real_now()
+        await look_at(shop, contests, *(structs.replace(one, status="rejected", reported_at=now) for one in told))
+        await settle(shop)
+        shop.live.clock.advance(days=1)
+        back = [(f"C{cents}", f"{cents}.00", "DESBLOQUEIO MED", "04") for cents in (40, 30)]
+        await read(shop, *back, first="20260704", last="20260704", opening="80.00", closing="150.00")
+        await settle(shop)
+        assert await funds(shop, other_id) == (50_00, 0, 150_00)
 
 
 async def test_all_blocks_that_one_report_ends_are_reserved_at_once(database: Addresses) -> None:

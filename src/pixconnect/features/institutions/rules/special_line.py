@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.rules.joining import (
     DAYS_APART_MAX,
     KEPT_PREFIX,
@@ -37,7 +37,8 @@ CREDITED_WITHIN: Final = timedelta(days=5)
 _APART: Final = timedelta(days=DAYS_APART_MAX)
 _BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 # A bank's word for a payment, which the payer's or payee's own words follow.
-_PAID: Final = dict(IN=re.compile(r"\bRECEB", re.IGNORECASE), OUT=re.compile(r"\b(ENVI|PAG)", re.IGNORECASE))
+_PAID: Final = dict(IN=re.compile(r"\bRECEBID", re.IGNORECASE), OUT=re.compile(r"\b(ENVIAD|PAGO\b|PAGAMENTO)", re.IGNORECASE))
+_OTHERS: Final = frozenset[ItemKind]({"fee", "wire", "boleto"})
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 BACK_WITHIN: Final = timedelta(days=10)
 """How long after an order a line may be its reversal."""
@@ -106,7 +107,7 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
 
 
 def is_about_block(item: InstitutionItem) -> bool:
-    word = None if item.kind == "fee" else _BLOCKED.search(item.text)
+    word = None if item.kind in _OTHERS else _BLOCKED.search(item.text)
     return item.kind == "judicial" or (word is not None and not _PAID[item.direction].search(item.text, 0, word.start()))
 
 
@@ -127,15 +128,8 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
 
     about = sorted(filter(is_about_block, items), key=lambda one: (one.day, one.direction == "IN", one.item_id))
     for number, item in enumerate(about):
-        cents, own = item.amount_cents, [block for block in known.values() if block.may_be(item)]
-        if item.direction == "OUT":
-            # Its Pix shows that a smaller debit is a part.
-            is_part = item.end_to_end_id is not None
-            fitting = [block for block in own if block.lacks(cents) or (is_part and cents < block.room_cents)]
-        else:
-            fitting = [block for block in own if cents <= block.left_cents]
-            best = min((block.rank_credit(cents) for block in fitting), default=None)
-            fitting = [block for block in fitting if block.rank_credit(cents) == best]
+        own = [block for block in known.values() if block.may_be(item)]
+        fitting = _fit_debit(item, own) if item.direction == "OUT" else _fit_credit(item.amount_cents, own, known.values())
         # Equal lines are interchangeable: of several holders' blocks each must have one.
         if len({block.holder_id for block in fitting}) > 1:
             equal = [one for one in about[number:] if one.signed_cents == item.signed_cents]
@@ -152,6 +146,21 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
             for item in parts:
                 join(waiting.pop(item.item_id), known[block.id])
     return joins, {*waiting}
+
+
+def _fit_debit(item: InstitutionItem, own: Sequence[BlockOfAccount]) -> list[BlockOfAccount]:
+    whole = [block for block in own if block.lacks(item.amount_cents)]
+    # Its Pix shows that a smaller debit is a part.
+    return whole or [block for block in own if item.end_to_end_id and item.amount_cents < block.room_cents]
+
+
+def _fit_credit(cents: int, own: Sequence[BlockOfAccount], every: Collection[BlockOfAccount]) -> list[BlockOfAccount]:
+    ranks = {block.id: block.rank_credit(cents) for block in own if cents <= block.left_cents}
+    best = min(ranks.values(), default=None)
+    # The debit of another block, of which this is no mere part, may be read later.
+    if best == (True, True) and any(block.debited_cents is None and block.lacks(cents) for block in every):
+        return []
+    return [block for block in own if ranks.get(block.id, ()) == best]
 
 
 def name_kept(item_id: str) -> str:

@@ -48,17 +48,22 @@ async def find_left(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
 ) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
     """Match items as far as possible, and judge the rest, with items that lost a match by resemblance."""
-    # By names first: resemblance gets only items that no name has claimed.
+    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+    # A block's line names the contested Pix, which has a line of its own.
+    about = [item for item in alone if item.end_to_end_id and not item.return_id and special_line.is_about_block(item)]
+    about_left, held = await join_debits(connection, account, about, open_cents)
+    of_blocks = [item for item in about if item not in about_left or item.item_id in held]
+    alone = [item for item in alone if item not in of_blocks]
+    # By names before resemblance, which gets only items that no name has claimed.
     named_ids, released = await _join_named(connection, account, alone)
     if looks := joining.list_looks(item for item in alone if item.item_id not in named_ids):
         outdone = await item_store.release_outdone(connection, account.id, looks)
         released = [*released, *(await item_store.find(connection, account.id, outdone)).values()]
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare)
-    left = [item for item in bare if item.item_id not in alike_ids]
+    left = [item for item in bare if item.item_id not in alike_ids] + [item for item in of_blocks if item.item_id in held]
     reversed_ids, waiting_ids = await join_nameless(connection, account, left)
     left = [item for item in left if item.item_id not in reversed_ids]
-    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
     left, may_be_blocked = await join_debits(connection, account, left, open_cents)
     waiting |= may_be_blocked
@@ -236,10 +241,7 @@ async def join_nameless(
 
 
 async def join_debits(
-    connection: Connection,
-    account: InstitutionAccount,
-    left: Sequence[RecordedItem],
-    open_cents: Collection[int],
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], open_cents: Collection[int]
 ) -> tuple[list[RecordedItem], dict[str, Waiting]]:
     """Match debits and credits of blocks, so that none is posted beside its block.
 

@@ -56,9 +56,9 @@ DEBITED: Final[LiteralString] = f"""
     from ({DEBITS} and institution_id = $1) as debit
 """
 ABOUT_BLOCKS: Final[LiteralString] = """
-    (kind = 'judicial' or kind <> 'fee' and text ~* '\\m(DES)?BLOQ(?!UETO)'
+    (kind = 'judicial' or kind not in ('fee', 'wire', 'boleto') and text ~* '\\m(DES)?BLOQ(?!UETO)'
         and (regexp_split_to_array(text, '\\m(DES)?BLOQ(?!UETO)', 'i'))[1] !~* case direction
-            when 'IN' then '\\mRECEB' else '\\m(ENVI|PAG)' end)
+            when 'IN' then '\\mRECEBID' else '\\m(ENVIAD|PAGO\\M|PAGAMENTO)' end)
 """
 """As ``is_about_block``."""
 # A contest's debit may be read after the decision: what it returned, and the whole amount, are looked for too.
@@ -154,6 +154,18 @@ list_kept: Final = Tuples[tuple[str, int, int], int, datetime, int](f"""
     join block on block.id = debit.block_id and block.institution_id = $1 and state = 'ended'
     where taken_cents + credited_cents < debited_cents and kept_cents = 0 and block.modified_at <= $2 and debited_at <= $2
         and not exists (
+            select from institution_item
+            where institution_id = $1 and day >= debit.day and direction = 'IN' and waits is not null and {ABOUT_BLOCKS}
+        ) and not exists (
+            -- Whose debit this one may be.
+            select from block as other where other.institution_id = $1 and other.holder_id = block.holder_id
+                and other.kind = block.kind and other.line_id is null and other.created_at <= debited_at
+                and (other.state = 'open' or other.modified_at > $2)
+                and not exists (
+                    select from institution_item as debit
+                    where debit.institution_id = $1 and joined_kind = 'block' and joined_id = other.id::text
+                )
+        ) and not exists (
             select from generate_series(
                 debit.day::timestamp, (block.modified_at at time zone 'America/Sao_Paulo')::date + $3::integer, interval '1 day'
             ) as span (day)

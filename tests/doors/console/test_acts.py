@@ -388,9 +388,8 @@ async def test_what_waits_for_a_yes_is_listed_with_what_one_must_know(console: I
     for path in ("/transfers", "/", f"/search?q={first}"):
         assert "waits for approval" in (await operator.get(path)).content.decode(), path
     for kind, number in (("transfer", first), ("holder", caller.holder_id)):
-        audit_path = f"/audit?about={kind}+{number}"
-        assert audit_path in (await operator.get(f"/{kind}s/{number}")).content.decode()
-        assert f"Only: {kind} {number}" in (await operator.get(audit_path)).content.decode()
+        assert f"/audit?about={kind}+{number}" in (await operator.get(f"/{kind}s/{number}")).content.decode()
+        assert f"Only: {kind} {number}" in (await operator.get(f"/audit?about={kind}+{number}")).content.decode()
 
 
 async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Caller) -> None:

@@ -311,6 +311,9 @@ async def test_a_contests_debit_that_is_read_after_the_decision_is_its_blocks(
             assert (await funds(shop, other_id))[:2] == (0, left_cents[1])
         (day,) = await shop.live.fetch("select state from institution_day where day = '2026-07-04'")
         assert day["state"] == "closed", "the return has no line of its own"
+        shop.live.clock.advance(days=1)
+        await read(shop, ("J2", "40.00", "DESBLOQUEIO MED", "05"), first="20260705", last="20260705")
+        assert await waiting(shop) == {"J2": "could_be_ours"}, "more than is left of the debit"
 
 
 async def test_a_debit_that_may_be_of_two_holders_blocks_waits_for_the_other_ones_line(database: Addresses) -> None:

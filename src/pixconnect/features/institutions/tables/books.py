@@ -79,7 +79,9 @@ _LIST: Final[LiteralString] = f"""
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
     ) as covered
     where block.institution_id = $1 and line_id is null and kind <> 'precautionary' and coalesce(kept_cents, 0) = 0 and (
-            debited_cents > credited_cents + debit.taken_cents or (state = 'open' or modified_at >= $2) and greatest(
+            -- The bank may give all of a debit back, and return the Pix by a line of its own.
+            debited_cents > credited_cents and (debited_cents > credited_cents + debit.taken_cents or modified_at >= $2)
+            or (state = 'open' or modified_at >= $2) and greatest(
                 case state when 'open' then held_cents + coalesce(credited_cents + debit.taken_cents, covered.taken_cents)
                     else covered.cents end, contested_cents
             ) > coalesce(debited_cents, 0)

@@ -166,9 +166,9 @@ def body_of(**given: object) -> dict[str, object]:
 
 def choose_external_id(given: str | None) -> str:
     """Return the caller's external id, or a new unique one, so that the request can be retried."""
-    # An empty one is the caller's mistake, which the service refuses: with a new one, a repeat would pay twice.
     if given in {".", ".."}:
         raise InvalidArgument(f"external_id: {given!r} cannot be part of a URL path, so it could not be found again")
+    # An empty one is the caller's mistake, which the service refuses: with a new one, a repeat would pay twice.
     return secrets.token_hex(16) if given is None else given
 
 

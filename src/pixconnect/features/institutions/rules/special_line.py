@@ -133,7 +133,8 @@ def join_blocks(items: Iterable[InstitutionItem], blocks: Sequence[BlockOfAccoun
         # Equal lines are interchangeable: of several holders' blocks each must have one.
         if len({block.holder_id for block in fitting}) > 1:
             equal = [one for one in about[number:] if one.signed_cents == item.signed_cents]
-            fitting *= sum(all(each.may_be(one) for each in fitting) for one in equal) >= len(fitting)
+            is_enough = sum(all(each.may_be(one) for each in fitting) for one in equal) >= len(fitting)
+            fitting = fitting if is_enough else []
         if fitting:
             join(item, fitting[0])
         elif own:

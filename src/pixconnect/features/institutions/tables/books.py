@@ -164,8 +164,8 @@ list_kept: Final = Tuples[tuple[str, int, int], int, datetime, int](f"""
                 and other.kind = block.kind and other.line_id is null and other.created_at <= debited_at
                 and (other.state = 'open' or other.modified_at > $2)
                 and not exists (
-                    select from institution_item as debit
-                    where debit.institution_id = $1 and joined_kind = 'block' and joined_id = other.id::text
+                    select from institution_item as theirs
+                    where theirs.institution_id = $1 and joined_kind = 'block' and joined_id = other.id::text
                 )
         ) and not exists (
             select from generate_series(

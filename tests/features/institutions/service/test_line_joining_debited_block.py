@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -45,8 +44,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
 
 async def tell(shop: Shop, cents: int, *orders: str, late: timedelta = timedelta(0)) -> None:
     shop.live.clock.advance(seconds=1)
-    kind: Any = "judicial"
-    terms = [BlockTerms(reference=name, kind=kind, wanted_cents=cents, held_cents=cents) for name in orders or ["COURT1"]]
+    terms = [BlockTerms(reference=name, kind="judicial", wanted_cents=cents, held_cents=cents) for name in orders or ["COURT1"]]
     report = BlockReport(
         report_id=shop.live.context.entropy.token(12),
         party=credit_report(shop.live).credit_party,
@@ -253,6 +251,7 @@ async def open_contested(
         (15_00, 40_00, 0, (0, 0, 85_00), "I1"),
         # The money is in the block of one contest, and another one of the same Pix returns it.
         (0, 40_00, 0, (0, 0, 100_00), "I2"),
+        (0, 15_00, 0, (0, 25_00, 100_00), "I2"),
     ],
 )
 async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_on_it(
@@ -273,8 +272,7 @@ async def test_what_a_contest_debited_of_another_holder_is_reserved_and_posted_o
             await shop.read()
         shop.live.clock.advance(days=91)
         now, accepted = shop.live.clock.real_now(), decides if returned_cents else ""
-        ends: dict[bool, Any] = {True: "accepted", False: "rejected"}
-        ended = [structs.replace(one, status=ends[one.name == accepted], reported_at=now) for one in listed]
+        ended = [structs.replace(one, status=("rejected", "accepted")[one.name == accepted], reported_at=now) for one in listed]
         await look_at(shop, contests, *ended)
         assert (await funds(shop))[:2] == (100_00, 0)
         assert (await funds(shop, other_id))[:2] == (0, 40_00 - returned_cents)

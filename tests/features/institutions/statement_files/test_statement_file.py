@@ -97,6 +97,7 @@ def test_a_file_without_one_statement_of_the_account_is_refused(statements: list
         ("PAGAMENTO ELETRONICO DE BOLETO", "boleto"),
         ("LIQUIDACAO DE TITULO", "boleto"),
         ("BLOQUEIO JUDICIAL", "judicial"),
+        ("VALOR BLOQUEADO POR ORDEM JUDICIAL", "judicial"),
         ("TARIFA BLOQUEIO JUDICIAL", "fee"),
         ("TED RECEBIDA", "wire"),
         ("TARIFA PIX", "fee"),

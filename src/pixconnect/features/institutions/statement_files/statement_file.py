@@ -327,6 +327,7 @@ _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
 _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
     ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
     ("judicial", re.compile(r"(?:\W*+\w++){0,3}?\W*+(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
+    ("judicial", re.compile(r"(?:\W*+\w++)?\W*+(?:DES)?BLOQ(?:\w*+\W++){1,5}?JUDICIAL", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
     ("wire", re.compile(r"\W*(TED|DOC)\b", re.IGNORECASE)),
     ("boleto", re.compile(r"(?:\W*+\w++){0,3}?\W*+(BOLETO|T[IÍ]TULO)", re.IGNORECASE)),

@@ -14,7 +14,7 @@ from pixconnect.assembly.operations import list_operations, list_sections
 from pixconnect.doors.api.decoding import BodyDecoder
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Nothing
-from pixconnect.features.documentation.documents import Descriptions
+from pixconnect.features.documentation.api import Descriptions
 from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.kernel.rules.access import OWN_SCOPES
 from pixconnect.kernel.rules.br_code import parse_br_code

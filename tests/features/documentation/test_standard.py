@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from pixconnect.features.documentation.documents import Descriptions
+from pixconnect.features.documentation.api import Descriptions
 from pixconnect.features.pix_api.api.frame import PREFIXES
 from pixconnect.features.pix_api.api.operations import SPOKEN
 from support.api import Api

@@ -18,8 +18,7 @@ from pixconnect.doors.api.decoding import BODY_MAX
 from pixconnect.doors.api.document import PDF_TYPE, Document, KeptDocument
 from pixconnect.doors.api.operation import AnyOperation, Nothing, Section
 from pixconnect.doors.api.prepared import too_large
-from pixconnect.features.documentation import documents
-from pixconnect.features.documentation.documents import Descriptions
+from pixconnect.features.documentation.api import DOCS_TYPE, OPENAPI_TYPE, Descriptions
 from pixconnect.features.documentation.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
 from pixconnect.features.documentation.records import (
     Schema,
@@ -77,8 +76,8 @@ _FILES: Final = {
             required=["keys"],
         ),
     ),
-    documents.OPENAPI_TYPE: ("OpenApiDocument", typed("object", description="OpenAPI.")),
-    documents.DOCS_TYPE: ("HtmlPage", typed("string", description="HTML.")),
+    OPENAPI_TYPE: ("OpenApiDocument", typed("object", description="OpenAPI.")),
+    DOCS_TYPE: ("HtmlPage", typed("string", description="HTML.")),
 }
 """Answers outside the envelope, by media type: their name and schema."""
 
@@ -312,4 +311,4 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
 
 
 def _keep_json(document: Schema) -> KeptDocument:
-    return KeptDocument(msgspec.json.encode(document), documents.OPENAPI_TYPE)
+    return KeptDocument(msgspec.json.encode(document), OPENAPI_TYPE)

@@ -126,9 +126,7 @@ async def test_what_is_left_is_known_once_something_was_spent(service: Service) 
     scanner, lookups = await open_holder(service), service.context.lookups
     assert lookups.recall_left(service.context, scanner.holder_id) is None
     await refusals(service, scanner, [to_key("nobody@outside.example")])
-    left = lookups.recall_left(service.context, scanner.holder_id)
-    assert left is not None
-    policy, tokens, reset_s = left
+    policy, tokens, reset_s = errors.require(lookups.recall_left(service.context, scanner.holder_id), "20 were spent")
     assert (policy.tokens_max, tokens, reset_s) == (100, 80, 600)
 
 
@@ -185,9 +183,9 @@ async def test_a_replay_is_answered_whatever_was_looked_up(service: Service) -> 
     assert await transfer_usecases.start_transfer(service.context, caller, paid) == before
 
 
-def to_location(location: str, external_id: str | None = None) -> QrCodeTransferRequest:
+def to_location(location: str) -> QrCodeTransferRequest:
     code = br_code.format_dynamic_br_code(location, "Loja", "Recife")
-    return QrCodeTransferRequest(amount_cents=1, br_code=code, external_id=external_id)
+    return QrCodeTransferRequest(amount_cents=1, br_code=code)
 
 
 class Trap:
@@ -196,11 +194,9 @@ class Trap:
     def __init__(self, outcome: Exception | None) -> None:
         self.outcome = outcome
         self.asked_count = 0
-        self.is_asked = asyncio.Event()
 
     async def read(self, location: str) -> OutsideCharge:
         self.asked_count += 1
-        self.is_asked.set()
         if self.outcome is None:
             await asyncio.sleep(10)
         raise self.outcome or LocationUnreachable("too late")
@@ -216,36 +212,19 @@ class Trap:
 async def test_a_caller_that_leads_nowhere_is_out_of_tokens(service: Service, outcome: Exception, code: str) -> None:
     caller = await open_holder(service, tax_id=FIRM, funds_cents=100)
     trap = Trap(outcome)
-    context = structs.replace(service.context, locations=trap)
-    codes: list[str] = []
-    for number in range(60):
-        with pytest.raises(errors.Refusal) as refused:
-            await transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}"))
-        codes.append(refused.value.code)
+    one = structs.replace(service, context=structs.replace(service.context, locations=trap))
+    codes = await refusals(one, caller, [to_location(f"trap.example/{number}") for number in range(60)])
     assert codes == [code] * 50 + ["RATE_LIMITED"] * 10
     assert trap.asked_count == 50
 
 
-async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> None:
-    caller = await open_holder(service, tax_id=FIRM, funds_cents=100)
-    trap = Trap(None)
-    context = structs.replace(service.context, locations=trap)
-    for number in range(50):
-        trap.is_asked.clear()
-        asking = asyncio.create_task(transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}")))
-        await trap.is_asked.wait()
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-    with pytest.raises(errors.RateLimited):
-        await transfer_usecases.start_transfer(context, caller, to_location("trap.example/last"))
-    assert trap.asked_count == 50
-
-
 class SlowDirectory:
-    """A directory that answers after 20 ms."""
+    """A directory that answers after 20 ms, once it may."""
 
     def __init__(self, rail: FakeRail) -> None:
         self.asked_count = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self._rail = rail
 
     def __getattr__(self, name: str) -> object:
@@ -254,7 +233,29 @@ class SlowDirectory:
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         self.asked_count += 1
         await asyncio.sleep(0.02)
+        await self.may_answer.wait()
         return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"), [(to_location("trap.example/1"), 0), (to_key("nobody@outside.example"), 0), (to_key(KNOWN_KEY), 95)]
+)
+async def test_who_hangs_up_while_we_ask_has_paid_for_what_is_found(
+    service: Service, asked: TransferRequest, left: int
+) -> None:
+    caller = await open_holder(service, funds_cents=100)
+    trap, directory = Trap(None), SlowDirectory(service.rail)
+    directory.may_answer.clear()
+    context = structs.replace(service.context, locations=trap, rail=cast(Any, directory))
+    asking = [asyncio.create_task(transfer_usecases.start_transfer(context, caller, asked)) for _ in range(6)]
+    await until(lambda: trap.asked_count + directory.asked_count == 5)  # the sixth waits, and costs nothing
+    for each in reversed(asking):
+        each.cancel()
+    directory.may_answer.set()
+    await asyncio.wait(asking)
+    assert all(each.cancelled() for each in asking)
+    assert (await context.lookups.read_left(context, caller.holder_id))[1] == left
+    assert trap.asked_count + directory.asked_count == 5
 
 
 async def test_a_parallel_scan_over_two_processes_gets_hardly_more(service: Service) -> None:

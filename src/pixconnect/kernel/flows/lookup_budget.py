@@ -20,6 +20,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec import Struct
+
 from pixconnect.kernel.register import LookupAllowance, find_lookup_allowance
 from pixconnect.kernel.tables import lookup as lookup_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -45,13 +47,10 @@ _SETTLED_LOOK_INTERVAL_S: Final = 1.0
 _SETTLED_LOOKED_AT_MAX: Final = 1000
 
 
-class Lookup:
+class Lookup(Struct):
     """The result of one request's look-up, which costs something if nothing is paid; ``None`` costs nothing."""
 
-    __slots__ = ("found",)
-
-    def __init__(self, found: Found | None = None) -> None:
-        self.found = found
+    found: Found | None = None
 
 
 class _Budget:
@@ -108,7 +107,7 @@ class LookupBudgets:
 
     @asynccontextmanager
     async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
-        """Look up a party within the holder's budget; a failed or abandoned look-up is charged at the end.
+        """Look up a party within the holder's budget; a failed look-up, or one whose caller hangs up, is charged at the end.
 
         Raises:
             RateLimited: The holder has used up its budget.
@@ -116,14 +115,12 @@ class LookupBudgets:
         """
         budget = await self._find(context, holder_id)
         await self._take_turn(context, holder_id, budget)
+        may_be_paid = False
         try:
             yield
-        except asyncio.CancelledError:
-            # The directory may have been queried meanwhile.
-            lookup.found = lookup.found or "nobody"
-            raise
+            may_be_paid = lookup.found == "somebody"
         finally:
-            if lookup.found == "nobody":
+            if not may_be_paid:
                 self.spend(context, holder_id, lookup)
                 lookup.found = None
             budget.under_way -= 1
@@ -165,11 +162,9 @@ class LookupBudgets:
 
     def spend(self, context: Context, holder_id: int, lookup: Lookup) -> None:
         """Charge a look-up that has led to no payment."""
-        if lookup.found is None:
-            return
-        # It was checked a moment ago: it is missing only if twenty thousand other holders have evicted it since.
         budget = self._budgets.get(holder_id)
-        if budget is None:
+        # It was checked a moment ago: it is missing only if twenty thousand other holders have evicted it since.
+        if lookup.found is None or budget is None:
             return
         allowance = budget.allowance
         budget.unreported += allowance.found_cost if lookup.found == "somebody" else allowance.missed_cost
@@ -180,9 +175,7 @@ class LookupBudgets:
 
     async def _find(self, context: Context, holder_id: int) -> _Budget:
         now_s = context.clock.monotonic_s()
-        budget = self._budgets.recall(holder_id)
-        if budget is None:
-            budget = await self._open(context, holder_id)
+        budget = self._budgets.recall(holder_id) or await self._open(context, holder_id)
         if now_s - budget.asked_at_s >= _ASKED_AGAIN_AFTER_S:
             # One of several concurrent callers queries; the others use the known level.
             budget.asked_at_s = now_s
@@ -195,8 +188,7 @@ class LookupBudgets:
     async def _open(self, context: Context, holder_id: int) -> _Budget:
         account = await context.directory.read_account(holder_id)
         now = context.clock.real_now()
-        allowance = find_lookup_allowance(account.party.tax_id, now)
-        budget = self._budgets.recall(holder_id) or _Budget(allowance, now)
+        budget = self._budgets.recall(holder_id) or _Budget(find_lookup_allowance(account.party.tax_id, now), now)
         self._budgets.keep(holder_id, budget)
         return budget
 

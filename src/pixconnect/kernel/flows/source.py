@@ -1,8 +1,10 @@
 """The location of a holder's money, and what depends on it: our own rail, or an account at an institution."""
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -16,12 +18,16 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import TXID_LENGTH_MIN
 from pixconnect.kernel.rules.holder import Holder, Party, PixKey
-from pixconnect.kernel.rules.rail import Abilities, RailUnavailable
+from pixconnect.kernel.rules.rail import Abilities, DirectoryEntry, RailUnavailable
 from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Payee, SendingTerms, TransferRequest
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
+from pixconnect.platform.shared_look import answer_in_time
+
+_HUNG_UP_WAIT_S: Final = 2.0
+"""How long the directory's answer is awaited after the caller has hung up."""
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -57,7 +63,7 @@ class Source(Struct, frozen=True, kw_only=True):
         # The directory requires the asking holder and the transfer.
         try:
             async with context.lookups.directory_queries.hold(payer.holder_id):
-                entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+                entry = await _ask_to_end(context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id), lookup)
         except RailUnavailable:
             return None
         lookup.found = "somebody" if entry is not None else "nobody"
@@ -169,3 +175,15 @@ def source_of(placed: Placed | None) -> Source:
     if placed is None or placed.institution_id is None:
         return OWN_RAIL
     return find_accounts().find_source(placed.institution_id)
+
+
+async def _ask_to_end(asking: Coroutine[Any, Any, DirectoryEntry | None], lookup: Lookup) -> DirectoryEntry | None:
+    """Ask the directory; if the caller hangs up meanwhile, the answer still decides what the look-up costs."""
+    task = asyncio.create_task(asking)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        lookup.found = "nobody"
+        with suppress(TimeoutError, RailUnavailable):
+            lookup.found = "nobody" if await answer_in_time(task, _HUNG_UP_WAIT_S) is None else "somebody"
+        raise

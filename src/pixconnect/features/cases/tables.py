@@ -12,7 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, Tuples
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, ReadAll, Tuples
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -297,7 +297,9 @@ ADJUSTMENTS: Final = Fact(rank=170, inserts=(_INSERT_ADJUSTMENT,), key=None)
 list_adjustments: Final = FindAll[rules.Adjustment, int](ADJUSTMENT, "where case_id = $1 order by created_at, id")
 
 # Lines that operators set aside, and patterns of lines that are remembered.
-_LIST_REHEARSALS: Final[LiteralString] = """
+list_rehearsals: Final = ReadAll[rules.Rehearsal, int](
+    rules.Rehearsal,
+    """
     select rehearsal.*, pattern.id as pattern_id, pattern.since,
         (select count(*) from line_answer where pattern_id = pattern.id) as answered_count
     from list_rehearsals($1) as rehearsal
@@ -305,12 +307,8 @@ _LIST_REHEARSALS: Final[LiteralString] = """
         and (pattern.reason, pattern.direction, pattern.form)
             = (rehearsal.reason, rehearsal.direction, rehearsal.form)
     order by pattern.id, began_at, rehearsal.item_id
-"""
-
-
-async def list_rehearsals(connection: Connection | Pool, institution_id: int) -> list[rules.Rehearsal]:
-    return [rules.Rehearsal(**row) for row in await connection.fetch(_LIST_REHEARSALS, institution_id)]
-
+""",
+)
 
 _REMEMBER: Final[LiteralString] = """
     insert into answer_pattern (institution_id, reason, direction, form, proposal_id, since)

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from pixconnect.kernel.rules.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.kernel.rules.ledger import Funds
 from pixconnect.kernel.rules.limit import LIMIT_COLUMNS
-from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, ReadAll, Value
+from pixconnect.kernel.tables.lookup import Command, FindOne, Pairs, ReadAll, ReadOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -183,26 +183,20 @@ async def insert_key(connection: Connection, key: PixKey, holder_id: int, create
 find_key_owners: Final = Pairs[str, int, list[str]]("select key, holder_id from pix_key where key = any($1)")
 """Find the holders of these keys; keys of none of our holders are left out."""
 
-_KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
-
-
-async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
-    return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
-
+list_pix_keys: Final = ReadAll[PixKey, int](
+    PixKey, "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
+)
 
 # The same statement records the former owner: a removed key always leaves a trace.
-_REMOVE_KEY: LiteralString = """
+remove_key: Final = ReadOne[PixKey, str, int](
+    PixKey,
+    """
 with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id, created_at),
 kept as (insert into removed_pix_key (key, holder_id, given_at) select key, holder_id, created_at from removed)
 select key, key_type from removed
-"""
-
-
-async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey | None:
-    """Delete a holder's key; ``None`` if it has no such key."""
-    row = await connection.fetchrow(_REMOVE_KEY, key, holder_id)
-    return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
-
+""",
+)
+"""Delete a holder's key; ``None`` if it has no such key."""
 
 find_former_owner: Final = Value[int | None, str](
     "select holder_id from removed_pix_key where key = $1 order by removed_at desc limit 1"

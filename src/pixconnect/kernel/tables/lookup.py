@@ -307,10 +307,9 @@ class KeptBudget(Struct, frozen=True, kw_only=True):
     """Settled payments made until then are already counted; in service time."""
 
 
-async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
-    row = await pool.fetchrow("select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id)
-    return None if row is None else KeptBudget(**row)
-
+find_budget: Final = ReadOne[KeptBudget, int](
+    KeptBudget, "select tokens, read_at, settled_until from lookup_budget where holder_id = $1"
+)
 
 # Tokens regained meanwhile are added first: waiting neither loses nor gains any.
 _REFILLED: Final[LiteralString] = """

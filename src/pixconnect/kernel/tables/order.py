@@ -124,14 +124,8 @@ list_unsent_refunds: Final = FindAll[OpenOrder, int, datetime, int](
 """List an account's refunds that have waited for handover since an instant, oldest first."""
 
 # Sorted by an expression without an index: PostgreSQL would read a whole index that is in the order of names.
-_LOCK: Final[LiteralString] = f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
-
-
-async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
-    """Lock open orders by name until the transaction ends; taken after the balances of their holders."""
-    found = map(ORDER.read, await connection.fetch(_LOCK, names))
-    return {order.name: order for order in found}
-
+lock: Final = FindBy[str, OpenOrder, Sequence[str]](ORDER, "name", "where name = any($1) order by name || '' for update")
+"""Lock open orders by name until the transaction ends; taken after the balances of their holders."""
 
 # Among the due ones first: a rail may be silent about millions, which we query more and more seldom. Not the very oldest one,
 # about which it may be silent too.

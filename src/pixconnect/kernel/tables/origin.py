@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Value
+from pixconnect.kernel.tables.lookup import ReadAll, Value
 from pixconnect.kernel.tables.table import Alike, Part, numbered
 from pixconnect.platform.pool import Connection, Pool
 
@@ -183,19 +183,16 @@ async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, i
     return {(row["kind"], row["id"], row["holder_id"]): convert(dict(row), Origin) for row in rows}
 
 
-_OF_FACT: Final[LiteralString] = """
-    select kind, $3::bigint as id, holder_id, at, client_id, jti, peer, operator,
-        request_ids[array_position(ids, $3)] as request_id,
+list_of: Final = ReadAll[Origin, OriginKind, int, int, int](
+    Origin,
+    """
+    select kind, $2::bigint as id, holder_id, at, client_id, jti, peer, operator,
+        request_ids[array_position(ids, $2)] as request_id,
         (select name from client where client.client_id = origin_batch.client_id collate "default") as client_name
-    from origin_batch where holder_id = $1 and kind = $2 and $3 = any(ids) order by at desc limit $4
-"""
-
-
-async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, count_max: int) -> list[Origin]:
-    """List the origins of one resource's changes, newest first, for kinds that a holder has few of."""
-    rows = await pool.fetch(_OF_FACT, holder_id, kind, fact_id, count_max)
-    return [convert(dict(row), Origin) for row in rows]
-
+    from origin_batch where holder_id = $3 and kind = $1 and $2 = any(ids) order by at desc limit $4
+""",
+)
+"""List the origins of one resource's changes, newest first, for kinds that a holder has few of."""
 
 # Each kind is found by the index; token and address are filtered among the client's requests of this time.
 _OF_CLIENT: Final[LiteralString] = """

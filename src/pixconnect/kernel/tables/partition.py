@@ -14,27 +14,21 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.feature import list_features
-from pixconnect.kernel.tables.lookup import Command, Value
+from pixconnect.kernel.tables.lookup import Column, Command, Value
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
 PARENTS: Final = ("event", "delivery", "event_feed")
 """The tables that have partitions; attempts have those of their deliveries."""
 
-
-async def make(connection: Connection, parent: str) -> list[str]:
-    """Adopt partitions made by others, create missing ones ahead, and return the new names."""
-    return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
-
+make: Final = Column[str, str]("select make_partitions($1)")
+"""Adopt partitions made by others, create missing ones ahead, and return the new names."""
 
 note: Final = Value[timedelta | None]("select note_partitions()")
 """Record begun and filled partitions; return how far the clock jumped since the last pass, if it did."""
 
-
-async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
-    """Switch to the next partition once the present one has been filled for long enough."""
-    return [row["name"] for row in await connection.fetch("select close_partitions($1, $2) as name", parent, retention)]
-
+close: Final = Column[str, str, timedelta]("select close_partitions($1, $2)")
+"""Switch to the next partition once the present one has been filled for long enough."""
 
 detach_old: Final = Value[str | None, str, timedelta]("select detach_old_partition($1, $2)")
 """Detach an old partition without pending rows from its table; return its name."""

@@ -16,7 +16,7 @@ from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value
+from pixconnect.kernel.tables.lookup import FindAll, FindOne, Tuples, Value
 from pixconnect.kernel.tables.table import Part, Table, fetch_row, insert_of, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -186,10 +186,8 @@ find_by_ids: Final = lookup.many_by_id(TRANSFER)
 find_by_external_id: Final = lookup.one_by(TRANSFER, "external_id")
 find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network_id")
 
-
-async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
-    # Matches the index `charge_is_paid_once`.
-    return await TRANSFER.find(pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id)
+# Matches the index `charge_is_paid_once`.
+find_paying: Final = FindOne[Transfer, int, int](TRANSFER, "where holder_id = $1 and charge_id = $2 and settled_at is not null")
 
 
 _FIND_ALL_PAYING: Final[LiteralString] = f"""

@@ -78,8 +78,7 @@ async def find_transfers_to(pool: Connection | Pool, charge: Charge) -> list[Tra
     return [TRANSFER.read(row) for row in rows]
 
 
-async def find_refunds(pool: Connection | Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
-    return await REFUND.find_all(pool, "where transfer_id = any($1) and holder_id = $2 order by id", transfer_ids, holder_id)
+find_refunds: Final = FindAll[Refund, int, Sequence[int]](REFUND, "where holder_id = $1 and transfer_id = any($2) order by id")
 
 
 find_open_orders: Final = FindAll[OpenOrder, Sequence[str]](ORDER, "where name = any($1)")

@@ -15,7 +15,7 @@ from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.kernel.tables.lookup import Tuples
+from pixconnect.kernel.tables.lookup import Tuples, Value
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Pool
@@ -156,9 +156,7 @@ async def read_events(
     return [(row["number"] - 1, EVENT.read(row)) for row in rows]
 
 
-async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
-    return await pool.fetchval("select exists (select from event where id = $1 and holder_id = $2)", event_id, holder_id)
-
+has_event: Final = Value[bool, int, int]("select exists (select from event where holder_id = $1 and id = $2)")
 
 find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None]("""
     select 'charge' as resource, id from charge where holder_id = $1 and id = $3

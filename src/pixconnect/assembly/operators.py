@@ -131,8 +131,7 @@ async def open_operator(
         await connections.close()
 
 
-_CONNECTIONS_MAX: Final = 4
-"""One holds a lock while others read and write."""
+_CONNECTIONS_MAX: Final = 4  # one holds a lock while others read and write
 
 
 @asynccontextmanager

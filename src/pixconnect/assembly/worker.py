@@ -132,20 +132,16 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
 
 
 FOLD_EVERY_S: Final = 2.0
-FOLD_EVERY_MAX_S: Final = 8.0
-"""Once there was nothing to add up for some time."""
+FOLD_EVERY_MAX_S: Final = 8.0  # once there was nothing to add up for some time
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 FORGET_EVERY_S: Final = 3600.0
 LIMITS_EVERY_S: Final = 60.0
 SWEEP_EVERY_S: Final = 300.0
-REST_TIMES: Final = 2
-"""Texts are swept with pauses of this many times a batch's duration."""
-APART_S: Final = 0.2
-"""Between the first rounds of two chores."""
-AGAIN_AFTER_S: Final = 1.0
-"""The retry interval of a failed round: doubled each time, up to the task's own interval."""
+REST_TIMES: Final = 2  # texts are swept with pauses of this many times a batch's duration
+APART_S: Final = 0.2  # between the first rounds of two chores
+AGAIN_AFTER_S: Final = 1.0  # the retry interval of a failed round: doubled each time, up to the task's own interval
 
 _CHORES: Final = gather("chores", Chore)
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)

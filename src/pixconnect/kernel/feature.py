@@ -20,8 +20,7 @@ Part = TypeVar("Part")
 Kind = TypeVar("Kind", bound="Ranked")
 Places = tuple[str, ...]
 """Sequences of rows, each as ``module:NAME`` below ``pixconnect``, or as ``pixconnect_<name>.module:NAME``."""
-GROUP: Final = "pixconnect.features"
-"""Entry points of other distributions."""
+GROUP: Final = "pixconnect.features"  # entry points of other distributions
 
 
 class FeatureError(Exception):

@@ -81,11 +81,9 @@ _HTTPS_PORT: Final = 443
 _CONTACT: Final = r"(mailto:|https://|tel:)[!-+\--~]+"
 POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 
-DEMONSTRATION_FILE = "sandbox.json"
-"""In a sandbox's home: the credentials of its demonstration."""
+DEMONSTRATION_FILE = "sandbox.json"  # in a sandbox's home: the credentials of its demonstration
 KEY_FILE = "secret.key"
-PREVIOUS_KEY_FILE = "secret.key.previous"
-"""In a home: the secret keys (``platform/adapters/secret_box.py``)."""
+PREVIOUS_KEY_FILE = "secret.key.previous"  # in a home: the secret keys (``platform/adapters/secret_box.py``)
 
 
 class SettingsError(Exception):
@@ -388,8 +386,7 @@ def is_loopback_host(host: str) -> bool:
 
 
 KINDS = get_type_hints(Settings, include_extras=True)
-CONCERNS: tuple[type, ...] = Settings.__bases__
-"""In the order of the reference."""
+CONCERNS: tuple[type, ...] = Settings.__bases__  # in the order of the reference
 NAMES = tuple(name for concern in CONCERNS for name in concern.__annotations__)
 SECRETS = tuple(name for name in NAMES if KINDS[name] == Secret)
 """Settings that may stand in files, and that we never log or store."""

@@ -107,8 +107,7 @@ DATABASE_BUSY: Final = (
 DATABASE_REFUSES: Final = (asyncpg.InsufficientPrivilegeError,)
 """A right is missing: `migrate` restores it. The statement was not executed."""
 
-DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
-"""Any failure; background work logs it and retries."""
+DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)  # any failure; background work logs it and retries
 
 
 def is_of_own_file(error: BaseException) -> bool:

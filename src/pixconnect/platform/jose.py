@@ -77,8 +77,7 @@ _read_claims = msgspec.json.Decoder(Claims).decode
 _write = msgspec.json.Encoder().encode
 _es256 = jws.default_registry.get_alg(ALGORITHM)
 _ECDSA_SHA256 = ECDSA(SHA256())
-_COORDINATE_LENGTH = 32
-"""Octets of each of the two numbers that are a signature (RFC 7518, 3.4)."""
+_COORDINATE_LENGTH = 32  # octets of each of the two numbers that are a signature (RFC 7518, 3.4)
 
 
 class PrivateKey:

@@ -30,8 +30,7 @@ QUIET_BUSY_S: Final = 0.02
 """The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
 BUSY_FROM: Final = 4
 
-EVENT_CHANNEL: Final = "pixconnect_events"
-"""There are events without a position in the feed."""
+EVENT_CHANNEL: Final = "pixconnect_events"  # there are events without a position in the feed
 CALLBACK_CHANNEL: Final = "pixconnect_callbacks"
 """An institution called about incoming money; the payload names the account and the paces at which to read it."""
 EVENT_QUIET_S: Final = 0.2

@@ -33,8 +33,7 @@ _COMMA_BEFORE_FORMULA: Final = re.compile(rf',(?=[\s",]*[{re.escape("".join(_FOR
 _NUMBER: Final = re.compile(r"-?[0-9]+([.,][0-9]+)?")
 _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
-PDF_ENCODING: Final = "cp1252"
-"""What a PDF's own fonts have letters for (WinAnsiEncoding)."""
+PDF_ENCODING: Final = "cp1252"  # what a PDF's own fonts have letters for (WinAnsiEncoding)
 
 
 def on_terminal(text: str) -> str:

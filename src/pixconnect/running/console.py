@@ -34,8 +34,7 @@ from pixconnect.platform.logging import set_up_logging
 from pixconnect.platform.privileges import CONSOLE_ROLE
 from pixconnect.running import processes
 
-IDLE_MAX_S = 900.0
-"""The process of `run` ends after this long without a request."""
+IDLE_MAX_S = 900.0  # the process of `run` ends after this long without a request
 CONNECTIONS_MAX = 256
 _FIRST_GIVEN_FD = 3
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")

@@ -46,8 +46,7 @@ _FREE_OCTETS_GOOD: Final = 1 << 30
 _ANSWERS_WITHIN_S: Final = 10.0
 _CLOCK_OFF_S: Final = 5
 _LOOKED_AT: Final = 10
-_USUAL_PORT: Final = 8081
-"""Of the first API process in our units and pages."""
+_USUAL_PORT: Final = 8081  # of the first API process in our units and pages
 _NO_HEALTH: Final = (OSError, ValueError, LookupError, TypeError)
 
 

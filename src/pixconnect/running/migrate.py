@@ -35,8 +35,7 @@ SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
 )
 """Each schema with its reader of steps, and its role."""
 
-POSTGRES_VERSION_MIN = 160_000
-"""16.0, as ``server_version_num`` counts."""
+POSTGRES_VERSION_MIN = 160_000  # 16.0, as ``server_version_num`` counts
 
 
 def migrate(*, roles_only: bool = False) -> None:

@@ -38,8 +38,7 @@ from pixconnect.platform.local.process_death import Launch, wait_until_readable
 from pixconnect.platform.local.supervisor import SupervisedPart, Supervisor
 from pixconnect.running import part
 
-RETRY_PAUSE_S = 5.0
-"""After a failed start: the waiting connection would otherwise start it again at once."""
+RETRY_PAUSE_S = 5.0  # after a failed start: the waiting connection would otherwise start it again at once
 _ENDED_WELL = "exit status 0"
 
 

@@ -27,8 +27,7 @@ from pixconnect.platform.environment import read_named_file
 
 FOR_ALL: Final = "service.env"
 OF_PARTS: Final = ("operators.env", "console.env", "verify.env", "work.env")
-LOGINS: Final = "logins.sql"
-"""Makes the database and its logins, with the passwords that the other files have."""
+LOGINS: Final = "logins.sql"  # makes the database and its logins, with the passwords that the other files have
 
 _PASSWORD: Final = re.compile(r"\b(owner|app|ops|console|verify)-password\b")
 _LOGIN: Final = re.compile(r"^create role pix_(\w+) .*password '([^']*)';$", re.MULTILINE)
@@ -104,8 +103,7 @@ def list_unfilled(folder: Path) -> Sequence[str]:
 
 app = App(name="systemd", help="The service under systemd.")
 
-_PROGRAM: Final = "/opt/pixconnect/.venv/bin/pixconnect"
-"""As the templates have it."""
+_PROGRAM: Final = "/opt/pixconnect/.venv/bin/pixconnect"  # as the templates have it
 _SETTINGS: Final = Path("etc/pixconnect")
 _UNITS: Final = Path("usr/local/lib/systemd/system")
 _PLACES: Final = {

@@ -29,13 +29,10 @@ from pixconnect.platform.json_members import count_elements, list_names, refuse_
 
 Record = TypeVar("Record")
 
-BODY_MAX: Final = 64 * 1024
-"""In bytes; for operations without a limit in their row."""
-FORM_MAX: Final = 4 * 1024
-"""In bytes."""
+BODY_MAX: Final = 64 * 1024  # in bytes; for operations without a limit in their row
+FORM_MAX: Final = 4 * 1024  # in bytes
 FORM_FIELDS_MAX: Final = 32
-PARAMETERS_MAX: Final = 64
-"""The limit for a query."""
+PARAMETERS_MAX: Final = 64  # the limit for a query
 READ_SLOWLY_MAX: Final = 8 * 1024
 ELEMENTS_MAX: Final = 256_000
 """Of a body that may be larger than ``BODY_MAX``: a thousand charges with all permitted members have 191,000.
@@ -48,8 +45,7 @@ _JSON: Final = b"application/json"
 _FORM: Final = b"application/x-www-form-urlencoded"
 MEDIA_TYPES: Final[Mapping[BodyForm, tuple[bytes, ...]]] = {"json": (_JSON,), "form": (_FORM,), "form or json": (_FORM, _JSON)}
 
-HUGE: Final = 2**63 - 1
-"""Longer integers, negative ones too, are cut to this: it is far outside of every range."""
+HUGE: Final = 2**63 - 1  # longer integers, negative ones too, are cut to this: it is far outside of every range
 
 # An escaped NUL, or an escaped half of a surrogate pair, whether or not the other half follows.
 _SUSPICIOUS: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")

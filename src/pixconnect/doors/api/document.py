@@ -20,8 +20,7 @@ from pixconnect.doors.api.envelope import Headers
 
 PDF_TYPE: Final = "application/pdf"
 
-POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
-"""For every answer to programs."""
+POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"  # for every answer to programs
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
 """Use https only, for a year: sent with answers over https."""
 

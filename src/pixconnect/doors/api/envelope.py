@@ -72,8 +72,7 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The newest `create_timestamp` included. RFC 3339 with an offset."""
 
 
-AMOUNT_ON_THE_WIRE: Final = dict(amount_cents="amount")
-"""The name of an amount in requests."""
+AMOUNT_ON_THE_WIRE: Final = dict(amount_cents="amount")  # the name of an amount in requests
 
 
 class BoundedAmount:

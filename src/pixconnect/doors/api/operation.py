@@ -84,8 +84,7 @@ BodyT = TypeVar("BodyT")
 AnswerT = TypeVar("AnswerT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-NeededScope = ScopeName | Literal["any"]
-"""The permission that a token needs; ``any`` valid token has it."""
+NeededScope = ScopeName | Literal["any"]  # the permission that a token needs; ``any`` valid token has it
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -258,8 +257,7 @@ class Door(Struct, frozen=True, kw_only=True):
     """The mode that has it; ``None`` is both."""
 
 
-NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())
-"""The caller of public operations."""
+NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())  # the caller of public operations
 
 
 _WANTS_NEWEST: Final = "no-cache"

@@ -23,8 +23,7 @@ from pixconnect.platform.http.exchange import Receive
 
 NAME: Final = "Idempotency-Key"
 HEADER: Final = NAME.lower().encode()
-LENGTH_MAX: Final = 255
-"""The maximum of an ``external_id``."""
+LENGTH_MAX: Final = 255  # the maximum of an ``external_id``
 
 # Printable ASCII, in which a backslash precedes each quote and each backslash.
 _QUOTED: Final = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"')

@@ -31,11 +31,9 @@ LOCATIONS: Final = RatePolicy(name="locations", tokens_max=1000, refill_per_s=10
 institutions read from several addresses, and nginx passes 200 a second of each to two processes."""
 CALLBACKS: Final = RatePolicy(name="callbacks", tokens_max=2000, refill_per_s=200)
 """Callbacks of institutions, which may stop calling after refusals: everything that nginx passes on, in each process."""
-OCTETS_EACH: Final = 64 * 1024
-"""An answer counts as one more request for each such number of octets in its body."""
+OCTETS_EACH: Final = 64 * 1024  # an answer counts as one more request for each such number of octets in its body
 WINDOW_S: Final = 60
-_OWED_MAX: Final = 1000
-"""The maximum beyond a limit: one request's further work counts in full."""
+_OWED_MAX: Final = 1000  # the maximum beyond a limit: one request's further work counts in full
 
 
 class PublicRates:

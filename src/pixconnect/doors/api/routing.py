@@ -18,14 +18,12 @@ from pixconnect.platform.base.address_rules import Network, client_address, reca
 
 Target = TypeVar("Target")
 
-SEGMENT_MAX: Final = 4096
-"""In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
+SEGMENT_MAX: Final = 4096  # in octets, before it is percent-decoded: 255 characters have 3,060 at most
 
 OPEN_END: Final = "/{*}"
 """The end of a path that anything may follow, or nothing: institutions append words of their own to an address."""
 
-REST: Final = "*}"
-"""The end of a path whose parameter is all the rest, with its slashes."""
+REST: Final = "*}"  # the end of a path whose parameter is all the rest, with its slashes
 
 _PLUSES: Final = ("%2B", "%2b")
 

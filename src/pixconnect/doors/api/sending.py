@@ -15,18 +15,15 @@ from pixconnect.doors.api.paging import link_next
 from pixconnect.platform import outgoing_text
 from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Scope, Send
 
-Written = tuple[int, bytes | AsyncIterator[bytes], Headers]
-"""Status, body and headers."""
+Written = tuple[int, bytes | AsyncIterator[bytes], Headers]  # status, body and headers
 
-_NOT_KEPT: Final = (b"cache-control", b"no-store")
-"""Answers contain money and tokens: no cache may keep them."""
+_NOT_KEPT: Final = (b"cache-control", b"no-store")  # answers contain money and tokens: no cache may keep them
 _JSON_HEADERS: Final[Headers] = [
     (b"content-type", envelope.JSON.encode()),
     _NOT_KEPT,
     (b"content-security-policy", browser.POLICY),
 ]
-_BODILESS: Final = frozenset({204, 304})
-"""Statuses whose answers have no body, and so no length (RFC 9110, 8.6)."""
+_BODILESS: Final = frozenset({204, 304})  # statuses whose answers have no body, and so no length (RFC 9110, 8.6)
 
 
 def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *, base_url: str) -> Written:

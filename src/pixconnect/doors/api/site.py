@@ -12,8 +12,7 @@ from typing import Final
 
 from pixconnect.doors.api.document import KeptDocument
 
-BUILT: Final = Path(__file__).parents[2] / "site"
-"""In wheels and images, and in a checkout after ``make site``."""
+BUILT: Final = Path(__file__).parents[2] / "site"  # in wheels and images, and in a checkout after ``make site``
 TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -25,8 +24,7 @@ TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 """By a file's suffix; no other file is served."""
-_PICTURES: Final = frozenset({".png"})
-"""Packed already."""
+_PICTURES: Final = frozenset({".png"})  # packed already
 _UNBUILT: Final = (
     "The documentation is not built here: run `make site` and restart the service. The interface is described at /openapi.json."
 )
@@ -47,8 +45,7 @@ class Site:
     def __init__(self, folder: Path | None) -> None:
         self._files: dict[str, str] = {}
         self._kept: dict[str, KeptDocument] = {}
-        self.entry = "openapi.json" if folder is None else "docs/"
-        """The target of the service's bare address."""
+        self.entry = "openapi.json" if folder is None else "docs/"  # the target of the service's bare address
         self.why_absent = "page: there is no such page"
         if folder is not None:
             self._list(folder)

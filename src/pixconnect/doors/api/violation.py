@@ -14,8 +14,7 @@ from msgspec import inspect
 
 from pixconnect.platform.base import errors
 
-NAME_LENGTH_MAX: Final = 64
-"""A longer name of the caller's is cut to this."""
+NAME_LENGTH_MAX: Final = 64  # a longer name of the caller's is cut to this
 
 IN_CENTS: Final = " number of cents (R$ 10,50 is 1050)"
 _DECLARED_FORM: Final = "have the declared form"

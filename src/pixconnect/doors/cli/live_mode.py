@@ -55,8 +55,7 @@ def split(check: str, sentence: str) -> Symptom:
 
 
 _VERIFIED: Final = "verify-full"
-_PREFIXES_MIN: Final = {4: 8, 6: 7}
-"""Those of the widest private networks, by the version of IP."""
+_PREFIXES_MIN: Final = {4: 8, 6: 7}  # those of the widest private networks, by the version of IP
 
 
 def refuse_unsafe_live(settings: Settings) -> None:

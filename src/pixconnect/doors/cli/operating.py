@@ -24,8 +24,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
-"""An id that could exist."""
+HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]  # an id that could exist
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""

@@ -45,16 +45,12 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-UNDER_WAY_MAX: Final = 64
-"""Maximum of pages in work; beyond it, a party that has one in work already waits for it."""
+UNDER_WAY_MAX: Final = 64  # maximum of pages in work; beyond it, a party that has one in work already waits for it
 ADDRESS_LENGTH_MAX: Final = 4 * 1024
 HOST_SHOWN_MAX: Final = 100
-LIMITED_AFTER_S: Final = 0.5
-"""Minimum interval, per connection, of refusals to a stranger who exceeds the rate."""
-LOOK_S: Final = 2.0
-"""How often a live page is rendered again while a visitor follows it."""
-STREAM_S: Final = 600.0
-"""The browser connects again after this long."""
+LIMITED_AFTER_S: Final = 0.5  # minimum interval, per connection, of refusals to a stranger who exceeds the rate
+LOOK_S: Final = 2.0  # how often a live page is rendered again while a visitor follows it
+STREAM_S: Final = 600.0  # the browser connects again after this long
 
 _EVENTS: Final = "text/event-stream"
 _COME_LATER: Final = b"retry: 60000\n\n"

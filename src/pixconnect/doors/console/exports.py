@@ -24,10 +24,8 @@ A shorter one is ready before the page is.
 """
 AT_ONCE_MAX: Final = 4
 """Files of all sessions that are written or kept: each may be large. A discarded one that is still read is not counted."""
-OF_HOLDER_MAX: Final = 2
-"""Of these, the maximum of one holder's sessions..."""
-OF_HOLDERS_MAX: Final = 3
-"""...and of all holders': an operator always has a place."""
+OF_HOLDER_MAX: Final = 2  # of these, the maximum of one holder's sessions...
+OF_HOLDERS_MAX: Final = 3  # ...and of all holders': an operator always has a place
 LEFT_AFTER_S: Final = 120.0
 """A file whose page has not been opened for this long is removed; a downloaded or interrupted one at once."""
 _READ_SIZE: Final = 64 * 1024

@@ -61,8 +61,7 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
 
 FORM_SIZE_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
-DOOR_SIZE_MAX: Final = 4 * 1024
-"""The limit for a public form: a name, a password, a code, and the next address."""
+DOOR_SIZE_MAX: Final = 4 * 1024  # the limit for a public form: a name, a password, a code, and the next address
 DOOR_FIELDS_MAX: Final = 32
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 

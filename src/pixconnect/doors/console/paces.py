@@ -20,8 +20,7 @@ STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
 """Requests of an address without a session: pages before sign-in, and redirects to them."""
 NEWCOMERS: Final = RatePolicy(name="newcomers", tokens_max=120, refill_per_s=20)
 """Requests of an address with a session that this process has not seen: only the database knows whether it is valid."""
-SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
-"""Forms that sign in, of an address."""
+SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)  # forms that sign in, of an address
 ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
 """Forms that change something, of one holder's visitors or of one operator."""
 SEARCHES: Final = RatePolicy(name="searches", tokens_max=30, refill_per_s=1)
@@ -30,8 +29,7 @@ REFUSED_LINES: Final = RatePolicy(name="lines", tokens_max=120, refill_per_s=4)
 """Lines of the log about refused acts: of all strangers together, of one holder's visitors, or of one operator."""
 SUGGESTIONS: Final = RatePolicy(name="suggestions", tokens_max=60, refill_per_s=4)
 """Suggestions while a visitor types, of one holder's visitors or of one operator."""
-KNOWN_MAX: Final = 4096
-"""Cached valid sessions, last seen ones."""
+KNOWN_MAX: Final = 4096  # cached valid sessions, last seen ones
 
 
 class Paces:
@@ -74,10 +72,8 @@ def _hash(token: str) -> bytes:
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-STREAMS_MAX: Final = 64
-"""For one process."""
-OF_SESSION_MAX: Final = 4
-"""A page in the background follows nothing, so a person rarely has more than one."""
+STREAMS_MAX: Final = 64  # for one process
+OF_SESSION_MAX: Final = 4  # a page in the background follows nothing, so a person rarely has more than one
 
 
 class Stream:

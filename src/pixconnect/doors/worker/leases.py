@@ -40,10 +40,8 @@ from pixconnect.platform.pool import Connection
 from pixconnect.platform.shared_look import wait_for
 from pixconnect.platform.shared_pool import Look
 
-APART_S: Final = 0.005
-"""Between two parts at one beat."""
-EARLY_S: Final = 0.01
-"""A timer may end this much before its time: then the beat is the one that it waited for."""
+APART_S: Final = 0.005  # between two parts at one beat
+EARLY_S: Final = 0.01  # a timer may end this much before its time: then the beat is the one that it waited for
 
 
 class Poller(IntEnum):
@@ -59,8 +57,7 @@ def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
     return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
 
 
-LEASE_S = lease_store.LEASE.total_seconds()
-"""A worker that could not renew for this long has lost its slots."""
+LEASE_S = lease_store.LEASE.total_seconds()  # a worker that could not renew for this long has lost its slots
 
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5
@@ -85,8 +82,7 @@ class Share(Struct, frozen=True, kw_only=True):
         return -(-SLOTS_COUNT // self.workers_count)
 
 
-REST_MAX_S: Final = 60.0
-"""How long a part that finds nothing waits where ``DueLook`` wakes it."""
+REST_MAX_S: Final = 60.0  # how long a part that finds nothing waits where ``DueLook`` wakes it
 
 
 class Member(ABC):

@@ -23,24 +23,19 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.notifier import ONLY_DELIVERIES
 
-BATCH_MAX: Final = 256
-"""Orders handed over, or reports recorded, at once."""
-LOOK_AFTER_S: Final = 0.25
-"""When it reads again after it found something, without a wake-up."""
+BATCH_MAX: Final = 256  # orders handed over, or reports recorded, at once
+LOOK_AFTER_S: Final = 0.25  # when it reads again after it found something, without a wake-up
 GATHER_S: Final = 0.004
 GATHER_BUSY_S: Final = 0.025
 BUSY_FROM: Final = 8
 """The pause between two reads. A batch of many costs little more than one of few, so the pause is longer from ``BUSY_FROM``
 orders on; a single order hardly waits."""
-SWEEP_EVERY_S: Final = 2.0
-"""How often all due orders are read, and not only those after the cursor."""
+SWEEP_EVERY_S: Final = 2.0  # how often all due orders are read, and not only those after the cursor
 COMMITTED_LATE: Final = timedelta(seconds=1)
 """How long after its due instant an order may be committed; one that took longer waits for the next sweep."""
 REPORTS_WAIT_S: Final = 20.0
-REPORT_BATCHES_MAX: Final = 4
-"""Batches of reports that are recorded while the next one is fetched."""
-PAUSE_S: Final = 0.5
-"""The pause after the rail or the database gave no answer."""
+REPORT_BATCHES_MAX: Final = 4  # batches of reports that are recorded while the next one is fetched
+PAUSE_S: Final = 0.5  # the pause after the rail or the database gave no answer
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
@@ -111,8 +106,7 @@ class OrderMover(Member):
             self._has_news.set()
 
 
-TakeReports = Callable[[Context, Sequence[Report]], Awaitable[int]]
-"""Records reports, and returns how many of them."""
+TakeReports = Callable[[Context, Sequence[Report]], Awaitable[int]]  # records reports, and returns how many of them
 
 
 async def keep_taking_reports(context: Context, take_reports: TakeReports, pause_s: float = PAUSE_S) -> None:
@@ -153,8 +147,7 @@ def _gather_s(count: int) -> float:
 
 EXPIRED_MAX: Final = 256
 EXPIRY_EVERY_S: Final = 1.0
-ASK_AGAIN_AFTER_S: Final = 0.1
-"""The pause while an earlier report is being recorded."""
+ASK_AGAIN_AFTER_S: Final = 0.1  # the pause while an earlier report is being recorded
 WAIT_MAX_S: Final = 60.0
 """The longest that an unreachable rail, or a report that cannot be recorded, keeps charges from expiring; real time."""
 

@@ -11,18 +11,15 @@ from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.rail import InitiationType
 from pixconnect.platform.base import errors
 
-RAISED_AFTER: Final = timedelta(hours=1)
-"""Minimum time from a proposal of a higher allowance to its confirmation."""
+RAISED_AFTER: Final = timedelta(hours=1)  # minimum time from a proposal of a higher allowance to its confirmation
 
 Payees = Literal["own", "known", "all"]
 """The account's owner alone; also payees already paid over the account; any payee."""
-PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")
-"""Each permits more payees than those before it."""
+PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")  # each permits more payees than those before it
 _NAMED_BY: Final = dict[InitiationType, str]((("KEY", "key"), ("MANUAL", "credit_party"), ("QRCODE", "emv")))
 """The member of a request that names the payee."""
 _TRANSFER_CENTS: Final = 10_000
-_TRANSFERS_DAY_CENTS: Final = 100_000
-"""The default day's sum once an operator permits transfers."""
+_TRANSFERS_DAY_CENTS: Final = 100_000  # the default day's sum once an operator permits transfers
 
 
 class Allowance(Struct, frozen=True, kw_only=True):

@@ -92,8 +92,7 @@ class Allowances(OrderRule):
         super().__init__(work)
         self._left: dict[int, TransferAllowance] = {}
         self._refunds_left_cents: dict[int, int] = {}
-        self._known_ids: set[int] = set()
-        """Transfers of the batch whose payees were paid over their account before."""
+        self._known_ids: set[int] = set()  # transfers of the batch whose payees were paid over their account before
 
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:

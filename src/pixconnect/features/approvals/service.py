@@ -29,8 +29,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
 LISTED_MAX: Final = 1000
-COUNTED_MAX: Final = 100_000
-"""Counting for metrics stops here: measuring a backlog must not be a load."""
+COUNTED_MAX: Final = 100_000  # counting for metrics stops here: measuring a backlog must not be a load
 WAITS_MAX: Final = timedelta(hours=1)
 """A waiting transfer is given up some hours later: an operator should check it before."""
 PAID_COUNTED_MAX: Final = 100

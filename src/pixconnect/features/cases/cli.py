@@ -41,8 +41,7 @@ app = App(name="case", help="Show and end differences between the books and the 
 proposal_app = App(name="proposal", help="Read and confirm what waits for a second operator.")
 
 _CaseNumber = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
-CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]
-"""A case, as ``list`` prints its id."""
+CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]  # a case, as ``list`` prints its id
 _Institution = Annotated[str | None, Parameter(help="Of this account at an institution only, by its name.")]
 _Said = Annotated[
     str | None, Parameter(help="Only those with these known facts, as `show` prints them: a fee's text, a reason.")

@@ -107,13 +107,10 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
     """How many lines the pattern has set aside."""
 
 
-EndingClaim = Literal["settled", "never"]
-"""The Pix reached its payee; or it never left, and never will."""
-EVIDENCE_SIZE_MAX: Final = 1024 * 1024
-"""Octets."""
+EndingClaim = Literal["settled", "never"]  # the Pix reached its payee; or it never left, and never will
+EVIDENCE_SIZE_MAX: Final = 1024 * 1024  # octets
 EVIDENCE_NAME_LENGTH_MAX: Final = 255
-_A_CALL: Final = timedelta(hours=1)
-"""Maximum duration of a call."""
+_A_CALL: Final = timedelta(hours=1)  # maximum duration of a call
 _SATURDAY: Final = 5
 
 

@@ -23,8 +23,7 @@ from pixconnect.platform.base import errors
 
 PAGE_SIZE: Final = 50
 RUNS_MAX: Final = 14
-FINDINGS_MAX: Final = 50
-"""Of one run; the command line prints all of them."""
+FINDINGS_MAX: Final = 50  # of one run; the command line prints all of them
 _OPERATORS: Final = "the audit is the operators'"
 
 

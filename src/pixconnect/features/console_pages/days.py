@@ -24,8 +24,7 @@ from pixconnect.platform import outgoing_text
 from pixconnect.platform.base import errors
 
 LATE_SHOWN_MAX: Final = 5
-LINES_MAX: Final = 500
-"""The file has the rest."""
+LINES_MAX: Final = 500  # the file has the rest
 _OPERATORS: Final = "accounts at institutions are the operators'"
 
 

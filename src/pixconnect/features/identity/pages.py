@@ -16,8 +16,7 @@ from pixconnect.platform.base import errors
 
 _PREFERENCE_S: Final = 365 * 86_400
 _NAME_LENGTH_MAX: Final = 40
-_SAVED_LENGTH_MAX: Final = 3_500
-"""A browser keeps no longer cookie."""
+_SAVED_LENGTH_MAX: Final = 3_500  # a browser keeps no longer cookie
 
 
 async def show_sign_in(visit: Visit) -> Response:

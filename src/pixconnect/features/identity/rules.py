@@ -21,8 +21,7 @@ from msgspec import Struct, structs
 PUBLISHED_AHEAD = timedelta(seconds=60)
 """A new key is published this long before it signs; every process reloads its keys several times within it."""
 
-CERTIFICATE_RENEWAL = timedelta(days=30)
-"""A key is replaced when its certificate has less than this left."""
+CERTIFICATE_RENEWAL = timedelta(days=30)  # a key is replaced when its certificate has less than this left
 
 
 class SigningKey(Struct, frozen=True, kw_only=True):

@@ -18,8 +18,7 @@ from pixconnect.features.locations.problem import GENERAL, Types, make_form
 
 LOCATION_PATH: Final = "/v1/qr/"
 """Followed by the location's token, or the charge's txid. Short, because all share 77 characters of a QR code."""
-LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
-"""On the same host as the payloads, as ``jku`` must be."""
+LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"  # on the same host as the payloads, as ``jku`` must be
 JOSE_TYPE: Final = "application/jose"
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
 

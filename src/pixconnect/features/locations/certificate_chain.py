@@ -220,8 +220,7 @@ _CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _algorithms = JWSRegistry(algorithms=[*_CURVES, *_RSA])
 
-Jwk = Mapping[str, object]
-"""A published key; unused fields may have any form."""
+Jwk = Mapping[str, object]  # a published key; unused fields may have any form
 
 
 class PayloadHeader(Struct, frozen=True, kw_only=True):

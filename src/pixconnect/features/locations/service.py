@@ -28,8 +28,7 @@ from pixconnect.platform.base.clock import format_milliseconds, to_day
 from pixconnect.platform.base.errors import Violated, Violation
 
 _NAME_LENGTH_MAX = 200
-_NOBODY = "-"
-"""The debtor's name in payloads of ended charges."""
+_NOBODY = "-"  # the debtor's name in payloads of ended charges
 
 
 class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,8 +34,7 @@ from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.json_members import RepeatedMember, list_names, refuse_repeated
 
-BODY_MAX: Final = 4 * 1024 * 1024
-"""In bytes: a thousand charges with the maximum contents."""
+BODY_MAX: Final = 4 * 1024 * 1024  # in bytes: a thousand charges with the maximum contents
 
 AskedT = TypeVar("AskedT", ChargePut, ChargePatch)
 ItemStatusShown = Literal["EM_PROCESSAMENTO", "CRIADA", "NEGADA"]
@@ -114,15 +113,13 @@ class LotesCobVConsultados(Struct, frozen=True, kw_only=True):
 
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
-_YIELD_AFTER: Final = 25
-"""Charges per step: the process's other requests do not wait for a thousand."""
+_YIELD_AFTER: Final = 25  # charges per step: the process's other requests do not wait for a thousand
 _TRIES_MAX: Final = 3
 _SHOWN: Final[Mapping[lot_rules.ItemStatus, ItemStatusShown]] = dict(
     zip(get_args(lot_rules.ItemStatus), get_args(ItemStatusShown), strict=True)
 )
 """Both list them in the same order."""
-_MERGED: Final = ("calendario", "valor")
-"""Members of a charge that a patch may change in part."""
+_MERGED: Final = ("calendario", "valor")  # members of a charge that a patch may change in part
 
 
 _read_raw: Final = msgspec.json.Decoder(dict[str, Raw]).decode

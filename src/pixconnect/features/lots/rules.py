@@ -20,8 +20,7 @@ from pixconnect.platform.base.errors import Violation
 
 ITEMS_MAX: Final = 1000
 DESCRIPTION_LENGTH_MAX: Final = 255
-WAITING_MAX: Final = 8
-"""Maximum of pending requests of one charge."""
+WAITING_MAX: Final = 8  # maximum of pending requests of one charge
 
 ItemStatus = Literal["PROCESSING", "CREATED", "REFUSED"]
 Refusal = tuple[Violation, ...]

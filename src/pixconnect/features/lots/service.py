@@ -34,8 +34,7 @@ ITEMS: Final = f"{ENTITY}.cobsV"
 NOT_THERE: Final = Violation(
     property=ENTITY, reason="lotes ainda não são oferecidos em contas que ficam em uma instituição: use /cobv/{txid}"
 )
-_TRIES_MAX: Final = 5
-"""Maximum of retries after a concurrent change of the same lot, or of one of its charges."""
+_TRIES_MAX: Final = 5  # maximum of retries after a concurrent change of the same lot, or of one of its charges
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):

@@ -13,14 +13,10 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 
-BATCH_MAX: Final = 256
-"""Charges per batch."""
-LOOK_AFTER_S: Final = 0.25
-"""When it polls again after it found something."""
-PAUSE_S: Final = 0.5
-"""The pause after the database gave no answer."""
-TRY_AGAIN_AFTER_S: Final = 5.0
-"""The pause of a charge that could not be written, without a fault in it; real time."""
+BATCH_MAX: Final = 256  # charges per batch
+LOOK_AFTER_S: Final = 0.25  # when it polls again after it found something
+PAUSE_S: Final = 0.5  # the pause after the database gave no answer
+TRY_AGAIN_AFTER_S: Final = 5.0  # the pause of a charge that could not be written, without a fault in it; real time
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError)
 

@@ -59,8 +59,7 @@ async def read_all(connection: Connection | Pool, now: datetime, count_max: int)
     return {row["kind"]: convert(dict(row), OrderFigures) for row in rows}
 
 
-NEWEST_MAX: Final = 1_000
-"""Rows read for figures without totals."""
+NEWEST_MAX: Final = 1_000  # rows read for figures without totals
 
 next_holders: Final = Column[int, int, int]("select id from holder where id > $1 order by id limit $2")
 

@@ -50,8 +50,7 @@ class RailFigures:
     """Counts since the worker started; a repeated message counts again."""
 
     def __init__(self) -> None:
-        self.submissions: Counter[tuple[str, str]] = Counter()
-        """By ``transfer`` or ``refund``, and by answer."""
+        self.submissions: Counter[tuple[str, str]] = Counter()  # by ``transfer`` or ``refund``, and by answer
         self.questions: Counter[str] = Counter()
         self.reports: Counter[str] = Counter()
         self.acknowledgements: Counter[str] = Counter()
@@ -112,13 +111,11 @@ class CountingRail(WrappedRail):
             self._figures.acknowledgements["accepted" if acknowledgement.refusal_code is None else "refused"] += 1
 
 
-COUNTED_MAX: Final = 100_000
-"""Counting stops here: measuring a backlog must not be a load."""
+COUNTED_MAX: Final = 100_000  # counting stops here: measuring a backlog must not be a load
 _NO_ORDERS: Final = OrderFigures(
     due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None, oldest_silent_at=None
 )
-_Orders = Mapping[str, tuple[OrderFigures, datetime]]
-"""By kind, with the instant of the query."""
+_Orders = Mapping[str, tuple[OrderFigures, datetime]]  # by kind, with the instant of the query
 
 
 async def _look_at_deliveries(context: Context, now: datetime) -> tuple[int, float, float]:

@@ -39,8 +39,7 @@ from pixconnect.kernel.writing.unit_of_work import Claim, UnitOfWork, begin_mone
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
-_CHANGED_AT_ONCE: Final = 50
-"""Each takes up to two ids of the batch."""
+_CHANGED_AT_ONCE: Final = 50  # each takes up to two ids of the batch
 
 
 class OpenBlocks:

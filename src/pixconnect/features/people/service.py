@@ -25,8 +25,7 @@ from pixconnect.kernel.tables.partition import RetentionPeriods
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-ERASED_AT_ONCE: Final = 500
-"""Rows that are emptied in one transaction."""
+ERASED_AT_ONCE: Final = 500  # rows that are emptied in one transaction
 
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """Earlier exports of this person's data."""
 
 
-Note = Callable[[Sequence[ErasedRow]], None]
-"""Durably records the rows about to be erased."""
+Note = Callable[[Sequence[ErasedRow]], None]  # durably records the rows about to be erased
 
 
 def read_tax_id(text: str) -> str:

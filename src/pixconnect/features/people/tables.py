@@ -14,8 +14,7 @@ from msgspec import Struct
 from pixconnect.platform.pool import Connection
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_SLICE_ROWS: Final = 20_000
-"""Transfers per statement: far fewer than the statement timeout allows."""
+_SLICE_ROWS: Final = 20_000  # transfers per statement: far fewer than the statement timeout allows
 
 
 class PersonRow(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,10 @@ from pixconnect.kernel.rules.charge import ChargeStatus
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.rail import InitiationType
 
-SEARCHED_MAX: Final = 100_000
-"""The maximum scanned, for conditions without an index."""
+SEARCHED_MAX: Final = 100_000  # the maximum scanned, for conditions without an index
 LOT_NUMBER_MAX: Final = 10**18 - 1
 
-Shown = Mapping[str, object]
-"""The members of a record in an institution's form."""
+Shown = Mapping[str, object]  # the members of a record in an institution's form
 
 
 def without_none(members: Shown) -> Shown:

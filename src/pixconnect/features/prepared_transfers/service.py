@@ -24,8 +24,7 @@ from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
-Repeat = Literal["refused", "answered", "sent_again"]
-"""The result of a repeated confirmation."""
+Repeat = Literal["refused", "answered", "sent_again"]  # the result of a repeated confirmation
 
 
 class Approval(Struct, frozen=True, kw_only=True):

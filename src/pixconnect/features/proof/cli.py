@@ -26,8 +26,7 @@ from pixconnect.platform.config import Settings
 from pixconnect.platform.environment import read_named_file
 from pixconnect.platform.logging import set_up_logging
 
-_LENGTH_MAX: Final = 1 << 30
-"""Maximum of a file of heads, in octets: a line for each of some million holders."""
+_LENGTH_MAX: Final = 1 << 30  # maximum of a file of heads, in octets: a line for each of some million holders
 
 Answer = TypeVar("Answer")
 

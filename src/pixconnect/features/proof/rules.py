@@ -115,8 +115,7 @@ def next_head(head: bytes, digests: Sequence[bytes]) -> bytes:
     return hashlib.sha256(head + b"".join(digests)).digest()
 
 
-HEADS_TOLD: Final = "heads of the chains"
-"""The event of their log line."""
+HEADS_TOLD: Final = "heads of the chains"  # the event of their log line
 
 
 class _LogLine(Struct, frozen=True):

@@ -28,8 +28,7 @@ _A4: Final = (0, 0, 595, 842)
 _MARGIN: Final = 56
 _TEXTS_AT: Final = 190
 _LINE_HEIGHT: Final = 12
-_CHARACTERS_MAX: Final = 40
-"""Maximum in a line of ten points: even with the widest letters it stays on the page."""
+_CHARACTERS_MAX: Final = 40  # maximum in a line of ten points: even with the widest letters it stays on the page
 _FONTS: Final = dict(F1="/Helvetica", F2="/Helvetica-Bold")
 
 Placed = tuple[str, int, int, int, str]

@@ -17,8 +17,7 @@ from pixconnect.kernel.rules.transfer import Direction, Transfer
 from pixconnect.platform.base.clock import SAO_PAULO
 
 ReceiptKind = Literal["transfer", "refund"]
-CodeKind = Literal["dynamic_code", "static_code", "key", "account"]
-"""How a payer found the account."""
+CodeKind = Literal["dynamic_code", "static_code", "key", "account"]  # how a payer found the account
 
 _CPF_LENGTH: Final = 11
 _CNPJ_LENGTH: Final = 14

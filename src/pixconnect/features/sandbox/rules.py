@@ -34,8 +34,7 @@ MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judi
 """Kinds that can be made here: an account has its opening balance once, at its institution."""
 Judged = Literal["by_answer", "take", "release", "never"]
 """``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
-Verdict = Literal["release", "return"]
-"""The fate of a suspect payment."""
+Verdict = Literal["release", "return"]  # the fate of a suspect payment
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100

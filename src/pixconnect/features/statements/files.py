@@ -58,8 +58,7 @@ class _Library(Protocol):
     def xmlfile(self, output: "Output", /, *, encoding: str) -> AbstractContextManager[XmlDocument]: ...
 
 
-BRAZIL: Final = timezone(timedelta(hours=-3))
-"""Many programs show the day of a line as it is written."""
+BRAZIL: Final = timezone(timedelta(hours=-3))  # many programs show the day of a line as it is written
 _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

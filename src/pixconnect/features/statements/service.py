@@ -13,8 +13,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Pool
 
-LINES_A_PART: Final = 100
-"""Lines per part: few enough that other requests of the process hardly wait for them."""
+LINES_A_PART: Final = 100  # lines per part: few enough that other requests of the process hardly wait for them
 
 
 async def open_statement(

@@ -32,8 +32,7 @@ _KINDS: Final = {"server": SpanKind.SERVER, "internal": SpanKind.INTERNAL, "clie
 _WAITING_MAX: Final = 4096
 _SENT_AFTER_MS: Final = 1_000
 _SEND_TIMEOUT_S: Final = 5.0
-_LAST_SENT_S: Final = 2.0
-"""How long a process that stops waits for the last spans to be sent."""
+_LAST_SENT_S: Final = 2.0  # how long a process that stops waits for the last spans to be sent
 
 
 class OtlpSpan:

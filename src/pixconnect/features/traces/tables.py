@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from pixconnect.platform.pool import Pool
 
-Resource = tuple[str, int, int]
-"""The resource of a delivery: its kind, id and holder."""
+Resource = tuple[str, int, int]  # the resource of a delivery: its kind, id and holder
 
 
 class TracedOrder(Struct, frozen=True, kw_only=True):

@@ -14,8 +14,7 @@ from pixconnect import __version__
 from pixconnect.platform.config import Settings, SettingsError, is_loopback_host
 
 SpanKind = Literal["server", "internal", "client"]
-Fact = str | int
-"""An attribute of a span: one of our words, or a number."""
+Fact = str | int  # an attribute of a span: one of our words, or a number
 NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 

@@ -42,8 +42,7 @@ Answer = TypeVar("Answer", bound=SubmitAnswer | QueryAnswer)
 _log = structlog.get_logger(__name__)
 
 _ORDERS_REMEMBERED_MAX: Final = 8192
-LOOK_UP_TIMEOUT_S: Final = 1.0
-"""A busy database answers due work first."""
+LOOK_UP_TIMEOUT_S: Final = 1.0  # a busy database answers due work first
 
 
 class OrderTraces:

@@ -99,8 +99,7 @@ def _cut(value: object) -> object:
     return value
 
 
-CONFIRM: Final = "proposal confirm"
-"""The audit verb of each confirmation."""
+CONFIRM: Final = "proposal confirm"  # the audit verb of each confirmation
 
 
 def make_proposal(

@@ -70,8 +70,7 @@ class Port(Generic[Opened]):
         self.name, self.default = name, default
 
 
-UNDER_WAY_MAX: Final = 4096
-"""About 8 MiB; the oldest handover is evicted first."""
+UNDER_WAY_MAX: Final = 4096  # about 8 MiB; the oldest handover is evicted first
 
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
@@ -118,8 +117,7 @@ LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 OVERTAKEN_MIN_S: Final = 300.0
 """How long a report waits for the fact that it refers to. After that, the fact never existed here."""
-FAILURES_REMEMBERED_MAX: Final = 4096
-"""The report whose last failure is oldest is evicted first."""
+FAILURES_REMEMBERED_MAX: Final = 4096  # the report whose last failure is oldest is evicted first
 
 
 class FailedReports:

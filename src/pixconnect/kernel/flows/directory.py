@@ -20,10 +20,8 @@ from pixconnect.platform.bounded_cache import BoundedCache
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.pool import Pool
 
-BATCH_MAX = 256
-"""Keys, or locations, per query."""
-KEPT_MAX = 20_000
-"""Entries of each cache: of keys, and of accounts."""
+BATCH_MAX = 256  # keys, or locations, per query
+KEPT_MAX = 20_000  # entries of each cache: of keys, and of accounts
 
 
 class OwnAccount(Struct, frozen=True, kw_only=True):

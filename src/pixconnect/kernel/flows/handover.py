@@ -41,12 +41,9 @@ from pixconnect.platform.base import errors
 
 _log = structlog.get_logger(__name__)
 
-RETRY_AFTER: Final = timedelta(seconds=1)
-"""How long an order that never left waits for the next try."""
-JUDGED_FOR: Final = timedelta(seconds=2)
-"""An order older than this at its start is checked again."""
-HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
-"""How long an order that may not leave now waits for the next check."""
+RETRY_AFTER: Final = timedelta(seconds=1)  # how long an order that never left waits for the next try
+JUDGED_FOR: Final = timedelta(seconds=2)  # an order older than this at its start is checked again
+HELD_AGAIN_AFTER: Final = timedelta(seconds=10)  # how long an order that may not leave now waits for the next check
 
 
 PREPARATION: Final = Port[Callable[[Sequence[str]], Awaitable[None]] | None]("preparation of orders", None)

@@ -26,8 +26,7 @@ REASON_LENGTH_MAX: Final = 1000
 UNREADABLE_OPEN_MAX: Final = 500
 """Maximum of open unreadable reports, of all accounts: more than a person reads one by one."""
 
-AHEAD_MAX: Final = timedelta(minutes=5)
-"""Maximum lead of institutions' clocks over ours."""
+AHEAD_MAX: Final = timedelta(minutes=5)  # maximum lead of institutions' clocks over ours
 
 _log = structlog.get_logger(__name__)
 

@@ -30,8 +30,7 @@ from pixconnect.platform.flow.shares import on_behalf_of_all
 from pixconnect.platform.outgoing_text import name_database_error
 from pixconnect.platform.pool import Pool
 
-_GIVEN_UP_MAX: Final = 5_000
-"""Deliveries given up in one transaction."""
+_GIVEN_UP_MAX: Final = 5_000  # deliveries given up in one transaction
 _MISSED_PASSES: Final = timedelta(minutes=5)
 _FORGOTTEN_AT_ONCE: Final = 1_000
 _BATCHES_MAX: Final = 20
@@ -101,8 +100,7 @@ async def forget_origins(pool: Pool) -> None:
             return
 
 
-LOOKED_AT_MAX: Final = 5_000
-"""Rows per step, in one transaction."""
+LOOKED_AT_MAX: Final = 5_000  # rows per step, in one transaction
 
 
 def _find_end(data: str, now: datetime) -> timedelta:
@@ -129,8 +127,7 @@ async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> i
     return looked_count
 
 
-NOTES_MAX: Final = 20_000
-"""Notes of one kind that one transaction adds up."""
+NOTES_MAX: Final = 20_000  # notes of one kind that one transaction adds up
 
 
 async def fold_tallies(context: Context) -> int:

@@ -68,15 +68,13 @@ class ServerWatch:
         self._must_last = must_last
         self._refused_at: datetime | None = None
         self._judging = asyncio.Lock()
-        self._counted_at_s = float("-inf")
-        """When the last comparison of sequences with ids began."""
+        self._counted_at_s = float("-inf")  # when the last comparison of sequences with ids began
         self._has_begun = False
         self._known: DatabaseServer | None = None
         self._latest: DatabaseServer | None = None
         """The furthest known position of the server; at first the remembered one."""
         self._forgetters: list[Callable[[], None]] = []
-        self.first_ids = FirstIds()
-        """The first ids after the last start that this process knows of."""
+        self.first_ids = FirstIds()  # the first ids after the last start that this process knows of
 
     def on_start(self, *forgetters: Callable[[], None]) -> None:
         """Register caches to empty when the server restarts or is another: it may have lost rows that they still hold."""

@@ -305,8 +305,7 @@ def _freed_into(ending: Ending) -> Account:
     return "settlement" if isinstance(ending, Settled) else "available"
 
 
-ASK_AFTER = timedelta(seconds=2)
-"""The rail is queried about an order that got no answer for this long."""
+ASK_AFTER = timedelta(seconds=2)  # the rail is queried about an order that got no answer for this long
 ASK_AFTER_MAX = timedelta(minutes=5)
 
 

@@ -26,8 +26,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 from pixconnect.platform.shared_look import answer_in_time
 
-_HUNG_UP_WAIT_S: Final = 2.0
-"""How long the directory's answer is awaited after the caller has hung up."""
+_HUNG_UP_WAIT_S: Final = 2.0  # how long the directory's answer is awaited after the caller has hung up
 
 
 class Way(Struct, frozen=True, kw_only=True):

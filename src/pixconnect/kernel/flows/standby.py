@@ -26,8 +26,7 @@ from pixconnect.platform.database_failure import DATABASE_BUSY, DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
 AGE_MAX_S: Final = 10  # of the standby's tables
-ANSWER_TIMEOUT_S: Final = 3.0
-"""How long a read may take at the standby before it moves to the primary."""
+ANSWER_TIMEOUT_S: Final = 3.0  # how long a read may take at the standby before it moves to the primary
 LOOK_TIMEOUT_S: Final = 2.0
 GOOD_LOOKS_MIN: Final = 3
 """Successful checks in a row before a standby is used again, so that a flapping one logs little."""
@@ -55,8 +54,7 @@ class Standby:
         self._monotonic_s = clock.monotonic_s
         self._age_max_s = age_max_s
         self._pool: Pool | None = None
-        self._shown: Heartbeat | None = None
-        """The primary's last record, and when it was read."""
+        self._shown: Heartbeat | None = None  # the primary's last record, and when it was read
         self._shown_s = 0.0
         self._good_looks = GOOD_LOOKS_MIN - 1
         self.why_not: str | None = "it was not looked at yet"

@@ -170,8 +170,7 @@ def _read(name: str, now: datetime) -> int:
 
 
 _FOLDER: Final = Path(__file__).parent
-NOT_PERSONAL: Final = "none"
-"""Contents without personal data: states, digests, names of programs."""
+NOT_PERSONAL: Final = "none"  # contents without personal data: states, digests, names of programs
 
 
 RetentionEnd = Literal["worker", "partition", "verb", "never"]

@@ -29,8 +29,7 @@ _KERNEL: Final = (
     Scope("webhook.write", "changing endpoints, redelivery and replay"),
 )
 _ALL: Final = (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes))
-SCOPES: Final = tuple(scope.name for scope in _ALL)
-"""In display order."""
+SCOPES: Final = tuple(scope.name for scope in _ALL)  # in display order
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
 """Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""
 _PARTS: Final = tuple(part for feature in list_features() for part in feature.scope_parts)
@@ -42,16 +41,12 @@ if TYPE_CHECKING:
 else:
     ScopeName = Literal[SCOPES]
 
-AUDIENCE = "pix-connect"
-"""The tokens' ``aud``."""
+AUDIENCE = "pix-connect"  # the tokens' ``aud``
 
-IN_FORCE_AFTER_S = 1.0
-"""Disabling a client, a holder or a signing key takes effect on every process after this."""
+IN_FORCE_AFTER_S = 1.0  # disabling a client, a holder or a signing key takes effect on every process after this
 
-FAILURES_MAX = 10
-"""Failed token requests in the window, of a client_id and of an address, before 429."""
-FAILURES_WINDOW_S = 60
-"""How long a failed token request counts."""
+FAILURES_MAX = 10  # failed token requests in the window, of a client_id and of an address, before 429
+FAILURES_WINDOW_S = 60  # how long a failed token request counts
 
 WRONG_CODES_MAX: Final = 10
 """Wrong codes of an operator's second factor, with the right password, that lock the account until it is unlocked."""
@@ -163,8 +158,7 @@ def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
 Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
 
-SESSION_IDLE_MAX: Final = timedelta(minutes=30)
-"""A session idle for this long has ended."""
+SESSION_IDLE_MAX: Final = timedelta(minutes=30)  # a session idle for this long has ended
 SESSION_LENGTH_MAX: Final = timedelta(hours=12)
 LINK_LASTS: Final = timedelta(hours=12)
 SEEN_EVERY: Final = timedelta(minutes=1)

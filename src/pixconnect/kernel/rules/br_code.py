@@ -30,11 +30,9 @@ from pixconnect.platform.outgoing_text import trim_pasted
 
 Kind = Literal["static", "dynamic", "recurrence"]
 
-BR_CODE_LENGTH_MAX: Final = 512
-"""UTF-8 bytes of a whole code (``pixCopiaECola`` of the Pix API)."""
+BR_CODE_LENGTH_MAX: Final = 512  # UTF-8 bytes of a whole code (``pixCopiaECola`` of the Pix API)
 
-LOCATION_LENGTH_MAX: Final = 77
-"""Characters of host and path together: the capacity of a Pix template."""
+LOCATION_LENGTH_MAX: Final = 77  # characters of host and path together: the capacity of a Pix template
 
 _GUI: Final = "br.gov.bcb.pix"
 _TEMPLATE_LENGTH_MAX: Final = 99

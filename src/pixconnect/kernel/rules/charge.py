@@ -41,11 +41,9 @@ from pixconnect.kernel.rules.event import SLOTS_COUNT, Event, EventName
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant, to_day
 
-PAYER_NAME_LENGTH_MAX: Final = 200
-"""As in the official Pix API 2.9.0 (``devedor.nome``)."""
+PAYER_NAME_LENGTH_MAX: Final = 200  # as in the official Pix API 2.9.0 (``devedor.nome``)
 
-ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
-"""The contract's statuses."""
+ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]  # the contract's statuses
 Removal = Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
 ChargeStatus = ShownStatus | Removal
 

@@ -48,8 +48,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 VALID_DAYS: Final = ARRANGEMENT.find_constant("valid_after_due").read_value()
 """Default of a charge (``validadeAposVencimento``)."""
-Hundredths = int
-"""Cents of a sum, or hundredths of a per cent: both are written with two decimals."""
+Hundredths = int  # cents of a sum, or hundredths of a per cent: both are written with two decimals
 DeductionKind = Literal["sum", "percentage"]
 InterestKind = Literal[
     "sum_a_day",

@@ -49,8 +49,7 @@ _KERNEL: Final = (
 _ALL: Final = (*_KERNEL, *(row for feature in list_features() for row in feature.events))
 EVENT_FACTS: Final = {row.name: row.fact for row in _ALL}
 EVENT_STATUSES: Final = {row.name: row.status or row.name.rpartition(".")[2].upper() for row in _ALL}
-OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)
-"""Events that extend the contract."""
+OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)  # events that extend the contract
 INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.is_in_sandbox)
 """Events of accounts at institutions and of operators' acts: callers of a sandbox cannot cause them."""
 EVENT_NAMES: Final = frozenset(EVENT_FACTS)

@@ -117,8 +117,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 BRANCH: Final = re.compile(r"[0-9]{1,4}")
 _ACCOUNT_NUMBER: Final = re.compile(r"[0-9A-Z]{1,20}")
-ACCOUNT_DIGITS: Final = re.compile(r"[0-9]{1,20}")
-"""The form in institutions' own interfaces."""
+ACCOUNT_DIGITS: Final = re.compile(r"[0-9]{1,20}")  # the form in institutions' own interfaces
 ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 
 

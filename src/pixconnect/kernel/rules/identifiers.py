@@ -39,8 +39,7 @@ EndToEndId = str
 
 ReturnId = str
 
-Txid = str
-"""``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
+Txid = str  # ``[a-zA-Z0-9]{26,35}``; ours have 32 characters
 
 _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _PAIRS: Final = tuple(first + second for first in _DIGITS for second in _DIGITS)

@@ -135,8 +135,7 @@ def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: b
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.night_cents} cents a night")
 
 
-Interval = tuple[datetime, datetime]
-"""From an instant until before another one."""
+Interval = tuple[datetime, datetime]  # from an instant until before another one
 
 
 class Spending:

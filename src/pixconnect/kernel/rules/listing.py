@@ -68,8 +68,7 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True):
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LATEST: Final = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-NUMBER_MAX: Final = 2**53 - 1
-"""The largest number that PostgreSQL, Python and JSON all represent."""
+NUMBER_MAX: Final = 2**53 - 1  # the largest number that PostgreSQL, Python and JSON all represent
 
 
 class CursorText:

@@ -15,8 +15,7 @@ from msgspec import Struct
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.platform.base import errors
 
-LocationKind = Literal["cob", "cobv"]
-"""Paid at once, or with a due date; it never changes."""
+LocationKind = Literal["cob", "cobv"]  # paid at once, or with a due date; it never changes
 AT_ONCE: Final[LocationKind] = "cob"
 WITH_DUE_DATE: Final[LocationKind] = "cobv"
 LocationStatus = Literal["COB_FREE", "COB_BOUND", "COBV_FREE", "COBV_BOUND"]

@@ -9,8 +9,7 @@ from pixconnect.platform.base import errors
 Cents = int
 
 AMOUNT_MIN_CENTS = 1
-AMOUNT_MAX_CENTS = 999_999_999_999
-"""9 999 999 999.99 reais: the amount of a BR Code has room for 13 characters."""
+AMOUNT_MAX_CENTS = 999_999_999_999  # 9 999 999 999.99 reais: the amount of a BR Code has room for 13 characters
 
 AmountCents = Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)]
 

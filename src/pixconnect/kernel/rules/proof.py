@@ -15,8 +15,7 @@ Subject = Literal["holders", "installation", "server", "rail", "accounts", "head
 
 Holders' books, our schemas, their server, the rail, accounts at institutions, or recorded heads of chains.
 """
-Extent = Literal["whole", "changes"]
-"""Of a run: everything, or changes since the last run."""
+Extent = Literal["whole", "changes"]  # of a run: everything, or changes since the last run
 Verdict = Literal["checked", "provisional", "not_checkable"]
 """Whether a rule was checked.
 

@@ -41,8 +41,7 @@ MadeBy = Literal["service", "institution"]
 AUTOMATIC_PREFIX: Final = "auto:"
 """The ``external_id`` of an automatic refund is this and the transfer's ``end_to_end_id``."""
 
-THEIRS_PREFIX: Final = "theirs:"
-"""The ``external_id`` of an institution's refund is this and the network's name."""
+THEIRS_PREFIX: Final = "theirs:"  # the ``external_id`` of an institution's refund is this and the network's name
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 

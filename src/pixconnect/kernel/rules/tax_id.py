@@ -105,8 +105,7 @@ def mask_tax_id(tax_id: str) -> str:
     return f"***{tax_id[3:9]}**" if len(tax_id) == _CPF_LENGTH else f"{tax_id[:8]}******"
 
 
-STREET_LENGTH_MAX: Final = 200
-"""As in the official Pix API 2.9.0 (``DadosComplementaresPessoa``)."""
+STREET_LENGTH_MAX: Final = 200  # as in the official Pix API 2.9.0 (``DadosComplementaresPessoa``)
 
 STATE_CODES: Final[Mapping[str, str]] = dict(
     **dict(RO="11", AC="12", AM="13", RR="14", PA="15", AP="16", TO="17"),

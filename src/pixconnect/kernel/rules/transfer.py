@@ -34,8 +34,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 from pixconnect.platform.outgoing_text import trim_pasted
 
-MESSAGE_LENGTH_MAX: Final = 140
-"""The scheme's limit for a payer's text."""
+MESSAGE_LENGTH_MAX: Final = 140  # the scheme's limit for a payer's text
 
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]

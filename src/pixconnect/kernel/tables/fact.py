@@ -56,8 +56,7 @@ class FactRows(Generic[Row]):
     def __init__(self, fact: Fact[Row]) -> None:
         self.fact = fact
         self.new: dict[Hashable, Row] = {}
-        self.moved: dict[Any, tuple[Row, Row]] = {}
-        """Their state before and after the batch."""
+        self.moved: dict[Any, tuple[Row, Row]] = {}  # their state before and after the batch
         self.deleted: list[Row] = []
 
     def move(self, before: Row, after: Row) -> None:

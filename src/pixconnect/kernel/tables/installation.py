@@ -275,8 +275,7 @@ move_ids_ahead: Final = Command[()]("select move_ids_ahead()")
 note_high_water: Final = Command[()]("select note_high_water() where refuse_old_session()")
 """Record the highest ids in use: the next start of the server detects missing ones from here."""
 
-BEAT_EVERY_S: Final = 1.0
-"""Minimum interval of the primary's clock records, for any number of processes."""
+BEAT_EVERY_S: Final = 1.0  # minimum interval of the primary's clock records, for any number of processes
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):

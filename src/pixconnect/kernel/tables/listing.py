@@ -170,8 +170,7 @@ def _count_wanted(kind: Kind, where: LiteralString, wanted: ListedRows, statuses
     return f"select ({of_all}) - ({count_statuses(kind, f'{where} and {wanted.left_out}', statuses=statuses)})"
 
 
-Statuses = str | Sequence[str]
-"""One status, or several for a source whose statements take them."""
+Statuses = str | Sequence[str]  # one status, or several for a source whose statements take them
 
 
 async def read_page(pool: Pool, source: Source, owner_id: int, status: Statuses | None, span: Span) -> Page[asyncpg.Record]:

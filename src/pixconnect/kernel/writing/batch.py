@@ -139,8 +139,7 @@ class PendingRequest(Generic[Request, Answer]):
         self.operation = operation
         self.request = request
         self.answer = answer
-        self.is_over = answer.done
-        """Whether it was answered, or its client has gone."""
+        self.is_over = answer.done  # whether it was answered, or its client has gone
         self.asked_at_s = asked_at_s
         # Set when a COMMIT of this request was lost: since then it may have taken effect.
         self.lost_at_s: float | None = None
@@ -181,8 +180,7 @@ def account_stalled() -> errors.ServiceUnavailable:
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0
 """How long a batch is retried after a lost COMMIT to learn its outcome; then callers get the error."""
-UNREACHABLE_TIMEOUT_S: Final = 3.0
-"""How long a batch waits for an unreachable database."""
+UNREACHABLE_TIMEOUT_S: Final = 3.0  # how long a batch waits for an unreachable database
 SILENT_TIMEOUT_S: Final = 4.5
 """How long a batch waits for the answer to a statement before its COMMIT.
 
@@ -193,8 +191,7 @@ LOCKED_TIMEOUT_S: Final = 4.5
 """How long a request waits, over all tries, for a row that another transaction has locked."""
 LAST_LOCK_S: Final = 0.5
 """How long its last try may wait for the lock: longer than other batches that write the same row take."""
-LAST_TRY_S: Final = 0.25
-"""How long its last try may take to connect: enough if the database is back."""
+LAST_TRY_S: Final = 0.25  # how long its last try may take to connect: enough if the database is back
 
 _Waiters: TypeAlias = Sequence[PendingRequest[Any, Any]]
 

@@ -71,8 +71,7 @@ from pixconnect.platform.pool import Pool
 BRIEF_LOCK_TIMEOUT_MS: Final = 100
 """How long the parts of a stalled batch wait for a lock, before stalled holders get queues of their own."""
 PARTS_AT_ONCE_MAX: Final = 4
-RETRIES_MAX: Final = 5
-"""How often a batch that conflicts with another process's rows or locks starts over."""
+RETRIES_MAX: Final = 5  # how often a batch that conflicts with another process's rows or locks starts over
 
 _RETRIED = (
     asyncpg.UniqueViolationError,

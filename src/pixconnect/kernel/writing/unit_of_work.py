@@ -100,8 +100,7 @@ class UnitOfWork(Changes):
         self.key_webhook_holders = locked.key_webhook_holders
         self.charges: dict[tuple[int | str, int], Charge] = {}
         """Locked, by id or txid and by holder, as the batch changes them."""
-        self.transfers: dict[tuple[int, int], Transfer] = {}
-        """Locked, by id and holder, as the batch changes them."""
+        self.transfers: dict[tuple[int, int], Transfer] = {}  # locked, by id and holder, as the batch changes them
         self._claims = [claim(self) for claim in claims]
         self._batch = batch
         self._orders_count = 0

@@ -19,8 +19,7 @@ from pixconnect.platform.flow.overload import Overload
 from pixconnect.platform.notifier import WakeWorkers
 from pixconnect.platform.pool import Pool
 
-GROUP_SIZE_MAX: Final = 256
-"""Maximum of requests that one transaction writes."""
+GROUP_SIZE_MAX: Final = 256  # maximum of requests that one transaction writes
 QUEUE_LENGTH_MAX: Final = 4096
 """Maximum of waiting requests: 16 batches of the largest size. More would wait longer than their callers do."""
 

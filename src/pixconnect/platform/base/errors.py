@@ -229,8 +229,7 @@ class OutcomeUnknown(PixConnectError):
 
     def __init__(self, message: str, txid: str | None = None) -> None:
         super().__init__(message)
-        self.txid = txid
-        """For a charge of the standard's door, which the caller repeats under its txid."""
+        self.txid = txid  # for a charge of the standard's door, which the caller repeats under its txid
 
 
 class InternalError(PixConnectError):

@@ -42,14 +42,12 @@ from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBuckets
 UNDER_WAY_MAX: Final = 512
 """For a process that refuses nothing: as many as are answered in half a second if the service is slow."""
 UNDER_WAY_MIN: Final = 128
-ANSWERED_IN_S: Final = 0.25
-"""A process that refuses admits about as much as it answers in this time."""
+ANSWERED_IN_S: Final = 0.25  # a process that refuses admits about as much as it answers in this time
 TOO_MANY: Final = "too many requests are under way: try again shortly; nothing was done"
 LOOK_EVERY_S: Final = 0.5
 BATCH_MAX: Final = 64
 """Orders in a batch while the process refuses: larger ones cost little less each, and delay refusals for longer."""
-AGE_MAX_S: Final = 1.0
-"""How old an open order may be before accepting is slowed down."""
+AGE_MAX_S: Final = 1.0  # how old an open order may be before accepting is slowed down
 SLOWER_WHILE_OLD: Final = 0.95
 FASTER_WHILE_YOUNG: Final = 1.1
 STEP_MIN: Final = 0.7
@@ -199,18 +197,15 @@ class Overload(Admission):
             self._expect(None)
 
 
-PACED: Final = frozenset({401, 403, 429, 503})
-"""Statuses that a caller can cause again and again at no cost."""
+PACED: Final = frozenset({401, 403, 429, 503})  # statuses that a caller can cause again and again at no cost
 PACED_BY_COST: Final = frozenset({400, 405, 413, 415, 422})
 """Statuses about a caller's own requests; an unidentified caller gets all refusals as those above."""
 COST_TIMES: Final = 20
 """The delay before a party's next refusal, as a multiple of the time that reading the request took: that is 5 % of a core."""
 COSTLY_EACH_MIN_S: Final = 0.005
 AT_ONCE_COUNT: Final = 20
-EACH_S: Final = 0.02
-"""Between two refusals of a flood."""
-LATER_MAX_S: Final = 1.0
-"""No refusal waits longer than this."""
+EACH_S: Final = 0.02  # between two refusals of a flood
+LATER_MAX_S: Final = 1.0  # no refusal waits longer than this
 _SPREAD: Final = 256
 _OWING_MAX: Final = 1024
 _OWING: Final = "too many malformed requests: wait for the answer to each"

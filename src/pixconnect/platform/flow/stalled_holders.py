@@ -25,12 +25,9 @@ import structlog
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.flow.shares import FairQueue
 
-STALLED_MAX: Final = 64
-"""Maximum of stalled holders with a queue; requests of more are refused."""
-TRIED_AT_ONCE_MAX: Final = 4
-"""Connections that stalled holders may occupy, in one process."""
-KEPT_S: Final = 10.0
-"""How long the queue of a stalled holder stays open without requests."""
+STALLED_MAX: Final = 64  # maximum of stalled holders with a queue; requests of more are refused
+TRIED_AT_ONCE_MAX: Final = 4  # connections that stalled holders may occupy, in one process
+KEPT_S: Final = 10.0  # how long the queue of a stalled holder stays open without requests
 
 _LOOK_AFTER_S: Final = 0.05
 
@@ -44,8 +41,7 @@ class Waiter(Protocol):
 
 
 WaiterT = TypeVar("WaiterT", bound=Waiter)
-OnStall = Callable[[list[WaiterT]], Awaitable[None]]
-"""Takes requests that met a lock."""
+OnStall = Callable[[list[WaiterT]], Awaitable[None]]  # takes requests that met a lock
 
 
 class StalledHolders(Generic[WaiterT]):
@@ -118,8 +114,7 @@ class StalledHolders(Generic[WaiterT]):
 
 SENT_MIN: Final = 7
 """Its minimum of requests in the last batch and waiting: separate batches cost commits of their own."""
-BUSY_KEPT_S: Final = 1.0
-"""How long it has them after its last request."""
+BUSY_KEPT_S: Final = 1.0  # how long it has them after its last request
 
 
 class BusyHolder:

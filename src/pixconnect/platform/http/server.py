@@ -18,8 +18,7 @@ from pixconnect.platform.metrics import CONTENT_TYPE, Read, write_text
 
 _TICK_S = 0.1
 _SECOND_S = 1.0
-ACCEPTED_AT_ONCE = 32
-"""New connections in one turn of the event loop."""
+ACCEPTED_AT_ONCE = 32  # new connections in one turn of the event loop
 
 _log = structlog.get_logger(__name__)
 

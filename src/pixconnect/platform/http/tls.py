@@ -33,8 +33,7 @@ from pixconnect.platform.jose import certificate_thumbprint
 _LINE_MAX: Final = 107
 _SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 _HEAD_LENGTH: Final = 16
-_BLOCK_MAX: Final = 512
-"""Of version 2 behind its head: addresses, and what proxies add that we do not read."""
+_BLOCK_MAX: Final = 512  # of version 2 behind its head: addresses, and what proxies add that we do not read
 _PACKED: Final = {0x11: (IPv4Address, 4), 0x21: (IPv6Address, 16)}
 
 

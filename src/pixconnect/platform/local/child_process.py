@@ -28,8 +28,7 @@ FAILED = b"-"
 WAITING = b"~"
 ENDED = b"!"
 START = b"g"
-DATABASE_AWAY_STATUS: Final = 75
-"""``EX_TEMPFAIL`` of ``sysexits.h``: nothing is wrong with the part."""
+DATABASE_AWAY_STATUS: Final = 75  # ``EX_TEMPFAIL`` of ``sysexits.h``: nothing is wrong with the part
 
 
 class Lifeline(Struct, frozen=True, kw_only=True):
@@ -121,8 +120,7 @@ class ChildProcess:
         self._sockets = sockets
         self._ready_fd: int | None = None
         self._parent_fd: int | None = None
-        self.lacked_database = False
-        """Whether only an unreachable database caused its last failure or end."""
+        self.lacked_database = False  # whether only an unreachable database caused its last failure or end
 
     async def spawn(self) -> None:
         """Start the process, which imports what it needs and waits for ``signal_start``."""

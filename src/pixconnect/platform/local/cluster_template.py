@@ -18,8 +18,7 @@ from struct import Struct
 from pixconnect.platform.local.postgres_placement import MIB, WAL_SEGMENT_MIB
 from pixconnect.platform.local.process_death import SystemUser
 
-_CONTROL_SIZE_MAX = 512
-"""PostgreSQL keeps it within one sector of a disk, so that it is never half written."""
+_CONTROL_SIZE_MAX = 512  # PostgreSQL keeps it within one sector of a disk, so that it is never half written
 
 _PIECE_SIZE = 1 << 30
 
@@ -27,8 +26,7 @@ _PIECE_SIZE = 1 << 30
 # begins, and its timeline.
 _CONTROL = Struct("=QIIIxxxxqQQI")
 _SHUT_DOWN = 1
-_LOG_IDENTIFIER_AT = 24
-"""In the first page of each file of the write-ahead log."""
+_LOG_IDENTIFIER_AT = 24  # in the first page of each file of the write-ahead log
 
 
 class DamagedTemplateError(Exception):

@@ -83,8 +83,7 @@ class EmbeddedPostgres:
             self._folder.chmod(0o711)
         self._socket_folder = postgres_placement.find_socket_folder(self._folder)
         self._lock: BinaryIO | None = None
-        self._log_start = 0
-        """The beginning of this start's log: everything before is an earlier one's."""
+        self._log_start = 0  # the beginning of this start's log: everything before is an earlier one's
         self._watcher: subprocess.Popen[bytes] | None = None
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -31,16 +31,14 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.local import process_death
 from pixconnect.platform.local.process_death import Process, name_descriptors, start_program
 
-TIMEOUT_S: Final = 30.0
-"""How long a fork may take; the first one waits until everything is imported."""
+TIMEOUT_S: Final = 30.0  # how long a fork may take; the first one waits until everything is imported
 REST_S: Final = 30.0
 """How long it stays after a fork. Parts of its memory are no longer shared with any part, and a part that ends is rare."""
 _MESSAGE_SIZE_MAX: Final = 131_072
 _DESCRIPTORS_MAX: Final = 64
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _STEP_S: Final = 0.0002
-_ARG_START, _ARG_END = 47, 48
-"""The position of a process's arguments in its memory: fields of ``/proc/<pid>/stat``."""
+_ARG_START, _ARG_END = 47, 48  # the position of a process's arguments in its memory: fields of ``/proc/<pid>/stat``
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
@@ -49,8 +47,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     descriptor_names: Sequence[str]
 
 
-Started = tuple[subprocess.Popen[bytes], socket.socket]
-"""The server's process, and a non-blocking socket to it."""
+Started = tuple[subprocess.Popen[bytes], socket.socket]  # the server's process, and a non-blocking socket to it
 
 
 class ForkServer:

@@ -129,8 +129,7 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./-]*")
 _HOME_MARK = "home"
 
-PLACEMENT_FILE = "postgres.json"
-"""In a home that has an embedded server."""
+PLACEMENT_FILE = "postgres.json"  # in a home that has an embedded server
 
 
 class Placement(Struct, frozen=True, kw_only=True):

@@ -80,8 +80,7 @@ def _find_received(client: Client, received: str, given: str) -> Transfer:
     return found
 
 
-_EARLIER_MAX: Final = 100
-"""Refunds since a payment, the newest, among which its own are looked for."""
+_EARLIER_MAX: Final = 100  # refunds since a payment, the newest, among which its own are looked for
 
 
 def _show_earlier(client: Client, original: Transfer, external_id: str | None) -> None:

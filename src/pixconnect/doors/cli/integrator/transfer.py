@@ -61,12 +61,10 @@ def _write(path: Path, content: bytes) -> None:
 app = App(name="transfer", help="Send money, and list transfers sent and received.")
 
 TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
-QR_CODE_BEGINNING = "000201"
-"""The beginning of every BR Code, and of no key."""
+QR_CODE_BEGINNING = "000201"  # the beginning of every BR Code, and of no key
 _COLUMNS = ("id", "status", "amount", "counterparty", "external_id")
 _IF_WIDE = ("waits_for", "amount_returned", "message", "create_timestamp", "end_to_end_id")
-_NAMED_MAX = 20
-"""Your names for charges, waits and returned amounts are read one by one."""
+_NAMED_MAX = 20  # your names for charges, waits and returned amounts are read one by one
 
 
 @app.command

@@ -45,8 +45,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 LINES_MAX: Final = 100
-OURS_APART_MAX: Final = timedelta(days=35)
-"""Maximum distance of a line from its transfer or refund."""
+OURS_APART_MAX: Final = timedelta(days=35)  # maximum distance of a line from its transfer or refund
 SUM: Final = "sum"
 OWN_MAX: Final = 5
 _AROUND: Final = 3

@@ -50,8 +50,7 @@ LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
 """Maximum of reports and findings per check. If there are more, none of their cases ends by itself."""
 
-WAITS_MAX: Final = timedelta(days=1)
-"""An order delayed for this long becomes a case."""
+WAITS_MAX: Final = timedelta(days=1)  # an order delayed for this long becomes a case
 
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _log = structlog.get_logger(__name__)

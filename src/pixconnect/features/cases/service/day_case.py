@@ -23,8 +23,7 @@ from pixconnect.kernel.rules import kept_report
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.platform.base.clock import SAO_PAULO
 
-_MORE_LENGTH: Final = 100
-"""Length of the note on omitted lines."""
+_MORE_LENGTH: Final = 100  # length of the note on omitted lines
 
 
 def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:

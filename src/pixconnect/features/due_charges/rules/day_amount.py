@@ -39,8 +39,7 @@ from pixconnect.platform.base.clock import SAO_PAULO
 LAST_DAY_MAX: Final = date(9999, 12, 30)
 """Latest possible last day, for any number of valid days: the instant of its end has to be a date too."""
 
-_ONE: Final = 10_000
-"""Hundredths of a per cent in 1; also the unit of exact sums, ten-thousandths of a cent."""
+_ONE: Final = 10_000  # hundredths of a per cent in 1; also the unit of exact sums, ten-thousandths of a cent
 
 _CountDays = Callable[[date, date], int]
 

@@ -45,15 +45,13 @@ from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
-LOOK_BACK_S: Final = 0.3
-"""Maximum time of a search for one page."""
+LOOK_BACK_S: Final = 0.3  # maximum time of a search for one page
 _FIRST_LOOK: Final = 500
 _LOOK_MAX: Final = 50_000
 HOLDERS_MERGED_MAX: Final = 100
 """For up to this many holders, rows of a status or a time are found by each one's index; for more, all rows are scanned."""
 _HOLDERS_OF_FIRST_LOOK: Final = 10
-_LOOK_S: Final = 0.06
-"""A scan faster than this is followed by one over more rows."""
+_LOOK_S: Final = 0.06  # a scan faster than this is followed by one over more rows
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")
@@ -274,8 +272,7 @@ def with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
     return Browsed(items=items, total_count=found.total_count, next=found.next, searched_to=found.searched_to)
 
 
-ENDPOINTS_MAX: Final = 1_000
-"""Maximum of endpoints whose deliveries are listed together."""
+ENDPOINTS_MAX: Final = 1_000  # maximum of endpoints whose deliveries are listed together
 PENDING_COUNTED_MAX: Final = 1_000
 
 

@@ -32,8 +32,7 @@ from pixconnect.kernel.tables.clock import service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import begin_of_day
 
-LINES_MAX: Final = 20_000
-"""Of all holders together; that takes 20 ms."""
+LINES_MAX: Final = 20_000  # of all holders together; that takes 20 ms
 
 
 async def read_money(context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX) -> list[HolderMoney]:
@@ -108,8 +107,7 @@ async def list_named_holders(context: Operator, part: str) -> list[Found]:
     return await search_store.find_holders(context.pool, part, None, NAMED_MAX, LOOKED_AT_MAX)
 
 
-ADDING_S: Final = 0.3
-"""Maximum time for adding up holders' totals."""
+ADDING_S: Final = 0.3  # maximum time for adding up holders' totals
 HOLDERS_AT_ONCE: Final = 200
 ENDPOINTS_MAX: Final = 1_000
 

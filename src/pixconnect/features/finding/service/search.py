@@ -45,8 +45,7 @@ from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Pool
 
 TEXT_LENGTH_MAX: Final = 255
-EACH_MAX: Final = 100
-"""Maximum per kind: holders choose their external ids themselves, so many may have the same."""
+EACH_MAX: Final = 100  # maximum per kind: holders choose their external ids themselves, so many may have the same
 _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
 """The beginning of a name on the network, which has 32 characters: ISPB, minute, random ones."""
@@ -56,18 +55,15 @@ _LISTED: Final = dict[str, browse.Kind[Any]](charge=browse.CHARGES, transfer=bro
 _TO_THE_MINUTE: Final = 21
 """One holder's are searched among all with this beginning, which are few only within one minute."""
 LOOKED_FOR_MAX: Final = PAGE_SIZE_MAX
-_SHOWN_MAX: Final = 20
-"""Maximum per kind, if people type other facts than an id."""
+_SHOWN_MAX: Final = 20  # maximum per kind, if people type other facts than an id
 _HOLDERS_LOOKED_AT_MAX: Final = 10_000
-_RELATED_MAX: Final = 10
-"""More things are a list, of which each is looked up by its own id."""
+_RELATED_MAX: Final = 10  # more things are a list, of which each is looked up by its own id
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _REQUESTS_LOOKED_AT_MAX: Final = 5_000
 _REQUEST_SHOWN_MAX: Final = 10
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
-_EARLIER: Final = timedelta(seconds=5)
-"""Maximum lead of the naming process's clock over the database's."""
+_EARLIER: Final = timedelta(seconds=5)  # maximum lead of the naming process's clock over the database's
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
@@ -173,8 +169,7 @@ async def _find_by_code(pool: Pool, text: str, holder_id: int | None) -> list[Fo
 
 
 SUGGESTED_LENGTH_MIN: Final = 3
-SUGGESTED_MAX: Final = 5
-"""Of each kind."""
+SUGGESTED_MAX: Final = 5  # of each kind
 
 
 async def _find_begun(context: Core, viewer: Viewer, text: str, each_max: int) -> list[Found]:

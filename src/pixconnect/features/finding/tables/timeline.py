@@ -30,16 +30,14 @@ from pixconnect.platform.pool import Connection, Pool
 
 REFUSED_LOOKED_AT_MAX: Final = 1_000
 """Payments of a holder that were refused after a charge was made, scanned for those of the charge."""
-NEWEST_LOOKED_AT_MAX: Final = 1_000
-"""Among each endpoint's newest deliveries."""
+NEWEST_LOOKED_AT_MAX: Final = 1_000  # among each endpoint's newest deliveries
 
 find_charge: Final = of_viewer(CHARGE)
 find_transfer: Final = of_viewer(TRANSFER)
 find_refund: Final = of_viewer(REFUND)
 find_event: Final = of_viewer(EVENT)
 
-FURTHER_LOOKED_AT_MAX: Final = 100
-"""Payments of a code whose charge another payment had paid."""
+FURTHER_LOOKED_AT_MAX: Final = 100  # payments of a code whose charge another payment had paid
 # The one that holds it or paid it by their indexes; refused ones by the index of the list.
 _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
     select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null

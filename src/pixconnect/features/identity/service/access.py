@@ -33,22 +33,16 @@ from pixconnect.platform.pool import Connection, Pool
 from pixconnect.platform.shared_look import SharedLook
 
 _CLIENT_ID_LENGTH = 24
-_SECRET_LENGTH = 43
-"""Characters, of 62 letters and digits: 256 bits."""
+_SECRET_LENGTH = 43  # characters, of 62 letters and digits: 256 bits
 _NAME_LENGTH_MAX = 255
 ORIGIN_KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
-SHOWN_MAX = 10_000
-"""Maximum of a client's acts shown at once."""
+SHOWN_MAX = 10_000  # maximum of a client's acts shown at once
 
-CACHED_TOKENS_MAX = 8192
-"""About 1 KiB each; the least recently used are dropped."""
+CACHED_TOKENS_MAX = 8192  # about 1 KiB each; the least recently used are dropped
 TOKEN_LENGTH_MAX = 4096
-FRESH_FOR_S = IN_FORCE_AFTER_S
-"""How long a successful reading of the revision counts, from its beginning."""
-LOOK_INTERVAL_S = 0.3
-"""How often a task reads while requests come in, so that hardly any request has to."""
-LOOK_TIMEOUT_S = 0.9
-"""Below ``FRESH_FOR_S``: a shared reading must still be fresh for the last of its callers."""
+FRESH_FOR_S = IN_FORCE_AFTER_S  # how long a successful reading of the revision counts, from its beginning
+LOOK_INTERVAL_S = 0.3  # how often a task reads while requests come in, so that hardly any request has to
+LOOK_TIMEOUT_S = 0.9  # below ``FRESH_FOR_S``: a shared reading must still be fresh for the last of its callers
 
 SCHEME = b"Bearer "
 _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"

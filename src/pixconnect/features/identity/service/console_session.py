@@ -34,10 +34,8 @@ from pixconnect.platform.base.entropy import SealBroken
 from pixconnect.platform.flow.shares import FairSemaphore
 from pixconnect.platform.pool import Connection
 
-_PASSWORD_LENGTH: Final = 24
-"""Characters, of 62 letters and digits: 142 bits."""
-_TOTP_LENGTH: Final = 20
-"""Bytes, as RFC 4226 recommends."""
+_PASSWORD_LENGTH: Final = 24  # characters, of 62 letters and digits: 142 bits
+_TOTP_LENGTH: Final = 20  # bytes, as RFC 4226 recommends
 _RECOVERY_CODE_LENGTH: Final = 16
 
 
@@ -142,8 +140,7 @@ async def _lock(connection: Connection, name: str) -> ConsoleOperator:
 
 _log = structlog.get_logger(__name__)
 
-WAITING_MAX: Final = 32
-"""Maximum of waiting sign-ins: a password check takes 64 MiB, so only one runs at a time."""
+WAITING_MAX: Final = 32  # maximum of waiting sign-ins: a password check takes 64 MiB, so only one runs at a time
 LISTED_MAX: Final = 200
 _TOKEN_LENGTH: Final = 43
 _TEXT_LENGTH_MAX: Final = 1024

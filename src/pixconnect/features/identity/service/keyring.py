@@ -30,17 +30,14 @@ from pixconnect.platform.shared_look import SharedLook, answer_in_time, wait_for
 
 SIGNER: Final = Port[Signer]("signer")
 
-LOOK_INTERVAL_S = 0.5
-"""How often a process that uses the keys checks whether ``access_revision`` has moved."""
-RESTED_AFTER_S = 1.0
-"""A signer waits for a new reading of the keys if the last one is this old."""
+LOOK_INTERVAL_S = 0.5  # how often a process that uses the keys checks whether ``access_revision`` has moved
+RESTED_AFTER_S = 1.0  # a signer waits for a new reading of the keys if the last one is this old
 RELOAD_INTERVAL_S = 20.0
 """How often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``."""
 RELOAD_UNKNOWN_INTERVAL_S = 0.2
 """Minimum interval of readings for requests with an unknown ``kid``, and for the published keys."""
 READ_TIMEOUT_S = 2.0
-STALE_AFTER_S = 120.0
-"""The health check fails when the keys were last read this long ago."""
+STALE_AFTER_S = 120.0  # the health check fails when the keys were last read this long ago
 
 _log = structlog.get_logger(__name__)
 
@@ -57,8 +54,7 @@ class Keyring:
         """The key that signs now, and when the next one replaces it."""
         self._private: dict[str, jose.PrivateKey] = {}
         self._public: dict[str, ECKey] = {}
-        self._tokens_until: dict[str, datetime] = {}
-        """For each replaced key, when its last token has expired."""
+        self._tokens_until: dict[str, datetime] = {}  # for each replaced key, when its last token has expired
         self._read_at_s = self._looked_at_s = self._failed_at_s = float("-inf")
         self._is_used = asyncio.Event()
         self.on_look: Callable[[int, float], None] | None = None

@@ -12,8 +12,7 @@ from argon2.profiles import RFC_9106_LOW_MEMORY
 from pyotp.totp import TOTP
 
 _STEP_S: Final = 30
-_STEPS_EITHER_WAY: Final = 1
-"""A phone's clock may be half a minute off."""
+_STEPS_EITHER_WAY: Final = 1  # a phone's clock may be half a minute off
 
 # 64 MiB for each check of a password: a thief of the table pays that for each guess.
 _hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)

@@ -21,8 +21,7 @@ from pixconnect.kernel.rules.access import Client
 from pixconnect.platform.base.entropy import SealBroken, SecretBox
 from pixconnect.platform.pool import Connection
 
-BATCH_MAX = 200
-"""How many rows of a kind with many are locked at once."""
+BATCH_MAX = 200  # how many rows of a kind with many are locked at once
 
 
 class Resealing:

@@ -32,8 +32,7 @@ PUBLISHED_FOR: Final = timedelta(days=30)
 _PRIVATE_KEPT = timedelta(minutes=10)
 """How long a private part outlives its last signature: a slow process may still need it."""
 _AUTHORITY_NAME = "Pix Connect CA"
-ABOUT_AUTHORITY = "certificate_authority"
-"""The binding of an authority's sealed private part."""
+ABOUT_AUTHORITY = "certificate_authority"  # the binding of an authority's sealed private part
 
 _log = structlog.get_logger(__name__)
 

@@ -39,17 +39,13 @@ from pixconnect.platform.pool import Connection
 
 _log = structlog.get_logger(__name__)
 
-JUDGED_TOGETHER_MAX = 6
-"""Token requests under way at once in one process, checked as a batch."""
-JUDGED_AT_ONCE_MAX = 2
-"""Concurrent single checks: each uses a database connection."""
-WAITING_MAX = 256
-"""Token requests that are checked or wait; further ones are refused."""
+JUDGED_TOGETHER_MAX = 6  # token requests under way at once in one process, checked as a batch
+JUDGED_AT_ONCE_MAX = 2  # concurrent single checks: each uses a database connection
+WAITING_MAX = 256  # token requests that are checked or wait; further ones are refused
 LIMITED_CLIENT_KNOWN_S = 1.0
 """How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
-FORGOTTEN_AT_ONCE_MAX = 100
-"""Old failures deleted with each new one: more than one, so that the table shrinks."""
+FORGOTTEN_AT_ONCE_MAX = 100  # old failures deleted with each new one: more than one, so that the table shrinks
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -99,8 +95,7 @@ class TokenIssuer:
         # All concurrent requests may wait for it, even of one address.
         self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
-        self._judged_alone = set[str]()
-        """Addresses with one request checked alone, or about to be."""
+        self._judged_alone = set[str]()  # addresses with one request checked alone, or about to be
         self._limited_until_s = BoundedCache[str, float](_LIMITED_REMEMBERED_MAX)
         self._limited_clients = BoundedCache[bytes, _LimitedClient](_LIMITED_REMEMBERED_MAX)
         self._guesses_at_s = BoundedCache[str, deque[float]](_LIMITED_REMEMBERED_MAX)

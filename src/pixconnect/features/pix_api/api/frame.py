@@ -121,8 +121,7 @@ class Body(Struct, frozen=True):
         return Members(violations, record, self.require(violations.entity), path)
 
 
-Asked = Request[tuple[str, ...], Query, Body]
-"""A request; ``parameter`` are those of the path, in its order."""
+Asked = Request[tuple[str, ...], Query, Body]  # a request; ``parameter`` are those of the path, in its order
 Responder = Callable[[Services, Asked], Awaitable[Reply]]
 
 

@@ -147,8 +147,7 @@ def read_id(request: Asked) -> int:
     return int(text)
 
 
-DUE_PATH: Final = f"{WITH_DUE_DATE}/"
-"""Inserted before the token of a charge with a due date."""
+DUE_PATH: Final = f"{WITH_DUE_DATE}/"  # inserted before the token of a charge with a due date
 _DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
 """As in the central bank's API: payers' institutions use that, for charges of any API."""

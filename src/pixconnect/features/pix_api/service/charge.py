@@ -192,8 +192,7 @@ async def find_pix(context: Context, charges: Sequence[StandardCharge]) -> dict[
     return {charge_id: shown[transfer.id] for charge_id, transfer in transfers.items()}
 
 
-WAIT_MAX_S: Final = 20.0
-"""How long an operator waits for a worker and the institution."""
+WAIT_MAX_S: Final = 20.0  # how long an operator waits for a worker and the institution
 _LOOK_EVERY_S: Final = 0.2
 
 

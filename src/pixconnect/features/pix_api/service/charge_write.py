@@ -30,8 +30,7 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated, Violation
 
-REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-"""The status by which a patch removes a charge."""
+REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"  # the status by which a patch removes a charge
 NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
 """Refusals of a charge that become those of a lot's item. After any other outcome the item's request stays."""
 

@@ -118,8 +118,7 @@ class RuleGroup:
     def __init__(self, look: Look, rules: Sequence[Rule]) -> None:
         self._look = look
         self.rules = rules
-        self._why_not: str | None = None
-        """Why none of the group could be checked."""
+        self._why_not: str | None = None  # why none of the group could be checked
 
     async def look(self) -> None:
         await self._ask(BookReading(self._look.connection, None), None, None)
@@ -238,8 +237,7 @@ class OfAccounts(ComparedGroup):
 
     def __init__(self, look: Look, rules: Sequence[Rule]) -> None:
         super().__init__(look, rules)
-        self._judgements: list[Judgement] | None = None
-        """One for each account, from the first check."""
+        self._judgements: list[Judgement] | None = None  # one for each account, from the first check
 
     async def judge(self) -> list[Judgement]:
         return await super().judge() if self._judgements is None else self._judgements

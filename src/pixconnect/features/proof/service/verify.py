@@ -55,10 +55,8 @@ RULES: Final = tuple(
 
 FINDINGS_MAX: Final = 100_000
 CHAINED_MAX: Final = 5_000
-AUDIT_CHAINED_MAX: Final = 1_000
-"""Audit rows chained in one transaction: each is a separate link."""
-REST_TIMES: Final = 2
-"""Rows from before an upgrade are chained with pauses of this many times a batch's duration."""
+AUDIT_CHAINED_MAX: Final = 1_000  # audit rows chained in one transaction: each is a separate link
+REST_TIMES: Final = 2  # rows from before an upgrade are chained with pauses of this many times a batch's duration
 REST: Final = timedelta(minutes=1)
 """Rows are chained this long after they are permanently visible: longer than any batch waits that has taken its ids already."""
 

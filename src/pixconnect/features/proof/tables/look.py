@@ -12,8 +12,7 @@ from pixconnect.kernel.rules.proof import Finding, Rule
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-FOUND_MAX: Final = 10_000
-"""Maximum per rule and slice: more findings add nothing, and memory is bounded."""
+FOUND_MAX: Final = 10_000  # maximum per rule and slice: more findings add nothing, and memory is bounded
 
 
 HOLDER_ID_MAX: Final = 2**53

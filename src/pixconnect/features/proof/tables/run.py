@@ -13,8 +13,7 @@ from pixconnect.kernel.tables.lookup import ReadAll, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
-_SCHEMA: Final = "verify"
-"""The server role has this schema not in its path, but can read the findings."""
+_SCHEMA: Final = "verify"  # the server role has this schema not in its path, but can read the findings
 
 _encode = msgspec.json.Encoder().encode
 _decode_looked = msgspec.json.Decoder(tuple[Judgement, ...]).decode
@@ -205,8 +204,7 @@ _STANDING: Final[LiteralString] = (
     order by rule, ids, seen_at desc limit $3
 """
 )
-_BY_NAME_MAX: Final = 20
-"""A run with fewer rules was requested by name, and proves nothing about the others."""
+_BY_NAME_MAX: Final = 20  # a run with fewer rules was requested by name, and proves nothing about the others
 
 
 async def count_broken(pool: Pool) -> Mapping[str, int]:

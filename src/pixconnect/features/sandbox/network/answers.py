@@ -33,16 +33,14 @@ FEE_TEXT: Final = "Tarifa Pix"
 _DYNAMIC_TXID_MIN: Final = 26
 
 ArrivalReport = rail.CreditReport | rail.ReturnReport | rail.MovementReport
-OrderAnswer = rail.Taken | rail.Rejected | rail.NotTaken | None
-"""``None`` is an answer lost on its way."""
+OrderAnswer = rail.Taken | rail.Rejected | rail.NotTaken | None  # ``None`` is an answer lost on its way
 
 _decode_report = msgspec.json.Decoder(rail.Report).decode
 _TAKEN: Final = rail.Taken()
 _NOT_TAKEN: Final = rail.NotTaken()
 
 
-Fee = tuple[Party, int]
-"""A fee of a Pix, by a rule: whom it is taken from, and the cents."""
+Fee = tuple[Party, int]  # a fee of a Pix, by a rule: whom it is taken from, and the cents
 
 
 class OrderGroup(Struct, frozen=True, kw_only=True):

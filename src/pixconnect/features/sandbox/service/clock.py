@@ -29,20 +29,17 @@ from pixconnect.kernel.tables.clock import Deadline, service_now
 from pixconnect.platform.base import errors
 from pixconnect.platform.notifier import Connect, keep_listening
 
-WALK_MAX_S: Final = 24.0
-"""Real seconds that a walk may take."""
+WALK_MAX_S: Final = 24.0  # real seconds that a walk may take
 WINDOW: Final = timedelta(milliseconds=500)
 """Deadlines this near to each other are one stop: far below the 5 s of the shortest webhook retry."""
 WIDE_WINDOW: Final = timedelta(seconds=4)
 """Likewise once a walk has taken long: hundreds of charges made over minutes must not use up its time."""
 
 _HURRY_AFTER_S = 4.0
-_SLOW_AFTER_S = 4.0
-"""A walk waits for an endpoint this long at a stop; after that, only at its end."""
+_SLOW_AFTER_S = 4.0  # a walk waits for an endpoint this long at a stop; after that, only at its end
 
 _STEP_S = 0.005
-_HEARD_AFTER_S = 0.02
-"""By then every process has received the notification of a move."""
+_HEARD_AFTER_S = 0.02  # by then every process has received the notification of a move
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 BEHIND_MAX: Final = timedelta(days=30)

@@ -28,8 +28,7 @@ from pixconnect.kernel.tables import ledger as ledger_store
 from pixconnect.kernel.tables.clock import service_now_to_write
 from pixconnect.platform.base import errors
 
-DEPOSIT_CENTS: Final = 100_000_000
-"""R$ 1.000.000,00."""
+DEPOSIT_CENTS: Final = 100_000_000  # R$ 1.000.000,00
 
 _HOLDER: Final = NewHolder(
     name="Loja Demonstração Ltda",
@@ -73,8 +72,7 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
     pix_keys: list[str]
 
 
-HOLDERS_MAX = 1_000_000
-"""Maximum in one sandbox, including those that operators made."""
+HOLDERS_MAX = 1_000_000  # maximum in one sandbox, including those that operators made
 
 _NAME_LENGTH_MAX = 255
 

@@ -41,8 +41,7 @@ from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
 
-SANDBOX_CONTROL: Final = Port[SandboxControl | None]("control of the sandbox", None)
-"""``None`` in live mode."""
+SANDBOX_CONTROL: Final = Port[SandboxControl | None]("control of the sandbox", None)  # ``None`` in live mode
 
 
 async def draw_fault(context: Context, message: Message) -> str:

@@ -38,11 +38,9 @@ class Receivers(Protocol):
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
-FAILING_MAX = timedelta(days=5)
-"""An endpoint that has only failed for this long is disabled."""
+FAILING_MAX = timedelta(days=5)  # an endpoint that has only failed for this long is disabled
 RETRY_AFTER_MAX = timedelta(hours=1)
-JITTER = 0.2
-"""A retry comes up to this share of its wait later, never earlier."""
+JITTER = 0.2  # a retry comes up to this share of its wait later, never earlier
 GONE = 410  # the receiver wants no further events
 RESPONSE_KEPT_MAX = 1024  # bytes
 
@@ -107,8 +105,7 @@ class KeyDelivery(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-ResourceAt = tuple[int, str, int]
-"""An endpoint, and the kind and id of a resource, whose events it gets in order."""
+ResourceAt = tuple[int, str, int]  # an endpoint, and the kind and id of a resource, whose events it gets in order
 
 
 class DueDelivery(Struct, frozen=True, kw_only=True):

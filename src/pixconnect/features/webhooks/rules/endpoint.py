@@ -34,8 +34,7 @@ ENDPOINTS_MAX = 20  # of one holder
 SECRET_LENGTH_MIN = 16
 SECRET_LENGTH_MAX = 256
 ENCODED_KEY_MIN = 24
-ENCODED_KEY_MAX = 64
-"""Bytes of the key in an encoded secret, by the Standard Webhooks specification."""
+ENCODED_KEY_MAX = 64  # bytes of the key in an encoded secret, by the Standard Webhooks specification
 SECRET_OVERLAP = timedelta(hours=24)
 
 

@@ -83,15 +83,12 @@ async def allow_host(context: Operator, host: str) -> str:
     return kept
 
 
-_BATCH_MAX = 5_000
-"""Maximum of deliveries that one statement changes."""
+_BATCH_MAX = 5_000  # maximum of deliveries that one statement changes
 _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
-_AUDITED_LENGTH_MAX: Final = 500
-"""Maximum length of a URL in the audit, which can never be erased."""
+_AUDITED_LENGTH_MAX: Final = 500  # maximum length of a URL in the audit, which can never be erased
 _NO_ENDPOINT: Final = "id: there is no such webhook endpoint"
-_RESUMED_MAX = 100
-"""Maximum of resumed endpoints in one pass of housekeeping."""
+_RESUMED_MAX = 100  # maximum of resumed endpoints in one pass of housekeeping
 
 
 class CallbackTerms(Struct, frozen=True, kw_only=True):

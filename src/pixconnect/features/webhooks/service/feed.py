@@ -39,15 +39,11 @@ from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import wait_for
 
 PAGE_SIZE_MAX: Final = 1000
-WAIT_MAX_S: Final = 30
-"""Below the minute after which proxies give up."""
-GIVEN_MAX: Final = 10_000
-"""Events that get their positions in one transaction."""
+WAIT_MAX_S: Final = 30  # below the minute after which proxies give up
+GIVEN_MAX: Final = 10_000  # events that get their positions in one transaction
 SWEPT_MAX: Final = 200_000
-LOOKED_AT_MAX: Final = 5_000
-"""The maximum of events read for one page, before its filter."""
-STALLED_S: Final = 60
-"""If an event waits longer than this for its position, the sequencer does not work."""
+LOOKED_AT_MAX: Final = 5_000  # the maximum of events read for one page, before its filter
+STALLED_S: Final = 60  # if an event waits longer than this for its position, the sequencer does not work
 _ID_MAX: Final = 2**53 - 1
 _NO_LONGER_KEPT: Final = "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
 
@@ -228,12 +224,10 @@ async def check_feed(pool: Pool, clock: Clock) -> None:
         raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")
 
 
-HOLDER_MAX: Final = 64
-"""Maximum for one holder in one process: more programs than one feed has."""
+HOLDER_MAX: Final = 64  # maximum for one holder in one process: more programs than one feed has
 ALL_MAX: Final = 2048
 POLL_S: Final = 5.0
-LINGER_S: Final = 60.0
-"""How long the connection stays without waiting requests."""
+LINGER_S: Final = 60.0  # how long the connection stays without waiting requests
 RETRY_AFTER_S: Final = 1
 
 

@@ -25,8 +25,7 @@ from pixconnect.kernel.tables.clock import service_now, service_now_to_write
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-BATCH_MAX: Final = 2_000
-"""Deliveries that one transaction makes."""
+BATCH_MAX: Final = 2_000  # deliveries that one transaction makes
 _ARRIVING_MAX: Final = 1_000
 """With this many due deliveries, a short wait would not see them sent, so it is skipped."""
 _ARRIVING_LOOKS_MAX: Final = 20

@@ -24,8 +24,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 ATTEMPTS_SHOWN_MAX: Final = 100
 """Newest attempts of one delivery: redeliveries continue the count, so it has no maximum."""
-ATTEMPTS_LISTED_MAX: Final = 15
-"""Newest attempts of each delivery of a list: a whole schedule."""
+ATTEMPTS_LISTED_MAX: Final = 15  # newest attempts of each delivery of a list: a whole schedule
 RESPONSE_LISTED_MAX: Final = 64
 """Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""
 

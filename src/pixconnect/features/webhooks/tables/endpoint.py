@@ -223,8 +223,7 @@ async def delete_key_webhook(connection: Connection, holder_id: int, pix_key: st
     return await connection.execute(statement, holder_id, pix_key) != "DELETE 0"
 
 
-HOST_LOCKS: Final = 0x7078_6105
-"""A class of advisory locks, by host."""
+HOST_LOCKS: Final = 0x7078_6105  # a class of advisory locks, by host
 
 # As the index has it.
 _HOST: Final[LiteralString] = r"rtrim(lower(substring(url from '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')"

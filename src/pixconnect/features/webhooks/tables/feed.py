@@ -36,8 +36,7 @@ async def list_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
 
 FEED_CHANNEL: Final = "pixconnect_feed"
 """Notifies, after the commit, of holders whose events got positions; an empty text means any holder."""
-_TOLD_MAX: Final = 400
-"""A notification has at most 8000 octets."""
+_TOLD_MAX: Final = 400  # a notification has at most 8000 octets
 
 
 class NewPositions(Struct, frozen=True, kw_only=True):

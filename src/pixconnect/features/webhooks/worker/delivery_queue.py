@@ -79,8 +79,7 @@ class DeliveryQueue:
         self._limits = limits
         self._may_start_in = may_start
         self._queues: dict[int, EndpointQueue] = {}
-        self._known: dict[int, int] = {}
-        """Deliveries in memory, each with the epoch under which it was read."""
+        self._known: dict[int, int] = {}  # deliveries in memory, each with the epoch under which it was read
         self._taken_lately: deque[int] = deque(maxlen=_TAKEN_LATELY_MAX)
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
         self._finished_attempts: set[tuple[int, int]] = set()

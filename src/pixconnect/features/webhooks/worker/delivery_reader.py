@@ -33,8 +33,7 @@ _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
 _BACKLOG_PAGE = 512
 _HELD_BACK_MAX = 4096
-_BACKLOGS_MAX = 4
-"""Maximum of endpoints' backlogs per pass."""
+_BACKLOGS_MAX = 4  # maximum of endpoints' backlogs per pass
 
 
 class HeldBack:
@@ -47,8 +46,7 @@ class HeldBack:
     def __init__(self) -> None:
         self._at = set[ResourceAt]()
         self._is_complete = False
-        self._is_gathering = False
-        """Whether nothing was forgotten since the sweep under way began."""
+        self._is_gathering = False  # whether nothing was forgotten since the sweep under way began
 
     def may_wait_for(self, done: DueDelivery) -> bool:
         # A body for a key's webhook stands for several deliveries, of several resources.

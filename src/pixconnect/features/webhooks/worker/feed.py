@@ -28,10 +28,8 @@ REST_S: Final = 0.1
 
 Half of the time that an event may take to be readable.
 """
-REST_TIMES: Final = 2
-"""A slow read, behind a hanging writer, is followed by this many times its length."""
-POLL_S: Final = 2.0
-"""Without ``DueLook``: a wake-up may be lost."""
+REST_TIMES: Final = 2  # a slow read, behind a hanging writer, is followed by this many times its length
+POLL_S: Final = 2.0  # without ``DueLook``: a wake-up may be lost
 SWEEP_EVERY_S: Final = 30.0
 RETRY_AFTER_S: Final = 0.5
 

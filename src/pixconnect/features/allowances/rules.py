@@ -24,13 +24,10 @@ _TRANSFERS_DAY_CENTS: Final = 100_000  # the default day's sum once an operator 
 
 class Allowance(Struct, frozen=True, kw_only=True):
     institution_id: int
-    refunds_day_cents: int
-    """The maximum of refunds in a day of Sao Paulo; 0 is nothing."""
+    refunds_day_cents: int  # the maximum of refunds in a day of Sao Paulo; 0 is nothing
     allowed_by: str | None = None
-    transfer_cents: int = 0
-    """The maximum of one transfer; 0 is nothing."""
-    transfers_day_cents: int = 0
-    """The maximum of transfers in a day of Sao Paulo; 0 is nothing."""
+    transfer_cents: int = 0  # the maximum of one transfer; 0 is nothing
+    transfers_day_cents: int = 0  # the maximum of transfers in a day of Sao Paulo; 0 is nothing
     payees: Payees = "own"
 
 
@@ -52,8 +49,7 @@ class WantedAllowance(Struct, frozen=True, kw_only=True):
 class TransferAllowance(Struct, frozen=True, kw_only=True):
     """The remaining allowance of an account's transfers today."""
 
-    owner_tax_id: str
-    """Of the account."""
+    owner_tax_id: str  # of the account
     transfer_cents: int
     left_cents: int
     payees: Payees

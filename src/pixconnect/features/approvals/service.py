@@ -39,13 +39,10 @@ class WaitingTransfer(Struct, frozen=True, kw_only=True):
     """A transfer that waits for approval, as shown to operators."""
 
     transfer: Transfer
-    order: OpenOrder
-    """Its ``give_up_at`` is the deadline of the approval."""
+    order: OpenOrder  # its ``give_up_at`` is the deadline of the approval
     pending: PendingApproval
-    paid_count: int
-    """How many of its holder's transfers have settled to its payee, up to a maximum."""
-    hold: str | None
-    """Why it could not leave now, so that an approval is refused."""
+    paid_count: int  # how many of its holder's transfers have settled to its payee, up to a maximum
+    hold: str | None  # why it could not leave now, so that an approval is refused
 
 
 async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:

@@ -22,12 +22,9 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
     order_name: str
     transfer_id: int
     holder_id: int
-    is_above: bool
-    """Its amount exceeds the limit without approval."""
-    is_new_payee: bool
-    """None of its holder's transfers had settled to the payee."""
-    since: datetime
-    """In service time."""
+    is_above: bool  # its amount exceeds the limit without approval
+    is_new_payee: bool  # none of its holder's transfers had settled to the payee
+    since: datetime  # in service time
 
 
 class ApprovalAnswer(Struct, frozen=True, kw_only=True):
@@ -36,8 +33,7 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     order_name: str
     is_approved: bool
     decided_by: str
-    decided_at: datetime
-    """In service time."""
+    decided_at: datetime  # in service time
 
 
 PENDING_APPROVAL: Final = Table(

@@ -59,11 +59,9 @@ TEXT_LENGTH_MAX: Final = 1000
 class Difference(Struct, frozen=True, kw_only=True):
     kind: CaseKind
     institution_id: int | None
-    name: str
-    """One difference has one name, however often it is found."""
+    name: str  # one difference has one name, however often it is found
     holder_id: int | None = None
-    amount_cents: int | None
-    """Their amount less ours; negative if theirs is smaller."""
+    amount_cents: int | None  # their amount less ours; negative if theirs is smaller
     said: str
     since: datetime
 
@@ -71,8 +69,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 class Case(Difference, frozen=True, kw_only=True):
     id: int
     opened_at: datetime
-    opened_count: int
-    """How often it was opened: a recurring difference reopens its case."""
+    opened_count: int  # how often it was opened: a recurring difference reopens its case
     ended_at: datetime | None
     ended_as: CaseEnd | None
     ended_by: str | None
@@ -89,22 +86,16 @@ class CaseNote(Struct, frozen=True, kw_only=True):
 class Rehearsal(Struct, frozen=True, kw_only=True):
     """Lines of an account that look alike, and that two operators have set aside; perhaps the pattern is remembered."""
 
-    reason: str
-    """Why the lines wait."""
+    reason: str  # why the lines wait
     direction: Literal["IN", "OUT"]
-    form: str
-    """Their text, with # for each number."""
+    form: str  # their text, with # for each number
     began_at: datetime
     last_at: datetime
-    days_count: int
-    """On how many days lines were set aside."""
-    item_id: str
-    """The last line."""
-    pattern_id: int | None
-    """``None`` while operators are still asked."""
+    days_count: int  # on how many days lines were set aside
+    item_id: str  # the last line
+    pattern_id: int | None  # ``None`` while operators are still asked
     since: datetime | None
-    answered_count: int
-    """How many lines the pattern has set aside."""
+    answered_count: int  # how many lines the pattern has set aside
 
 
 EndingClaim = Literal["settled", "never"]  # the Pix reached its payee; or it never left, and never will
@@ -118,10 +109,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """A file on which operators rely, such as the institution's letter: they keep it, and it is identified here."""
 
     name: str
-    size: int
-    """In octets."""
-    digest: str
-    """Its SHA-256, in hexadecimal digits."""
+    size: int  # in octets
+    digest: str  # its SHA-256, in hexadecimal digits
 
     def check(self) -> None:
         """Raise ``BadRequest`` unless it identifies a file that can be compared."""
@@ -142,8 +131,7 @@ class SilentOrder(Struct, frozen=True, kw_only=True):
     holder_id: int
     resource_id: int
     amount_cents: int
-    called_at: datetime
-    """The first call, in real time."""
+    called_at: datetime  # the first call, in real time
 
     @property
     def line_kind(self) -> Literal["transfer", "refund"]:
@@ -175,10 +163,8 @@ class CaseEnding(SilentOrder, frozen=True, kw_only=True):
     evidence_digest: str
     proposed_by: str
     confirmed_by: str
-    ended_at: datetime
-    """In real time."""
-    contrary_item_id: str | None = None
-    """The later statement line that contradicts it."""
+    ended_at: datetime  # in real time
+    contrary_item_id: str | None = None  # the later statement line that contradicts it
 
 
 def parse_ending_claim(text: str) -> EndingClaim:
@@ -195,21 +181,17 @@ SettledWith = Literal["available", "settlement"]
 
 
 class Adjustment(Struct, frozen=True, kw_only=True):
-    id: int
-    """That of its first entry."""
+    id: int  # that of its first entry
     holder_id: int
     case_id: int
     kind: AdjustmentKind
     direction: Side
-    account: SettledWith
-    """The other side of the difference: a write-off ends in the house's settlement."""
+    account: SettledWith  # the other side of the difference: a write-off ends in the house's settlement
     amount_cents: int
-    deficit_cents: int
-    """The part of it that was not available."""
+    deficit_cents: int  # the part of it that was not available
     entry_id: int | None
     deficit_entry_id: int | None
-    opposite_of: int | None
-    """The adjustment that it undoes."""
+    opposite_of: int | None  # the adjustment that it undoes
     proposed_by: str
     confirmed_by: str
     created_at: datetime

@@ -105,21 +105,17 @@ class Bar(Struct, frozen=True, kw_only=True):
     width: float
     label: str
     parts: tuple[BarPart, ...]
-    is_labelled: bool
-    """Whether there is room for its label below it."""
+    is_labelled: bool  # whether there is room for its label below it
 
 
 class Chart(Struct, frozen=True, kw_only=True):
     width: int
     height: int
     left: int
-    base: int
-    """The baseline of the bars."""
+    base: int  # the baseline of the bars
     bars: tuple[Bar, ...]
-    lines: tuple[tuple[float, int], ...]
-    """Grid lines, with the value of each."""
-    statuses: tuple[str, ...]
-    """In stacking order."""
+    lines: tuple[tuple[float, int], ...]  # grid lines, with the value of each
+    statuses: tuple[str, ...]  # in stacking order
     totals: Mapping[str, int]
 
 

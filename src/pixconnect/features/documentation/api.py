@@ -24,12 +24,9 @@ from pixconnect.platform.config import Settings
 class Descriptions(Struct, frozen=True, kw_only=True):
     """The API's description of itself; ``openapi.describe`` builds each part at its first request."""
 
-    openapi: Callable[[], KeptDocument]
-    """The OpenAPI document, JSON."""
-    openapi_30: Callable[[], KeptDocument]
-    """The same as OpenAPI 3.0.3."""
-    standard: Callable[[], KeptDocument]
-    """The standard API, OpenAPI 3.0.3."""
+    openapi: Callable[[], KeptDocument]  # the OpenAPI document, JSON
+    openapi_30: Callable[[], KeptDocument]  # the same as OpenAPI 3.0.3
+    standard: Callable[[], KeptDocument]  # the standard API, OpenAPI 3.0.3
 
 
 OPENAPI_TYPE: Final = "application/json"

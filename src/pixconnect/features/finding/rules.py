@@ -107,16 +107,13 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
-    kind: Resource
-    """The kind of the requested resource."""
+    kind: Resource  # the kind of the requested resource
     holder_id: int
     facts: Facts
-    steps: tuple[Step, ...]
-    """The oldest first."""
+    steps: tuple[Step, ...]  # the oldest first
     waiting: tuple[Waiting, ...]
     now: datetime
-    hidden: tuple[str, ...]
-    """Scopes that would show more."""
+    hidden: tuple[str, ...]  # scopes that would show more
 
 
 def instants_of_events(facts: Facts) -> list[datetime]:

@@ -25,16 +25,11 @@ CERTIFICATE_RENEWAL = timedelta(days=30)  # a key is replaced when its certifica
 
 
 class SigningKey(Struct, frozen=True, kw_only=True):
-    kid: str
-    """The RFC 7638 thumbprint."""
-    public_jwk: bytes
-    """JSON: ``crv``, ``kty``, ``x``, ``y``."""
-    private_sealed: bytes | None
-    """PKCS #8, bound by ``signing_key:<kid>``; ``None`` once it no longer signs."""
-    certificates: tuple[bytes, ...]
-    """DER, the leaf first, then its issuers."""
-    host: str
-    """The host in the leaf, which serves the payloads that it signs."""
+    kid: str  # the RFC 7638 thumbprint
+    public_jwk: bytes  # JSON: ``crv``, ``kty``, ``x``, ``y``
+    private_sealed: bytes | None  # PKCS #8, bound by ``signing_key:<kid>``; ``None`` once it no longer signs
+    certificates: tuple[bytes, ...]  # DER, the leaf first, then its issuers
+    host: str  # the host in the leaf, which serves the payloads that it signs
     expires_at: datetime
     created_at: datetime
     signs_from: datetime

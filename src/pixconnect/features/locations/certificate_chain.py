@@ -226,22 +226,17 @@ Jwk = Mapping[str, object]  # a published key; unused fields may have any form
 class PayloadHeader(Struct, frozen=True, kw_only=True):
     alg: str
     kid: str
-    jku: str
-    """URL of the institution's JWK set."""
-    x5t_s256: str | None = field(default=None, name="x5t#S256")
-    """SHA-256 of the key's certificate."""
-    x5t: str | None = None
-    """Its SHA-1, in older payloads."""
-    crit: object = None
-    """Critical extensions; we support none."""
+    jku: str  # URL of the institution's JWK set
+    x5t_s256: str | None = field(default=None, name="x5t#S256")  # SHA-256 of the key's certificate
+    x5t: str | None = None  # its SHA-1, in older payloads
+    crit: object = None  # critical extensions; we support none
 
 
 class SignedPayload(Struct, frozen=True, kw_only=True):
     """A compact JWS that is not verified yet."""
 
     header: PayloadHeader
-    text: bytes
-    """Header and payload as sent, which are the signed bytes."""
+    text: bytes  # header and payload as sent, which are the signed bytes
     payload: bytes
     signature: bytes
 

@@ -69,10 +69,8 @@ class ProblemaDoItem(Struct, frozen=True, kw_only=True):
 class Types(Struct, frozen=True, kw_only=True):
     """The standard's types for the refusals of one operation."""
 
-    invalid: str
-    """Of 400."""
-    missing: str = "NaoEncontrado"
-    """Of 404."""
+    invalid: str  # of 400
+    missing: str = "NaoEncontrado"  # of 404
 
 
 GENERAL: Final = Types(invalid="RequisicaoInvalida")

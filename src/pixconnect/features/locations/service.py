@@ -181,8 +181,7 @@ class DynamicCode(Struct, frozen=True, kw_only=True):
     created_at: datetime
     lifetime_s: int
     status: CobStatus
-    amount_cents: int
-    """0 only if the payer chooses it."""
+    amount_cents: int  # 0 only if the payer chooses it
     key: str
     payee: Party
     payer: Payer | None = None

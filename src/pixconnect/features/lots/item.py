@@ -23,10 +23,8 @@ from pixconnect.platform.pool import Connection
 class ItemWrite(Struct, frozen=True, kw_only=True):
     key: ItemKey
     number: int
-    is_first: bool
-    """Whether its charge did not exist when the request was read."""
-    refusal: Refusal = ()
-    """The errors of its form, if any."""
+    is_first: bool  # whether its charge did not exist when the request was read
+    refusal: Refusal = ()  # the errors of its form, if any
 
 
 class LotItems(BatchItems):

@@ -28,27 +28,22 @@ Refusal = tuple[Violation, ...]
 
 class ChargeLot(Struct, frozen=True, kw_only=True):
     holder_id: int
-    number: int
-    """Chosen by its holder."""
+    number: int  # chosen by its holder
     slot: int
     description: str
     item_count: int
-    asked_count: int
-    """How many requests have made or changed it."""
+    asked_count: int  # how many requests have made or changed it
     created_at: datetime
 
 
 class LotItem(Struct, frozen=True, kw_only=True):
     holder_id: int
     lot_number: int
-    place: int
-    """From 0, in the order of the first request."""
+    place: int  # from 0, in the order of the first request
     txid: str
     status: ItemStatus
-    charge_id: int | None = None
-    """Once it was made; a refused change leaves it."""
-    wanted: str | None = None
-    """The contents sent for a charge that is not made yet, as JSON."""
+    charge_id: int | None = None  # once it was made; a refused change leaves it
+    wanted: str | None = None  # the contents sent for a charge that is not made yet, as JSON
     refusal: Refusal | None = None
 
 
@@ -56,8 +51,7 @@ class ShownItem(Struct, frozen=True, kw_only=True):
     txid: str
     status: ItemStatus
     refusal: Refusal | None
-    made_at: datetime | None
-    """When its charge was made."""
+    made_at: datetime | None  # when its charge was made
 
 
 class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,16 +60,12 @@ class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     It is stored as JSON and read by later programs: a new field needs a default, and none is renamed.
     """
 
-    contents: ChargeContents | None = None
-    """All its wanted contents, if their form is right."""
-    contents_refusal: Refusal = ()
-    """Why these contents cannot make it."""
-    change: ContentsChange | None = None
-    """The changes to an existing charge; ``None`` replaces all contents."""
+    contents: ChargeContents | None = None  # all its wanted contents, if their form is right
+    contents_refusal: Refusal = ()  # why these contents cannot make it
+    change: ContentsChange | None = None  # the changes to an existing charge; ``None`` replaces all contents
     change_refusal: Refusal = ()
     is_change: bool = False
-    location_id: int | None = None
-    """Of the contents."""
+    location_id: int | None = None  # of the contents
     change_location_id: int | None = None
     removes: bool = False
 
@@ -84,8 +74,7 @@ class LotRequest(Struct, frozen=True, kw_only=True):
     holder_id: int
     lot_number: int
     place: int
-    number: int
-    """Of the request of this lot: those of one charge are done in order."""
+    number: int  # of the request of this lot: those of one charge are done in order
     slot: int
     asked: str
     asked_by: str

@@ -38,12 +38,9 @@ _TRIES_MAX: Final = 5  # maximum of retries after a concurrent change of the sam
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):
-    charges_max: int = 100_000
-    """A hundred lots, the default of a page, may have so many."""
-    refused_octets_max: int = 12 * 1024 * 1024
-    """For the descriptions of refused charges."""
-    read_at_once: int = 5_000
-    """Charges per step: the process's other requests do not wait for all of them."""
+    charges_max: int = 100_000  # a hundred lots, the default of a page, may have so many
+    refused_octets_max: int = 12 * 1024 * 1024  # for the descriptions of refused charges
+    read_at_once: int = 5_000  # charges per step: the process's other requests do not wait for all of them
 
 
 PAGE_BOUNDS: Final = PageBounds()
@@ -52,8 +49,7 @@ PAGE_BOUNDS: Final = PageBounds()
 class NewItem(Struct, frozen=True, kw_only=True):
     txid: str
     asked: lot_rules.WantedItem
-    wanted: str
-    """As sent, merged with earlier requests for a charge that is not made yet; as JSON."""
+    wanted: str  # as sent, merged with earlier requests for a charge that is not made yet; as JSON
 
 
 class FoundLot(Struct, frozen=True, kw_only=True):

@@ -224,8 +224,7 @@ _WAITING_NUMBERS: Final[LiteralString] = """
 
 class LockedItem(Struct, frozen=True, kw_only=True):
     item: LotItem
-    next_number: int
-    """The number of the pending request."""
+    next_number: int  # the number of the pending request
     waiting_count: int
 
 

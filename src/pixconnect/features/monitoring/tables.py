@@ -19,16 +19,12 @@ from pixconnect.platform.pool import Connection, Pool
 class OrderFigures(Struct, frozen=True, kw_only=True):
     """Open transfers, or refunds, to accounts outside this service."""
 
-    due_count: int
-    """Due for a worker now."""
+    due_count: int  # due for a worker now
     unsent_count: int
-    sent_count: int
-    """Handed over, and not queried yet."""
-    silent_count: int
-    """Queried at least once."""
+    sent_count: int  # handed over, and not queried yet
+    silent_count: int  # queried at least once
     oldest_at: datetime | None
-    oldest_silent_at: datetime | None
-    """Except those that wait for a person at their institution."""
+    oldest_silent_at: datetime | None  # except those that wait for a person at their institution
 
 
 _READ_ALL: Final[LiteralString] = """

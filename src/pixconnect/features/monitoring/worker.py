@@ -219,8 +219,7 @@ class WorkerFigures(Struct, frozen=True, kw_only=True):
     deliveries: DeliveryWorker
     sequencer: Sequencer
     rail: RailFigures = field(default_factory=RailFigures)
-    members: Mapping[str, Runner] = {}
-    """By name."""
+    members: Mapping[str, Runner] = {}  # by name
 
 
 MEMBERS: Final = gather("members", MemberRow)

@@ -88,17 +88,14 @@ class Block(Struct, frozen=True, kw_only=True):
 class BlockStep(Struct, frozen=True, kw_only=True):
     """Money moved into a block or out of it."""
 
-    id: int
-    """That of its ledger entry."""
+    id: int  # that of its ledger entry
     holder_id: int
     block_id: int
     kind: StepKind
     amount_cents: int
     created_at: datetime
-    refund_id: int | None = None
-    """The refund with which the institution took it."""
-    reported_at: datetime | None = None
-    """When the institution made the change that it follows."""
+    refund_id: int | None = None  # the refund with which the institution took it
+    reported_at: datetime | None = None  # when the institution made the change that it follows
 
 
 def open_block(

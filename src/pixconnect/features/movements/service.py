@@ -83,8 +83,7 @@ class OrderItem(Struct, frozen=True, kw_only=True):
 
     mistaken: ReversedMovement
     key: LineKey
-    name: str
-    """Of the transfer or refund on the network."""
+    name: str  # of the transfer or refund on the network
 
     @property
     def holder_id(self) -> int:

@@ -54,8 +54,7 @@ class KeptPart(Struct, frozen=True, kw_only=True):
     kept_as: str
     count: int
     why: str
-    until: datetime | None
-    """When the last of it expires; ``None`` while it is open, or never."""
+    until: datetime | None  # when the last of it expires; ``None`` while it is open, or never
 
 
 class ErasedRow(Struct, frozen=True, kw_only=True):
@@ -70,12 +69,10 @@ class ErasedRow(Struct, frozen=True, kw_only=True):
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
-    erased: dict[str, int]
-    """Rows with an emptied text, by kind."""
+    erased: dict[str, int]  # rows with an emptied text, by kind
     stays: list[KeptPart]
     told: list[PersonEndpoint]
-    exported_at: list[datetime]
-    """Earlier exports of this person's data."""
+    exported_at: list[datetime]  # earlier exports of this person's data
 
 
 Note = Callable[[Sequence[ErasedRow]], None]  # durably records the rows about to be erased

@@ -21,16 +21,11 @@ class PersonRow(Struct, frozen=True, kw_only=True):
     kind: str
     id: int
     holder_id: int
-    role: str
-    """The person's role in it: payer, payee, debtor, refunded, holder, or named in its text."""
-    began_at: datetime
-    """The start of its retention; in service time, for reports and lines in real time."""
-    is_open: bool
-    """Whether it is open: then all of it stays."""
-    is_paid: bool = False
-    """For a charge: its debtor is kept as long as its payer."""
-    texts: Mapping[str, Any] = {}
-    """The stored texts about the person, and the kind of row."""
+    role: str  # the person's role in it: payer, payee, debtor, refunded, holder, or named in its text
+    began_at: datetime  # the start of its retention; in service time, for reports and lines in real time
+    is_open: bool  # whether it is open: then all of it stays
+    is_paid: bool = False  # for a charge: its debtor is kept as long as its payer
+    texts: Mapping[str, Any] = {}  # the stored texts about the person, and the kind of row
 
 
 # Limited by ids and not by matches: a person may be in none of the next million transfers, and each statement has to end in
@@ -181,8 +176,7 @@ async def read_others(connection: Connection, tax_id: str) -> list[PersonRow]:
 class PersonEndpoint(Struct, frozen=True, kw_only=True):
     holder_id: int
     endpoint_id: int
-    url: str | None
-    """``None`` if the endpoint was removed since."""
+    url: str | None  # ``None`` if the endpoint was removed since
     delivered_count: int
     pending_count: int
     last_at: datetime

@@ -40,8 +40,7 @@ class ReceivedSearch(Struct, frozen=True, kw_only=True):
 
     txid: str | None = None
     has_txid: bool | None = None
-    has_refunds: bool | None = None
-    """Whether it has a refund, in any state."""
+    has_refunds: bool | None = None  # whether it has a refund, in any state
     payer_tax_id: str | None = None
 
     @property
@@ -52,11 +51,7 @@ class ReceivedSearch(Struct, frozen=True, kw_only=True):
 
 class ChargeSearch(Struct, frozen=True, kw_only=True):
     statuses: Sequence[ChargeStatus]
-    has_due_date: bool = False
-    """Which of the two kinds of charges."""
-    lot_number: int | None = None
-    """The lot that has made it, of those with a due date."""
-    tax_id: str | None = None
-    """The payer's."""
-    is_placed: bool | None = None
-    """Whether a location leads to it; ``None`` is either."""
+    has_due_date: bool = False  # which of the two kinds of charges
+    lot_number: int | None = None  # the lot that has made it, of those with a due date
+    tax_id: str | None = None  # the payer's
+    is_placed: bool | None = None  # whether a location leads to it; ``None`` is either

@@ -62,12 +62,9 @@ read_locations: Final = lookup.page_of(LOCATION, listing_store.source_of_statuse
 
 
 class LockedCharges(Struct, frozen=True, kw_only=True):
-    charges: dict[tuple[str, int], Charge]
-    """By txid and holder."""
-    held: set[tuple[str, int]]
-    """As in ``Lots.held``, as it was before the wait for the locks."""
-    first_id: int
-    """Of a block that was taken when all were locked."""
+    charges: dict[tuple[str, int], Charge]  # by txid and holder
+    held: set[tuple[str, int]]  # as in ``Lots.held``, as it was before the wait for the locks
+    first_id: int  # of a block that was taken when all were locked
 
 
 async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:

@@ -47,11 +47,9 @@ def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:
 
 
 class InitiatedTransfer(Struct, frozen=True, kw_only=True):
-    end_to_end_id: str
-    """The transfer's too, once it is confirmed."""
+    end_to_end_id: str  # the transfer's too, once it is confirmed
     holder_id: int
     key: str
     key_type: KeyType
-    counterparty: Party
-    """The key's owner at that time."""
+    counterparty: Party  # the key's owner at that time
     created_at: datetime

@@ -29,8 +29,7 @@ Repeat = Literal["refused", "answered", "sent_again"]  # the result of a repeate
 
 class Approval(Struct, frozen=True, kw_only=True):
     prepared: PreparedTransfer
-    transfer: Transfer | None
-    """``None`` until it is approved."""
+    transfer: Transfer | None  # ``None`` until it is approved
 
 
 async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedTransfer) -> Party:

@@ -77,14 +77,12 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 class ReceiptSection(Struct, frozen=True, kw_only=True):
     heading: str
-    lines: Sequence[tuple[str, str]]
-    """A line's label, and its text."""
+    lines: Sequence[tuple[str, str]]  # a line's label, and its text
 
 
 class ReceiptSheet(Struct, frozen=True, kw_only=True):
     title: str
-    notice: str
-    """Empty, or a notice to be shown first."""
+    notice: str  # empty, or a notice to be shown first
     sections: Sequence[ReceiptSection]
 
 

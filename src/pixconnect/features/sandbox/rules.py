@@ -80,8 +80,7 @@ class PaymentTerms(Struct, frozen=True, kw_only=True):
 
     payer: OutsidePayer = OutsidePayer()
     payer_message: str | None = None
-    suspect: Verdict | None = None
-    """If set, it is held as suspect, and this is its outcome by time."""
+    suspect: Verdict | None = None  # if set, it is held as suspect, and this is its outcome by time
 
 
 NO_TERMS: Final = PaymentTerms()
@@ -100,8 +99,7 @@ class OutsideReturn(Struct, frozen=True, kw_only=True):
     """Money that the payee of a transfer returns."""
 
     end_to_end_id: str
-    amount_cents: AmountCents | None
-    """``None`` is all of it."""
+    amount_cents: AmountCents | None  # ``None`` is all of it
     reason: str
 
 
@@ -136,8 +134,7 @@ class OutsideDecision(Struct, frozen=True, kw_only=True):
 
     name: str
     decision: Literal["take", "release", "hold"]
-    amount_cents: AmountCents | None
-    """``None`` is all that is held."""
+    amount_cents: AmountCents | None  # ``None`` is all that is held
 
 
 class OutsideVerdict(Struct, frozen=True, kw_only=True):
@@ -164,8 +161,7 @@ class NewKey(Struct, frozen=True, kw_only=True):
     key_type: KeyType
     key: str | None = None
     name: str | None = None
-    tax_id: str | None = None
-    """``None`` uses the key if that is a tax id."""
+    tax_id: str | None = None  # ``None`` uses the key if that is a tax id
 
 
 class NewQrCode(Struct, frozen=True, kw_only=True):
@@ -217,8 +213,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class FaultAnswer(Struct, frozen=True, kw_only=True):
-    effect: str | None
-    """The effect of the first matching rule; ``None`` without one."""
+    effect: str | None  # the effect of the first matching rule; ``None`` without one
 
 
 class Due(Struct, frozen=True, kw_only=True):
@@ -258,8 +253,7 @@ class LookupAnswers(Struct, frozen=True):
 class Failure(Struct, frozen=True):
     """The body of an answer with status 4xx or 5xx."""
 
-    error: str
-    """``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``."""
+    error: str  # ``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``
     message: str
 
 

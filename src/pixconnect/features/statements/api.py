@@ -215,8 +215,7 @@ def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
 class Format(NamedTuple):
     media_type: str
     write: Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
-    schema: str = ""
-    """Its name in the OpenAPI document, if it is no record there."""
+    schema: str = ""  # its name in the OpenAPI document, if it is no record there
     about: str = ""
 
 

@@ -125,8 +125,7 @@ class MovedItem(Struct, frozen=True, kw_only=True):
 
     kind: MovementKind
     item_id: str
-    end_to_end_id: str | None
-    """The Pix that it concerns."""
+    end_to_end_id: str | None  # the Pix that it concerns
 
 
 class StatementLine(Struct, frozen=True, kw_only=True):

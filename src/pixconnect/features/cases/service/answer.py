@@ -72,21 +72,16 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
 class PossibleAnswer(Struct, frozen=True, kw_only=True):
     item_id: str
     answer: Answer
-    own: str | None = None
-    """For ``ours``, the line's record in the form of ``case answer``."""
-    posts_cents: int = 0
-    """The posting if the line matches no record; negative for outgoing money."""
+    own: str | None = None  # for ``ours``, the line's record in the form of ``case answer``
+    posts_cents: int = 0  # the posting if the line matches no record; negative for outgoing money
     kind: MovementKind | None = None
-    holder_id: int | None = None
-    """The holder of the account it is posted to."""
-    lacking_cents: int = 0
-    """That holder's missing money, which would be owed."""
+    holder_id: int | None = None  # the holder of the account it is posted to
+    lacking_cents: int = 0  # that holder's missing money, which would be owed
 
 
 class BalancePoint(Struct, frozen=True, kw_only=True):
     item: RecordedItem
-    balance_cents: int | None
-    """After the line; ``None`` if no balance before the day is known."""
+    balance_cents: int | None  # after the line; ``None`` if no balance before the day is known
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -44,8 +44,7 @@ class WantedEnding(Struct, frozen=True, kw_only=True):
     case_id: int
     said: rules.EndingClaim
     evidence: rules.Evidence
-    item_id: str | None = None
-    """The order's line of the statement, if several match."""
+    item_id: str | None = None  # the order's line of the statement, if several match
 
 
 async def find_differences(

@@ -137,10 +137,8 @@ async def find_refunded(context: Core, viewer: Viewer, refunds: Sequence[Refund]
 class Marks(Struct, frozen=True, kw_only=True):
     """What a list shows of charges and transfers beside their state."""
 
-    returned: Mapping[tuple[str, str], int]
-    """The cents given back, by kind and id."""
-    contested: Mapping[tuple[str, str], int]
-    """The open infraction."""
+    returned: Mapping[tuple[str, str], int]  # the cents given back, by kind and id
+    contested: Mapping[tuple[str, str], int]  # the open infraction
     waiting: Mapping[tuple[str, str], Awaited]
 
 
@@ -278,12 +276,9 @@ PENDING_COUNTED_MAX: Final = 1_000
 
 class DeliveryLine(Struct, frozen=True, kw_only=True):
     delivery: Delivery
-    event_name: str | None
-    """``None`` if the event is no longer kept."""
-    endpoint: Endpoint | None
-    """``None`` if it was deleted."""
-    is_held_back: bool = False
-    """Whether an earlier one must go first."""
+    event_name: str | None  # ``None`` if the event is no longer kept
+    endpoint: Endpoint | None  # ``None`` if it was deleted
+    is_held_back: bool = False  # whether an earlier one must go first
 
 
 async def browse_deliveries(
@@ -329,8 +324,7 @@ async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -
 
 class EventView(Struct, frozen=True, kw_only=True):
     event: Event
-    deliveries: Sequence[DeliveryLine]
-    """To present endpoints, and to those that were deleted last."""
+    deliveries: Sequence[DeliveryLine]  # to present endpoints, and to those that were deleted last
 
 
 async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:

@@ -67,12 +67,9 @@ _EARLIER: Final = timedelta(seconds=5)  # maximum lead of the naming process's c
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    found: list[Found]
-    """By an id first."""
-    asked: dict[str, str]
-    """The text as filters of a list; empty if it can only be an id."""
-    searched_to: datetime | None = None
-    """How far back it was searched, if there may be more."""
+    found: list[Found]  # by an id first
+    asked: dict[str, str]  # the text as filters of a list; empty if it can only be an id
+    searched_to: datetime | None = None  # how far back it was searched, if there may be more
 
 
 async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:

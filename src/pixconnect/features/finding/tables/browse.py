@@ -107,11 +107,9 @@ async def find_awaiting(pool: Pool, wanted: Sequence[tuple[str, int, int]]) -> d
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    rows: Sequence[asyncpg.Record]
-    """Newest first, at most as many as requested."""
+    rows: Sequence[asyncpg.Record]  # newest first, at most as many as requested
     looked_at_count: int
-    end: BrowsePosition | None
-    """The last row that the statement read; ``None`` if there was none."""
+    end: BrowsePosition | None  # the last row that the statement read; ``None`` if there was none
 
 
 class Lookback(Struct, frozen=True, kw_only=True):

@@ -51,8 +51,7 @@ _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 class VerifiedToken(Struct, frozen=True, kw_only=True):
     caller: Caller
     kid: str
-    issued_at_s: int
-    """Unix time, as the token says."""
+    issued_at_s: int  # Unix time, as the token says
     expires_at_s: int
 
 

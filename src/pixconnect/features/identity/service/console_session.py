@@ -45,10 +45,8 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
     operator: ConsoleOperator
     password: str
     totp_secret: str
-    totp_url: str
-    """The address in an authenticator's QR code."""
-    recovery_codes: tuple[str, ...]
-    """Each replaces the second factor once."""
+    totp_url: str  # the address in an authenticator's QR code
+    recovery_codes: tuple[str, ...]  # each replaces the second factor once
 
 
 async def add_operator(context: Operator, name: str, role: access_rules.Role) -> IssuedOperator:
@@ -151,15 +149,12 @@ _REFUSED: Final = "name, password or code: one of them is wrong"
 class OperatorSignIn(Struct, frozen=True, kw_only=True):
     name: str
     password: str
-    code: str
-    """The code of the second factor, or a recovery code."""
-    address: str
-    """The address whose failures are counted, found by ``client_address``."""
+    code: str  # the code of the second factor, or a recovery code
+    address: str  # the address whose failures are counted, found by ``client_address``
 
 
 class NewSession(Struct, frozen=True, kw_only=True):
-    token: str
-    """For the browser's cookie; it is shown nowhere else."""
+    token: str  # for the browser's cookie; it is shown nowhere else
     visitor: access_rules.Visitor
 
 

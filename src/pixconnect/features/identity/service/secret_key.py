@@ -55,12 +55,9 @@ class SealedKind(Struct, frozen=True):
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    counts: Mapping[str, int]
-    """By kind."""
-    broken: Sequence[str]
-    """Secrets that neither key opens, each named by its subject; they stay unchanged."""
-    clients_left_count: int
-    """Clients whose secret is not yet hashed under the key in use, as far as we know."""
+    counts: Mapping[str, int]  # by kind
+    broken: Sequence[str]  # secrets that neither key opens, each named by its subject; they stay unchanged
+    clients_left_count: int  # clients whose secret is not yet hashed under the key in use, as far as we know
 
 
 async def refuse_other_key(connection: Connection, box: SecretBox) -> None:

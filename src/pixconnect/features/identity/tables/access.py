@@ -25,10 +25,8 @@ CLIENT_LOCKS = 0x7078_6102
 class StoredClient(Struct, frozen=True, kw_only=True):
     client: Client
     secret_hash: bytes
-    secret_key_id: bytes | None
-    """The key of the hash; ``None`` in old rows, which did not record it."""
-    may_log_in: bool
-    """Neither the client nor its holder is disabled."""
+    secret_key_id: bytes | None  # the key of the hash; ``None`` in old rows, which did not record it
+    may_log_in: bool  # neither the client nor its holder is disabled
 
 
 class ClientStates(Struct, frozen=True, kw_only=True):

@@ -78,10 +78,8 @@ delete: Final = Command[Sequence[str]]("delete from signing_key where kid = any(
 
 
 class Authority(Struct, frozen=True, kw_only=True):
-    id: int | None = None
-    """Its number; ``None`` before it is stored."""
-    private_sealed: bytes
-    """PKCS #8, bound by ``certificate_authority``."""
+    id: int | None = None  # its number; ``None`` before it is stored
+    private_sealed: bytes  # PKCS #8, bound by ``certificate_authority``
     certificate: bytes
     expires_at: datetime
     created_at: datetime

@@ -104,10 +104,8 @@ class Query:
 class Body(Struct, frozen=True):
     """A body as it was sent: an object of JSON, or something else."""
 
-    members: Mapping[str, object] | None = None
-    """``None`` if it is no object."""
-    unjudged: bytes = b""
-    """The whole text, if it is too long for one check for repeated members."""
+    members: Mapping[str, object] | None = None  # ``None`` if it is no object
+    unjudged: bytes = b""  # the whole text, if it is too long for one check for repeated members
 
     def require(self, entity: str) -> Mapping[str, object]:
         """Return its members; raises ``Violated`` if it is no object."""
@@ -128,23 +126,16 @@ Responder = Callable[[Services, Asked], Awaitable[Reply]]
 class StandardOperation(Struct, frozen=True):
     id: str
     method: Method
-    path: str
-    """Below the prefixes."""
+    path: str  # below the prefixes
     scope: NeededScope
     types: Types
-    query: type
-    """The query's description, a record."""
-    body: type
-    """Likewise for the body; ``Nothing`` is not read."""
-    status: int
-    """The status of a success."""
-    answer: type
-    """The answer's description; ``Nothing`` has no body."""
+    query: type  # the query's description, a record
+    body: type  # likewise for the body; ``Nothing`` is not read
+    status: int  # the status of a success
+    answer: type  # the answer's description; ``Nothing`` has no body
     handler: Responder
-    body_max: int = decoding.BODY_MAX
-    """In bytes."""
-    may_be_old: bool = False
-    """As of an ``Operation``."""
+    body_max: int = decoding.BODY_MAX  # in bytes
+    may_be_old: bool = False  # as of an ``Operation``
 
 
 def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, ...]:
@@ -276,8 +267,7 @@ class Interval(Struct, frozen=True):
 
 
 class StandardPageRequest(Struct, frozen=True):
-    number: int
-    """From 0."""
+    number: int  # from 0
     size: int
 
     def paginate(self, total_count: int) -> Paginacao:

@@ -39,8 +39,7 @@ class StandardCharge(Struct, frozen=True, kw_only=True):
     charge: Charge
     contents: ChargeContents
     revision: int
-    location: Location | None
-    """``None`` after its removal."""
+    location: Location | None  # ``None`` after its removal
 
     @classmethod
     def of(cls, charge: Charge, location: Location | None) -> "StandardCharge":
@@ -90,16 +89,11 @@ class ChargeWrite(Struct, kw_only=True):
 class _Locked(Struct):
     """The locked rows that a batch may change; each request sees the changes of earlier ones."""
 
-    charges: dict[tuple[str, int], Charge]
-    """By txid and holder."""
-    held: set[tuple[str, int]]
-    """Txids, with their holders, that a lot held before the charges were locked."""
-    taken: set[tuple[int, str]]
-    """Holders and external ids of other charges."""
-    locations: dict[tuple[int, int], Location]
-    """By id and holder."""
-    done: set[int]
-    """Writes that an earlier try has executed after all, by ``id``."""
+    charges: dict[tuple[str, int], Charge]  # by txid and holder
+    held: set[tuple[str, int]]  # txids, with their holders, that a lot held before the charges were locked
+    taken: set[tuple[int, str]]  # holders and external ids of other charges
+    locations: dict[tuple[int, int], Location]  # by id and holder
+    done: set[int]  # writes that an earlier try has executed after all, by ``id``
 
     def location_of(self, charge: Charge) -> Location | None:
         if charge.is_unbound:

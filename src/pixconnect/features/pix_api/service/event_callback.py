@@ -198,8 +198,7 @@ async def sign_as(
 
 class NewEventWebhook(Struct, frozen=True, kw_only=True):
     name: str | None
-    event: str
-    """The institution's name for it."""
+    event: str  # the institution's name for it
     url: str
     authorization: str | None
     is_active: bool
@@ -209,8 +208,7 @@ class NewEventWebhook(Struct, frozen=True, kw_only=True):
 class EventWebhook(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     event: str
-    authorization: str | None
-    """``None`` too if it cannot be read here any more."""
+    authorization: str | None  # ``None`` too if it cannot be read here any more
 
 
 async def add_event_webhook(

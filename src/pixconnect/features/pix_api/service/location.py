@@ -29,8 +29,7 @@ class NewLocation(Struct, kw_only=True):
     location_id: int
     token: str
     kind: LocationKind
-    was_tried: bool = False
-    """A commit was lost, so it may exist."""
+    was_tried: bool = False  # a commit was lost, so it may exist
 
 
 class UnboundLocation(Struct, kw_only=True):
@@ -42,8 +41,7 @@ class UnboundLocation(Struct, kw_only=True):
 
 class ShownLocation(Struct, frozen=True, kw_only=True):
     location: Location
-    txid: str | None
-    """The txid of its charge."""
+    txid: str | None  # the txid of its charge
 
 
 async def create_location(context: Context, caller: Caller, kind: LocationKind) -> Location:

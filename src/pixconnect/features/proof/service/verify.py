@@ -65,10 +65,8 @@ _log = structlog.get_logger(__name__)
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
     extent: Extent = "changes"
-    rules: Sequence[str] = ()
-    """The names of the checked rules; empty is all."""
-    again_after_s: float = 60
-    """How long after a finding it is checked again."""
+    rules: Sequence[str] = ()  # the names of the checked rules; empty is all
+    again_after_s: float = 60  # how long after a finding it is checked again
     heads: Sequence[ChainHead] = ()
 
 
@@ -217,8 +215,7 @@ async def _log_heads_of_live_mode(context: Context) -> None:
 
 class _Runs(Struct, frozen=True, kw_only=True):
     broken: Mapping[str, int]
-    ages_s: Mapping[str, float]
-    """Empty without a run."""
+    ages_s: Mapping[str, float]  # empty without a run
     took_s: Mapping[str, float]
 
 

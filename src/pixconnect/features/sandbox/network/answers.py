@@ -47,8 +47,7 @@ class OrderGroup(Struct, frozen=True, kw_only=True):
     """Orders that came together, unwritten, and the rows written with them, by their ids."""
 
     orders: list[NewOrder]
-    behaviours: list[Behaviour]
-    """The behaviour of each: by the fault rules, or else the network's usual one."""
+    behaviours: list[Behaviour]  # the behaviour of each: by the fault rules, or else the network's usual one
     claims: dict[str, str] = {}
     fees: dict[str, Fee] = {}
 

@@ -191,8 +191,7 @@ class ReportQuestion(Struct, frozen=True, kw_only=True):
 class StatementQuestion(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime
-    after_id: str = ""
-    """Among transfers that settled at ``since``, only those with a higher id than this."""
+    after_id: str = ""  # among transfers that settled at ``since``, only those with a higher id than this
 
 
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode

@@ -72,11 +72,9 @@ where id = $1 and kind = 'credit'
 class Contest(Struct, frozen=True, kw_only=True):
     number: int
     name: str
-    report: InfractionReport
-    """The last report sent to the service."""
+    report: InfractionReport  # the last report sent to the service
     sequence: int
-    is_open: bool
-    """Whether it is unacknowledged."""
+    is_open: bool  # whether it is unacknowledged
     judged: Judged
     defence: str | None = None
     next_report: InfractionReport | None = None
@@ -89,8 +87,7 @@ class Paid(NamedTuple):
 
     amount_cents: int
     settled_at: datetime
-    left_cents: int
-    """The part of the payment that is neither returned nor being returned."""
+    left_cents: int  # the part of the payment that is neither returned nor being returned
 
 
 def read(row: asyncpg.Record) -> Contest:

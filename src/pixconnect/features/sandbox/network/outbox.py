@@ -19,8 +19,7 @@ BATCH_MAX: Final = 256
 
 class Pending(Struct, frozen=True):
     report: Report
-    count: int = 1
-    """How many acknowledgements it needs."""
+    count: int = 1  # how many acknowledgements it needs
 
 
 class Outbox:

@@ -43,15 +43,11 @@ class AlreadyRunningError(Exception):
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True):
-    database_url: str
-    """The login must be allowed to take the role ``pixconnect_sandbox``."""
-    secrets: Sequence[str]
-    """Any of them authenticates the service."""
+    database_url: str  # the login must be allowed to take the role ``pixconnect_sandbox``
+    secrets: Sequence[str]  # any of them authenticates the service
     seed: int
-    latency_ms: int
-    """From the acceptance of an ordinary order to its settlement."""
-    two_steps_ms: int = 0
-    """Likewise for payments to our holders; 0 settles them in one step."""
+    latency_ms: int  # from the acceptance of an ordinary order to its settlement
+    two_steps_ms: int = 0  # likewise for payments to our holders; 0 settles them in one step
 
 
 async def serve(

@@ -122,10 +122,8 @@ class KnownOrder(NamedTuple):
     amount_cents: int
     due_at: datetime
     code: str | None
-    is_over: bool
-    """Whether ``due_at`` has come."""
-    is_closed: bool
-    """Whether this is a closed id and no order: none came in time, and none will be accepted."""
+    is_over: bool  # whether ``due_at`` has come
+    is_closed: bool  # whether this is a closed id and no order: none came in time, and none will be accepted
 
 
 class NewArrival(NamedTuple):
@@ -154,13 +152,10 @@ class Acknowledged(NamedTuple):
     """The service's answer to the report of an arrival."""
 
     id: str
-    code: str | None
-    """Why the payment or return has failed, if it has."""
-    is_first: bool
-    """Whether it answers the first of two steps."""
+    code: str | None  # why the payment or return has failed, if it has
+    is_first: bool  # whether it answers the first of two steps
     goes_on: bool
-    is_held: bool
-    """Whether the institution holds it from now on."""
+    is_held: bool  # whether the institution holds it from now on
 
 
 class AfterStep(NamedTuple):

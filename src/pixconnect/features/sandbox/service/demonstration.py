@@ -80,8 +80,7 @@ _NAME_LENGTH_MAX = 255
 class NewSandboxHolder(Struct, frozen=True, kw_only=True):
     name: str = "Loja de Teste"
     tax_id: str = "12345678000195"
-    balance_cents: int | None = None
-    """``None`` is an empty account."""
+    balance_cents: int | None = None  # ``None`` is an empty account
     scopes: Sequence[str] = SCOPES
 
 

@@ -39,8 +39,7 @@ _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
 
 
 class ForwardingAttempt(Struct, frozen=True, kw_only=True):
-    status: int | None
-    """``None`` without an answer."""
+    status: int | None  # ``None`` without an answer
     duration_ms: int
     error: str | None = None
 

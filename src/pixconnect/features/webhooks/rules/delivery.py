@@ -68,15 +68,12 @@ which the clock is walked (``features/sandbox/service/clock.py``) on the first.
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    number: int
-    """From 1, counting on through redeliveries."""
+    number: int  # from 1, counting on through redeliveries
     started_at: datetime
     status_code: int | None
-    duration_us: int
-    """From the name look-up to the last byte."""
+    duration_us: int  # from the name look-up to the last byte
     response: str
-    error: str | None
-    """Why it failed, for the endpoint's owner."""
+    error: str | None  # why it failed, for the endpoint's owner
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
@@ -85,8 +82,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     endpoint_id: int
     event_id: int
     status: DeliveryStatus
-    due_at: datetime | None
-    """When the next attempt may start; ``None`` once delivered or given up."""
+    due_at: datetime | None  # when the next attempt may start; ``None`` once delivered or given up
     attempts: tuple[Attempt, ...]
     created_at: datetime
 
@@ -95,13 +91,11 @@ class KeyDelivery(Struct, frozen=True, kw_only=True):
     """The contents of a key webhook for one Pix."""
 
     id: int
-    notice_id: int
-    """The delivery that stores the body; before there is one, its own id."""
+    notice_id: int  # the delivery that stores the body; before there is one, its own id
     end_to_end_id: str
     status: DeliveryStatus
     due_at: datetime | None
-    attempts: tuple[Attempt, ...]
-    """The body's."""
+    attempts: tuple[Attempt, ...]  # the body's
     created_at: datetime
 
 
@@ -157,26 +151,20 @@ class BacklogWalk(Struct, frozen=True, kw_only=True):
 
 
 class DueRead(Struct, frozen=True, kw_only=True):
-    ready: list[DueDelivery]
-    """In the order in which they became due."""
-    held_back: list[ResourceAt]
-    """Of deliveries that wait for an earlier one, or for their endpoint."""
-    unfinished: DueCursor | None
-    """Where to continue; ``None`` if everything was read."""
+    ready: list[DueDelivery]  # in the order in which they became due
+    held_back: list[ResourceAt]  # of deliveries that wait for an earlier one, or for their endpoint
+    unfinished: DueCursor | None  # where to continue; ``None`` if everything was read
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
-    delivery: DueDelivery
-    """Its earlier state."""
+    delivery: DueDelivery  # its earlier state
     attempt: Attempt
     status: DeliveryStatus
     due_at: datetime | None
     failures_count: int
-    is_gone: bool
-    """The receiver answered 410, so its endpoint is disabled."""
+    is_gone: bool  # the receiver answered 410, so its endpoint is disabled
     ended_at: datetime
-    detail: str | None = None
-    """Why it failed, for the operator; the owner may see less."""
+    detail: str | None = None  # why it failed, for the operator; the owner may see less
 
 
 def conclude(

@@ -109,13 +109,10 @@ def replace_secret(endpoint: Endpoint, secret_sealed: bytes, now: datetime, *, k
 
 class EndpointState(Struct, frozen=True, kw_only=True):
     what: Literal["fine", "failing", "inactive", "disabled"]
-    since: datetime | None
-    """``None`` if it is healthy."""
-    next_at: datetime | None
-    """Its next attempt; ``None`` if nothing waits for it, or it is not called."""
+    since: datetime | None  # ``None`` if it is healthy
+    next_at: datetime | None  # its next attempt; ``None`` if nothing waits for it, or it is not called
     pending_count: int
-    reason: str | None
-    """Why it was disabled."""
+    reason: str | None  # why it was disabled
 
 
 def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | None) -> EndpointState:
@@ -174,10 +171,8 @@ class KeyWebhook(Struct, frozen=True, kw_only=True):
     pix_key: str
     holder_id: int
     endpoint_id: int
-    url: str
-    """As it was set, without ``/pix``."""
-    created_at: datetime
-    """When it was last set."""
+    url: str  # as it was set, without ``/pix``
+    created_at: datetime  # when it was last set
 
 
 class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
@@ -185,13 +180,10 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
 
     event_id: int
     holder_id: int
-    transfer_id: int
-    """The Pix's id, also for an event of a refund."""
-    pix_key: str | None
-    """``None`` uses the existing Pix's."""
+    transfer_id: int  # the Pix's id, also for an event of a refund
+    pix_key: str | None  # ``None`` uses the existing Pix's
     has_txid: bool
-    is_sent: bool
-    """Set for a sent Pix, which only some webhooks receive."""
+    is_sent: bool  # set for a sent Pix, which only some webhooks receive
     announced_at: datetime
 
     @classmethod
@@ -298,12 +290,10 @@ def request_headers(
 
 
 class CallbackKey(Struct, frozen=True, kw_only=True):
-    key_identifier: str
-    """The SHA-256 of the public key in DER, in hexadecimal digits."""
+    key_identifier: str  # the SHA-256 of the public key in DER, in hexadecimal digits
     profile: str
     public_pem: str
-    private_sealed: bytes
-    """Bound by ``callback_key_seal``."""
+    private_sealed: bytes  # bound by ``callback_key_seal``
     created_at: datetime
 
 

@@ -41,8 +41,7 @@ _log = structlog.get_logger(__name__)
 
 class Recording(Struct, frozen=True, kw_only=True):
     conclusion: Conclusion
-    epoch: int
-    """The epoch of its slot when this worker read the delivery."""
+    epoch: int  # the epoch of its slot when this worker read the delivery
 
     @property
     def holder_id(self) -> int:
@@ -61,8 +60,7 @@ class Format(Protocol):
     """How another interface than ours posts an endpoint's events."""
 
     url: str
-    retry_waits: Sequence[timedelta] | None
-    """``None`` is ours."""
+    retry_waits: Sequence[timedelta] | None  # ``None`` is ours
 
     async def translate(self, context: Context, delivery: DueDelivery) -> DueDelivery:
         """Return the delivery with the body to post."""

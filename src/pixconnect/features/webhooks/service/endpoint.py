@@ -97,8 +97,7 @@ class CallbackTerms(Struct, frozen=True, kw_only=True):
     profile: str
     name: str | None = None
     authorization: str | None = None
-    is_only: bool = False
-    """Whether an account can have only one."""
+    is_only: bool = False  # whether an account can have only one
 
 
 class EndpointConflict(Exception):  # noqa: N818 the caller changes that one

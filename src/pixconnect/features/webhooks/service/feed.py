@@ -52,19 +52,16 @@ _log = structlog.get_logger(__name__)
 
 class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
     position: int
-    passed_count: int
-    """The number of earlier events at this position."""
+    passed_count: int  # the number of earlier events at this position
 
 
 class FeedQuery(Struct, frozen=True, kw_only=True):
     cursor: FeedCursor | None = None
-    start: Literal["oldest", "now"] = "oldest"
-    """Where to begin without a cursor."""
+    start: Literal["oldest", "now"] = "oldest"  # where to begin without a cursor
     page_size: int = 100
     names: frozenset[EventName] | None = None
     resource: Resource | None = None
-    any_id: str | None = None
-    """Any id of a charge, transfer, refund or movement."""
+    any_id: str | None = None  # any id of a charge, transfer, refund or movement
 
     @property
     def is_filtered(self) -> bool:
@@ -86,8 +83,7 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
 class FeedPage(Struct, frozen=True, kw_only=True):
     events: list[FeedEvent]
     next: FeedCursor
-    has_more: bool
-    """Whether there is more now; a filter may leave a page empty before the end."""
+    has_more: bool  # whether there is more now; a filter may leave a page empty before the end
 
 
 _BEGINNING: Final = FeedCursor(position=0, passed_count=0)

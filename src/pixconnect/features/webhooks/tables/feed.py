@@ -88,10 +88,8 @@ class Row(Struct, frozen=True):
 
 class Rows(Struct, frozen=True, kw_only=True):
     found: Sequence[Row]
-    first_position: int
-    """The first kept position, of all holders."""
-    last_position: int
-    """The last position of any holder when the rows were read."""
+    first_position: int  # the first kept position, of all holders
+    last_position: int  # the last position of any holder when the rows were read
 
 
 # One snapshot for all three, or a position could be assigned between the rows and the last one.

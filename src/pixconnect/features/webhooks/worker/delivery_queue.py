@@ -37,8 +37,7 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 class Work(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
     epoch: int
-    along: "tuple[Work, ...]" = ()
-    """Other deliveries to the key's webhook that the same body may include."""
+    along: "tuple[Work, ...]" = ()  # other deliveries to the key's webhook that the same body may include
 
     @property
     def delivery_ids(self) -> tuple[int, ...]:

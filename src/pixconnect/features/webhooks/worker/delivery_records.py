@@ -50,10 +50,8 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int
     status: DeliveryStatus
     status_code: int | None = None
-    duration_ms: float
-    """From name resolution to the last byte."""
-    error: str | None = None
-    """Why it failed, in full; the delivery's owner may see less."""
+    duration_ms: float  # from name resolution to the last byte
+    error: str | None = None  # why it failed, in full; the delivery's owner may see less
 
 
 class AttemptLog(GatheredLog[_Noted]):

@@ -58,8 +58,7 @@ def make_policy(settings: Settings) -> Policy:
 class Base(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     context: Context
-    keyring: Keyring
-    """The context's signer, with the keys for verification."""
+    keyring: Keyring  # the context's signer, with the keys for verification
     notifier: Notifier
     shared: SharedParts
 

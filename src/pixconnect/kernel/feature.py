@@ -30,8 +30,7 @@ class FeatureError(Exception):
 class Ranked:
     """A class that a frame makes an object of, in the order of ranks."""
 
-    rank: ClassVar[int]
-    """Its place among the classes of its kind; no two have the same."""
+    rank: ClassVar[int]  # its place among the classes of its kind; no two have the same
 
 
 class FeatureParts:
@@ -66,23 +65,18 @@ class Event(NamedTuple):
     """An event that webhooks deliver."""
 
     name: str
-    resource: str
-    """The kind of resource that changed."""
+    resource: str  # the kind of resource that changed
     fact: str
-    is_own: bool = False
-    """Whether it extends the contract's events."""
-    is_in_sandbox: bool = True
-    """Whether callers of a sandbox can cause it."""
-    status: str = ""
-    """The status in its payload, if that is not the last word of its name."""
+    is_own: bool = False  # whether it extends the contract's events
+    is_in_sandbox: bool = True  # whether callers of a sandbox can cause it
+    status: str = ""  # the status in its payload, if that is not the last word of its name
 
 
 class Erasure(NamedTuple):
     """A kind of rows with texts about people. The schema has its row of ``text_sweep`` and its function ``erase_<kind>s``."""
 
     kind: str
-    data: str
-    """Of its texts, in the register of personal data."""
+    data: str  # of its texts, in the register of personal data
 
 
 class Verb(NamedTuple):

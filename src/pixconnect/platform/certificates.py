@@ -166,10 +166,8 @@ class ClientFiles(Struct, frozen=True, kw_only=True):
     certificate: Certificate
     certificate_file: Path
     key_file: Path
-    both_file: Path
-    """Certificate and key in one PEM file."""
-    pkcs12_file: Path
-    """Both as PKCS #12, without a password."""
+    both_file: Path  # certificate and key in one PEM file
+    pkcs12_file: Path  # both as PKCS #12, without a password
 
 
 def authority_file(home: Path) -> Path:

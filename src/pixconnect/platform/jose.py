@@ -45,28 +45,23 @@ class TokenHeader(Struct, frozen=True, kw_only=True):
     alg: str
     kid: str
     typ: str
-    crit: list[str] = []
-    """Critical extensions; we support none."""
+    crit: list[str] = []  # critical extensions; we support none
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
     """The key to which a token is bound (RFC 7800); any other kind makes the token invalid."""
 
-    thumbprint: str = field(name="x5t#S256")
-    """The thumbprint of the client certificate (RFC 8705)."""
+    thumbprint: str = field(name="x5t#S256")  # the thumbprint of the client certificate (RFC 8705)
 
 
 class Claims(Struct, frozen=True, kw_only=True):
     iss: str
     aud: str
-    sub: str
-    """The client_id."""
+    sub: str  # the client_id
     # A text, as identifiers in tokens are.
     holder_id: Annotated[str, Meta(pattern="^[1-9][0-9]{0,15}$")]
-    scope: str
-    """Scopes, separated by spaces."""
-    iat: int
-    """Seconds of Unix time, as ``exp``."""
+    scope: str  # scopes, separated by spaces
+    iat: int  # seconds of Unix time, as ``exp``
     exp: int
     jti: str
     cnf: Confirmation | UnsetType = UNSET
@@ -226,8 +221,7 @@ _EXPONENT: Final = 65537
 
 
 class RsaKey(Struct, frozen=True, kw_only=True):
-    identifier: str
-    """The SHA-256 of the public key in DER, in hexadecimal digits."""
+    identifier: str  # the SHA-256 of the public key in DER, in hexadecimal digits
     public_pem: str
     private_der: bytes
 

@@ -50,8 +50,7 @@ _PLAIN: Final = "\x1b[0m"
 
 
 class LinesOnTerminal(logging.Handler):
-    SHOWN_MAX = 20
-    """Lines a second, and as many again for failures."""
+    SHOWN_MAX = 20  # lines a second, and as many again for failures
 
     def __init__(self, stream: IO[str], *, has_colors: bool, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -226,23 +225,19 @@ class GatheredLog(ABC, Generic[Noted]):
 
 
 class AccessLine(msgspec.Struct, frozen=True):
-    timestamp: datetime
-    """Real time."""
+    timestamp: datetime  # real time
     level: str
     event: str
-    operation: str
-    """Its id; empty if the path is unknown."""
+    operation: str  # its id; empty if the path is unknown
     method: str
     # The operation's path: the caller's may contain a key or a txid.
     path: str
     status: int
-    duration_ms: float
-    """From the request's head to the answer's last octet."""
+    duration_ms: float  # from the request's head to the answer's last octet
     request_id: str
     holder_id: int | None
     client_id: str | None
-    peer: str
-    """The address at the other end, or the one that a trusted proxy names."""
+    peer: str  # the address at the other end, or the one that a trusted proxy names
 
 
 # Refused requests that are gathered in a second, which is far more than one process answers.

@@ -14,11 +14,9 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class MetricFamily(Struct, frozen=True):
-    name: str
-    """With its unit; a counter's ends in ``_total``."""
+    name: str  # with its unit; a counter's ends in ``_total``
     kind: Literal["counter", "gauge", "histogram"]
-    meaning: str
-    """One sentence."""
+    meaning: str  # one sentence
     labels: tuple[str, ...] = ()
 
 
@@ -43,8 +41,7 @@ Value = float | Histogram
 
 class Measured(Struct, frozen=True, kw_only=True):
     family: MetricFamily
-    values: Mapping[tuple[str, ...], Value]
-    """By the labels' values, in the order of ``MetricFamily.labels``."""
+    values: Mapping[tuple[str, ...], Value]  # by the labels' values, in the order of ``MetricFamily.labels``
 
 
 Read = Callable[[], Awaitable[Sequence[Measured]]]

@@ -268,8 +268,7 @@ class OutdatedSchemaError(SchemaError):
 class Applied(Struct, frozen=True):
     version: int
     name: str
-    checksum: str | None
-    """None where an early development version made the tables, which noted none."""
+    checksum: str | None  # none where an early development version made the tables, which noted none
 
 
 async def migrate(connection: asyncpg.Connection, schema: str, steps: Steps) -> list[Migration]:

@@ -47,19 +47,13 @@ _ACCEPT_ENCODING_MAX: Final = 256
 class Document(Struct, frozen=True, kw_only=True):
     """An answer other than our JSON."""
 
-    content: bytes | AsyncIterator[bytes]
-    """The body; in parts, it is sent in chunks without a length."""
+    content: bytes | AsyncIterator[bytes]  # the body; in parts, it is sent in chunks without a length
     media_type: str
-    filename: str = ""
-    """The name under which a browser saves it; empty if it may be shown."""
-    policy: bytes = POLICY
-    """``Content-Security-Policy``."""
-    encoding: str = ""
-    """The body's encoding, which its reader accepts."""
-    caching: Headers | None = None
-    """Headers for caches; ``None`` forbids caching."""
-    status: int = 200
-    """304 has no body: the caller has it already."""
+    filename: str = ""  # the name under which a browser saves it; empty if it may be shown
+    policy: bytes = POLICY  # ``Content-Security-Policy``
+    encoding: str = ""  # the body's encoding, which its reader accepts
+    caching: Headers | None = None  # headers for caches; ``None`` forbids caching
+    status: int = 200  # 304 has no body: the caller has it already
 
 
 class _Form(Struct, frozen=True, kw_only=True):
@@ -67,8 +61,7 @@ class _Form(Struct, frozen=True, kw_only=True):
 
     tag: bytes
     whole: Document
-    unchanged: Document
-    """For a caller that names the tag in ``If-None-Match``."""
+    unchanged: Document  # for a caller that names the tag in ``If-None-Match``
 
 
 class KeptDocument:

@@ -50,32 +50,19 @@ class Verifier(Protocol):
 class Services(Struct, frozen=True, kw_only=True):
     context: Context
     verifier: Verifier
-    of_features: FeatureParts
-    """Further dependencies of features' handlers."""
-    draw_qr_png: Callable[[str], Awaitable[bytes]]
-    """Makes a PNG of a text as QR code; callers take turns."""
-    admission: Admission
-    """Limits the requests under way in this process."""
-    turns: Turns
-    """Decides the next use of the event loop."""
-    site: Site
-    """The documentation."""
-    base_url: str
-    """The API's address as callers see it."""
-    rates: RequestRates | None
-    """``None`` if the operator sets no limit."""
-    trusted_proxies: tuple[Network, ...]
-    """Networks whose ``X-Forwarded-For`` is trusted."""
-    version: str
-    """The program's version."""
-    standby: Standby | None = None
-    """The standby for operations that may read from it; ``None`` without one."""
-    security_contacts: Sequence[str] = ()
-    """Contacts for vulnerability reports: URIs, the preferred one first."""
-    shows_system: bool = True
-    """Whether the health check shows its system."""
-    binds_tokens: bool = False
-    """Whether a port accepts client certificates, to which tokens are bound."""
+    of_features: FeatureParts  # further dependencies of features' handlers
+    draw_qr_png: Callable[[str], Awaitable[bytes]]  # makes a PNG of a text as QR code; callers take turns
+    admission: Admission  # limits the requests under way in this process
+    turns: Turns  # decides the next use of the event loop
+    site: Site  # the documentation
+    base_url: str  # the API's address as callers see it
+    rates: RequestRates | None  # ``None`` if the operator sets no limit
+    trusted_proxies: tuple[Network, ...]  # networks whose ``X-Forwarded-For`` is trusted
+    version: str  # the program's version
+    standby: Standby | None = None  # the standby for operations that may read from it; ``None`` without one
+    security_contacts: Sequence[str] = ()  # contacts for vulnerability reports: URIs, the preferred one first
+    shows_system: bool = True  # whether the health check shows its system
+    binds_tokens: bool = False  # whether a port accepts client certificates, to which tokens are bound
 
 
 ParameterT = TypeVar("ParameterT")
@@ -105,16 +92,14 @@ class Reply(Struct, frozen=True, kw_only=True):
     """An answer in JSON without the envelope, with its own status and headers."""
 
     status: int
-    record: object = None
-    """``None`` has no body."""
+    record: object = None  # ``None`` has no body
     headers: Headers = []
 
 
 class Reader(Struct, frozen=True, kw_only=True):
     """Reads a handler's request in another API's way; the row's parameter and records only describe it."""
 
-    path: Callable[[Sequence[bytes]], object]
-    """Receives the percent-decoded parameters of the path."""
+    path: Callable[[Sequence[bytes]], object]  # receives the percent-decoded parameters of the path
     query: Callable[[bytes], object]
     body: Callable[[bytes, Mapping[bytes, bytes]], object]
 
@@ -141,20 +126,14 @@ class Later(Struct, frozen=True, kw_only=True):
 class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
     """One request, routed, authorised and decoded."""
 
-    caller: Caller
-    """``NOBODY`` for public operations."""
-    parameter: ParameterT
-    """From the path."""
+    caller: Caller  # ``NOBODY`` for public operations
+    parameter: ParameterT  # from the path
     query: QueryT
     body: BodyT
-    address: str
-    """The key for counting failures of token requests: the address, for IPv6 its /64."""
-    headers: Mapping[bytes, bytes]
-    """Lower-case names; values of a repeated header are joined with commas."""
-    certificate: str | None = None
-    """The thumbprint of the connection's client certificate."""
-    certified_name: str | None = None
-    """The name in that certificate, which our authority has signed."""
+    address: str  # the key for counting failures of token requests: the address, for IPv6 its /64
+    headers: Mapping[bytes, bytes]  # lower-case names; values of a repeated header are joined with commas
+    certificate: str | None = None  # the thumbprint of the connection's client certificate
+    certified_name: str | None = None  # the name in that certificate, which our authority has signed
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
@@ -240,10 +219,8 @@ AnyOperation = Operation[Any, Any, Any, Any]
 class Section(Struct, frozen=True, kw_only=True):
     """Related operations: a tag in OpenAPI, a chapter in the documentation."""
 
-    title: str
-    """A section with an existing title adds to that one."""
-    text: str = ""
-    """A sentence on the purpose of the operations."""
+    title: str  # a section with an existing title adds to that one
+    text: str = ""  # a sentence on the purpose of the operations
     operations: tuple[AnyOperation, ...]
 
 

@@ -20,8 +20,7 @@ _OF_THE_PAGE: Final = frozenset({"page", "page_size", "after"})
 
 class PageRequest(Struct, frozen=True, kw_only=True):
     span: Span
-    listed: bytes
-    """The list's identity, holder and filters, as octets for the check."""
+    listed: bytes  # the list's identity, holder and filters, as octets for the check
 
     def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
         span = self.span

@@ -87,12 +87,10 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     is_public: bool
     scope: str | None
     has_body: bool
-    is_change: bool
-    """Whether it may change something: then its origin is recorded."""
+    is_change: bool  # whether it may change something: then its origin is recorded
     is_always_long: bool
     takes_idempotency_key: bool
-    read_path: Callable[[Sequence[bytes]], Any] | None
-    """``None`` if the path has no parameter."""
+    read_path: Callable[[Sequence[bytes]], Any] | None  # ``None`` if the path has no parameter
     read_query: Callable[[bytes], Any]
     read_body: Callable[[bytes, Mapping[bytes, bytes]], Any]
 

@@ -95,10 +95,8 @@ class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the first page."""
 
     template: str
-    find: Callable[[Visit], Awaitable[object]]
-    """Its template's ``found``; a false one hides the part."""
-    is_waiting: bool = False
-    """Whether it is a task that waits for a person."""
+    find: Callable[[Visit], Awaitable[object]]  # its template's ``found``; a false one hides the part
+    is_waiting: bool = False  # whether it is a task that waits for a person
 
 
 class Console:

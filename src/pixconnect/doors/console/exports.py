@@ -104,8 +104,7 @@ class Export:
 
 class _Place(Struct, frozen=True):
     export: Export
-    holder_id: int | None
-    """``None`` for an operator's."""
+    holder_id: int | None  # ``None`` for an operator's
 
 
 class Exports:

@@ -29,10 +29,8 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 class Language(Struct, frozen=True, kw_only=True):
     code: LanguageCode
     locale: str
-    tag: str
-    """For ``lang`` in HTML."""
-    texts: Mapping[str, str]
-    """By the English text; empty in English."""
+    tag: str  # for ``lang`` in HTML
+    texts: Mapping[str, str]  # by the English text; empty in English
 
     def text(self, text: str, /, **values: object) -> str:
         """Translate a text; ``%(name)s`` in it is replaced."""

@@ -72,8 +72,7 @@ class LeaseLost(Exception):  # noqa: N818  it is what happens to a worker that w
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    epochs: dict[int, int]
-    """Slots, each with the epoch of its lease."""
+    epochs: dict[int, int]  # slots, each with the epoch of its lease
     workers_count: int
 
     @property

@@ -46,13 +46,10 @@ _log = structlog.get_logger(__name__)
 class _Cursor(Struct, frozen=True, kw_only=True):
     """How far the due orders have been read."""
 
-    since: datetime
-    """Orders that were due before this are done, except those that were committed late."""
-    until: datetime
-    """The service time of the last read."""
+    since: datetime  # orders that were due before this are done, except those that were committed late
+    until: datetime  # the service time of the last read
     slots: tuple[int, ...]
-    swept_s: float
-    """The monotonic time of the last sweep."""
+    swept_s: float  # the monotonic time of the last sweep
 
 
 class OrderMover(Member):

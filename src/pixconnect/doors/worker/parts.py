@@ -111,11 +111,9 @@ async def check_problems(context: Context, problems: Sequence[Problem]) -> None:
 class WorkerParts(Struct, frozen=True, kw_only=True):
     context: Context
     notifier: Notifier
-    connect: Connect
-    """Opens a separate connection for the leases."""
+    connect: Connect  # opens a separate connection for the leases
     event_retention_days: int
-    of_features: FeatureParts
-    """Further dependencies of features' members."""
+    of_features: FeatureParts  # further dependencies of features' members
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
 
 
@@ -130,8 +128,7 @@ class MemberRow(Struct, frozen=True, kw_only=True):
 
     name: str
     make: Callable[[WorkerParts, SlotLeases], Runner]
-    gauges: Sequence[Gauge[Any]] = ()
-    """Read from the result."""
+    gauges: Sequence[Gauge[Any]] = ()  # read from the result
 
 
 class WorkerExtension(Struct, frozen=True, kw_only=True):

@@ -26,12 +26,9 @@ KEPT_MAX = 20_000  # entries of each cache: of keys, and of accounts
 
 class OwnAccount(Struct, frozen=True, kw_only=True):
     holder_id: int
-    party: Party
-    """Return the account as one side of a transfer, without a key."""
-    city: str
-    """As printed in QR codes."""
-    institution_id: int | None = None
-    """The account at an institution that has its money."""
+    party: Party  # return the account as one side of a transfer, without a key
+    city: str  # as printed in QR codes
+    institution_id: int | None = None  # the account at an institution that has its money
     address: Address | None = None
 
 

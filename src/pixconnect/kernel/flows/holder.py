@@ -46,8 +46,7 @@ _APPROVALS = ("approve_above_cents", "approve_new_payees")
 class SetLimits(Struct, frozen=True, kw_only=True):
     """Limits as operators set them; ``None`` is no limit."""
 
-    transfer_limit_cents: int | UnsetType | None = UNSET
-    """Maximum of one transfer."""
+    transfer_limit_cents: int | UnsetType | None = UNSET  # maximum of one transfer
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
 
@@ -56,15 +55,11 @@ class NewHolder(SetLimits, frozen=True, kw_only=True):
     """In live mode each limit must be set."""
 
     name: str
-    tax_id: str
-    """With or without punctuation."""
-    branch: str
-    """1 to 4 digits."""
-    account_number: str
-    """1 to 20 digits or capital letters, unique among holders."""
+    tax_id: str  # with or without punctuation
+    branch: str  # 1 to 4 digits
+    account_number: str  # 1 to 20 digits or capital letters, unique among holders
     city: str = "Sao Paulo"
-    street: str | None = None
-    """With state and postal code: the address that charges with a due date show."""
+    street: str | None = None  # with state and postal code: the address that charges with a due date show
     state: str | None = None
     postal_code: str | None = None
     account_type: AccountType = "TRANSACTIONAL"

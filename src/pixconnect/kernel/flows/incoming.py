@@ -39,10 +39,8 @@ _UNKNOWN_ORIGINAL = Misfit(reason="unknown_order", explanation="returns an order
 class ReportOutcome(Struct, frozen=True, kw_only=True):
     """The answer to a report, and what an operator has to see."""
 
-    acknowledgement: Acknowledgement | None
-    """``None`` if we cannot answer yet: the rail will report again."""
-    misfit: Misfit | None = None
-    """Why the report is kept for an operator too."""
+    acknowledgement: Acknowledgement | None  # ``None`` if we cannot answer yet: the rail will report again
+    misfit: Misfit | None = None  # why the report is kept for an operator too
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:

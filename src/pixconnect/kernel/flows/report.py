@@ -60,8 +60,7 @@ class ReportTaker(Struct, frozen=True, kw_only=True):
     """How a kind of report is recorded."""
 
     kind: type[Any]
-    take: Callable[[Context, Any], Awaitable[rail.Acknowledgement | None]]
-    """``None`` if it is to come again."""
+    take: Callable[[Context, Any], Awaitable[rail.Acknowledgement | None]]  # ``None`` if it is to come again
     refusable: Refusable | None = None
 
 

@@ -64,11 +64,9 @@ class Beside(Protocol):
 
 
 class EndedOrder(Struct, frozen=True, kw_only=True):
-    ordered: Transfer | Refund
-    """The accepted transfer or refund; it does not change while its order is open."""
+    ordered: Transfer | Refund  # the accepted transfer or refund; it does not change while its order is open
     ending: Ending
-    has_rail: bool
-    """Without a rail we never sent an order, so that we may give up each."""
+    has_rail: bool  # without a rail we never sent an order, so that we may give up each
     beside: Sequence[Beside] = ()
 
     @property

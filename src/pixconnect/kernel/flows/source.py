@@ -44,12 +44,9 @@ class Way(Struct, frozen=True, kw_only=True):
 class Source(Struct, frozen=True, kw_only=True):
     """The installation's own rail. An account at an institution has its own method in place of each."""
 
-    account_id: int | None
-    """The account; ``None`` of the installation's own rail."""
-    sends_in_turn: bool = False
-    """Whether one order waits for another to be sent."""
-    may_name_payee_at_end: bool = False
-    """Whether the payee of a transfer may be reported only with its end."""
+    account_id: int | None  # the account; ``None`` of the installation's own rail
+    sends_in_turn: bool = False  # whether one order waits for another to be sent
+    may_name_payee_at_end: bool = False  # whether the payee of a transfer may be reported only with its end
 
     async def find_payee(
         self, context: Context, payer: OwnAccount, key: PixKey, end_to_end_id: str, lookup: Lookup

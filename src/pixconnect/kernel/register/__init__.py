@@ -43,10 +43,8 @@ class ArrangementRule(Struct, frozen=True, kw_only=True, rename={"name": "rule"}
     name: str
     value: int | None = None
     unit: Unit
-    since: date = date.min
-    """A day of Sao Paulo; ``date.min`` if the rule has applied from the beginning."""
-    clock: str = ""
-    """The event that starts its clock, in words; empty if nothing runs."""
+    since: date = date.min  # a day of Sao Paulo; ``date.min`` if the rule has applied from the beginning
+    clock: str = ""  # the event that starts its clock, in words; empty if nothing runs
     binds: RuleParty
     stricter: RuleChange
     standing: RuleSource
@@ -145,12 +143,9 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
     """In tokens, as the directory counts them."""
 
     policy: RatePolicy
-    missed_cost: int
-    """A key or an account that does not exist."""
-    found_cost: int
-    """A key or an account that exists, and is not paid."""
-    paid_tokens: int
-    """The tokens that a settled payment returns."""
+    missed_cost: int  # a key or an account that does not exist
+    found_cost: int  # a key or an account that exists, and is not paid
+    paid_tokens: int  # the tokens that a settled payment returns
 
 
 def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
@@ -182,10 +177,8 @@ class Retention(Struct, frozen=True, kw_only=True, rename={"name": "data"}):
 
     name: str
     whose: str
-    at_least: timedelta
-    """Minimum: no request for erasure ends it before."""
-    at_most: timedelta | None = None
-    """Maximum: removed without a request afterwards; ``None`` is never."""
+    at_least: timedelta  # minimum: no request for erasure ends it before
+    at_most: timedelta | None = None  # maximum: removed without a request afterwards; ``None`` is never
     since: date = date.min
     clock: str = ""
     ends: RetentionEnd

@@ -101,8 +101,7 @@ class IssuedClient(Struct, frozen=True, kw_only=True):
     """A client with its secret, which is shown once and never again."""
 
     client: Client
-    client_secret: str
-    """43 random characters, 256 bits."""
+    client_secret: str  # 43 random characters, 256 bits
 
 
 class AccessToken(Struct, frozen=True, kw_only=True):
@@ -173,8 +172,7 @@ READ_SCOPES: Final = {kind: scope.name for scope in _ALL for kind in scope.kinds
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
-    holder_id: int | None
-    """``None`` is all holders."""
+    holder_id: int | None  # ``None`` is all holders
     scopes: frozenset[str]
 
     def may(self, scope: ScopeName) -> bool:

@@ -36,11 +36,9 @@ BLOCK_KINDS: Final[Mapping[BlockKind, BlockTraits]] = {
 class BlockTerms(Struct, frozen=True, kw_only=True):
     """All terms of one block; the last report counts."""
 
-    reference: str
-    """The institution's name of the block, unique on the account."""
+    reference: str  # the institution's name of the block, unique on the account
     kind: ReportedKind
-    wanted_cents: int
-    """The amount that the institution wants to block; 0 ends the block."""
+    wanted_cents: int  # the amount that the institution wants to block; 0 ends the block
     held_cents: int
     respond_by: datetime | None = None
     until: datetime | None = None
@@ -71,8 +69,7 @@ It ends as ``taken`` (returned as far as money was left) or ``released``.
 class TakenPart(Struct, frozen=True, kw_only=True):
     """The institution's return of a contested Pix."""
 
-    return_id: str
-    """The network's name of the return."""
+    return_id: str  # the network's name of the return
     amount_cents: int
     settled_at: datetime
 
@@ -108,8 +105,7 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
 class Defence(Struct, frozen=True, kw_only=True):
     """A holder's answer to a contest."""
 
-    name: str
-    """The institution's name of the contest."""
+    name: str  # the institution's name of the contest
     text: str
 
 

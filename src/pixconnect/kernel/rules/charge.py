@@ -74,16 +74,13 @@ class NewCharge(Struct, kw_only=True):
     caller: Caller
     external_id: str
     fingerprint: bytes
-    request: ChargeRequest
-    """Judged."""
+    request: ChargeRequest  # judged
     charge_id: int
     txid: str
-    key: str
-    """Normalised."""
+    key: str  # normalised
     br_code: str
     lifetime: timedelta
-    may_exist: bool
-    """Look for it first: the client named it, or it was tried before."""
+    may_exist: bool  # look for it first: the client named it, or it was tried before
 
 
 class Charge(ChargeFields, frozen=True, kw_only=True):

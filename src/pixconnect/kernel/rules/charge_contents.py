@@ -92,8 +92,7 @@ class Rebate(Struct, frozen=True, kw_only=True):
 
 
 class DatedDiscount(Struct, frozen=True, kw_only=True):
-    until: date
-    """Its last day."""
+    until: date  # its last day
     value: Hundredths
 
 
@@ -101,10 +100,8 @@ class Discount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Taken off when it is paid early, and never once it is late (``desconto``)."""
 
     kind: DiscountKind
-    value: Hundredths | None = None
-    """For each day before the due date; ``None`` if dates are given."""
-    dated: tuple[DatedDiscount, ...] = ()
-    """In the order in which they were sent; empty if each day counts."""
+    value: Hundredths | None = None  # for each day before the due date; ``None`` if dates are given
+    dated: tuple[DatedDiscount, ...] = ()  # in the order in which they were sent; empty if each day counts
 
 
 class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -210,8 +207,7 @@ class ContentsChange(Struct, frozen=True, kw_only=True):
     may_change_amount: bool | None = None
     key: str | None = None
     payer: Payer | None = None
-    address: PayerAddress | None = None
-    """The new payer's, which must be given too."""
+    address: PayerAddress | None = None  # the new payer's, which must be given too
     question: str | None = None
     lines: tuple[Line, ...] | None = None
     due: DueChange | None = None

@@ -185,13 +185,10 @@ Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER
 class EventFamily(Struct, frozen=True, kw_only=True):
     """Events whose payload is one record."""
 
-    prefix: str
-    """The prefix of their names."""
-    schema: str
-    """The name of the whole event's schema."""
+    prefix: str  # the prefix of their names
+    schema: str  # the name of the whole event's schema
     payload: type[Struct]
-    resource: str | None
-    """The schema of the resource with its status; ``None`` if callers cannot read it."""
+    resource: str | None  # the schema of the resource with its status; ``None`` if callers cannot read it
 
     @property
     def names(self) -> list[EventName]:
@@ -212,13 +209,11 @@ class Envelope(Struct, frozen=True, kw_only=True):
     id: int
     name: EventName
     payload: Struct
-    create_timestamp: str
-    """When the fact was decided, service time."""
+    create_timestamp: str  # when the fact was decided, service time
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    id: int
-    """Below 2^53, so that JSON readers keep it; receivers drop ids that they have seen."""
+    id: int  # below 2^53, so that JSON readers keep it; receivers drop ids that they have seen
     holder_id: int
     name: EventName
     resource: Resource

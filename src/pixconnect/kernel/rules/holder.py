@@ -147,8 +147,7 @@ _EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL
 
 
 class PixKey(Struct, frozen=True, kw_only=True):
-    key: str
-    """Normalised: no punctuation, e-mail and EVP in lower case, CNPJ in capitals."""
+    key: str  # normalised: no punctuation, e-mail and EVP in lower case, CNPJ in capitals
     key_type: KeyType
 
 
@@ -226,11 +225,9 @@ QUARANTINE: Final = timedelta(hours=72)
 class KeyHolding(Struct, frozen=True, kw_only=True):
     """The period in which a holder had a key."""
 
-    member_id: int | None
-    """The holder, or the one of its family that is on the account; ``None`` if none is."""
+    member_id: int | None  # the holder, or the one of its family that is on the account; ``None`` if none is
     given_at: datetime
-    removed_at: datetime | None
-    """``None`` while the holder has it."""
+    removed_at: datetime | None  # ``None`` while the holder has it
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):

@@ -71,12 +71,9 @@ class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
     """An unreadable item of an institution's list."""
 
     report_id: str
-    name: str
-    """Its subject, if that is readable."""
-    account: str
-    """The account's name here."""
-    content: str
-    """As sent, cut if long."""
+    name: str  # its subject, if that is readable
+    account: str  # the account's name here
+    content: str  # as sent, cut if long
 
 
 Kept = rail.Report | rail.InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
@@ -113,8 +110,7 @@ class KeptReport(Struct, frozen=True, kw_only=True):
     name: str
     report_id: str
     report: str
-    refusal_code: str | None
-    """Our refusal code for a payment or return."""
+    refusal_code: str | None  # our refusal code for a payment or return
     seen_count: int
     first_seen_at: datetime
     last_seen_at: datetime

@@ -109,11 +109,9 @@ def check_may_withdraw(balance: Balance) -> None:
 class Cause(Struct, frozen=True):
     """The cause of an entry, in the state that moves its money."""
 
-    kind: str
-    """The table of the row that caused the entry."""
+    kind: str  # the table of the row that caused the entry
     state: str
-    id: int | None = None
-    """``None`` is the id of the entry itself."""
+    id: int | None = None  # ``None`` is the id of the entry itself
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
@@ -122,10 +120,8 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     debit_account: Account
     credit_account: Account
     amount_cents: int
-    number: int | None
-    """The holder's next number, if current funds change."""
-    running_balance_cents: int | None
-    """Current funds after it, if it has a number."""
+    number: int | None  # the holder's next number, if current funds change
+    running_balance_cents: int | None  # current funds after it, if it has a number
     cause_kind: str
     cause_id: int
     cause_state: str
@@ -135,11 +131,9 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
 class Repayment(Struct, frozen=True, kw_only=True):
     """A repayment of a deficit from newly available money."""
 
-    id: int
-    """That of its ledger entry."""
+    id: int  # that of its ledger entry
     holder_id: int
-    source_entry_id: int
-    """The entry that raised the available balance."""
+    source_entry_id: int  # the entry that raised the available balance
     amount_cents: int
     created_at: datetime
 

@@ -43,8 +43,7 @@ class ApprovalRule(Struct, frozen=True, kw_only=True):
     """The outgoing transfers of a holder that need an operator's approval; by default none."""
 
     above_cents: int | None = None
-    new_payees: bool = False
-    """To payees that none of the holder's transfers has reached."""
+    new_payees: bool = False  # to payees that none of the holder's transfers has reached
 
 
 class ApprovalReason(Struct, frozen=True, kw_only=True):
@@ -77,8 +76,7 @@ class Spent(Struct, frozen=True, kw_only=True):
     """The sums that already count against the limits."""
 
     day_cents: int = 0
-    night_cents: int = 0
-    """Since the night began; 0 by day."""
+    night_cents: int = 0  # since the night began; 0 by day
 
 
 def cut_limits(before: Limits, wanted: Limits) -> Limits:

@@ -31,8 +31,7 @@ class Cursor(Struct, frozen=True, kw_only=True):
 
     created_at: datetime
     id: int
-    position: int
-    """How many items came before."""
+    position: int  # how many items came before
     # Counted on the first page only: counting again for each page would cost more than the page.
     total_count: int
 
@@ -40,12 +39,9 @@ class Cursor(Struct, frozen=True, kw_only=True):
 class Span(Struct, frozen=True, kw_only=True):
     """The query for a page; lists are newest first."""
 
-    page: int = 1
-    """From 1; ignored beside ``after``."""
-    page_size: int = 10
-    """1 to 1000."""
-    initial_at: datetime | None = None
-    """Both bounds are included; ``None`` is no bound."""
+    page: int = 1  # from 1; ignored beside ``after``
+    page_size: int = 10  # 1 to 1000
+    initial_at: datetime | None = None  # both bounds are included; ``None`` is no bound
     final_at: datetime | None = None
     after: Cursor | None = None
 

@@ -30,8 +30,7 @@ _FREE: Final = dict[LocationKind, LocationStatus]((("cob", "COB_FREE"), ("cobv",
 class Location(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
-    token: str
-    """The end of its address."""
+    token: str  # the end of its address
     status: LocationStatus
     charge_id: int | None
     created_at: datetime

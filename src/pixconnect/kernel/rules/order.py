@@ -40,10 +40,8 @@ class OrderWait(Struct, frozen=True, kw_only=True):
 class GivenUp(Struct, frozen=True):
     """The order was not handed to the rail in time."""
 
-    approval: OrderApproval | None = None
-    """The decision until then, if it needed approval."""
-    hold: str | None = None
-    """Why it was not allowed to leave."""
+    approval: OrderApproval | None = None  # the decision until then, if it needed approval
+    hold: str | None = None  # why it was not allowed to leave
 
 
 Ending = Settled | Rejected | NeverTaken | GivenUp
@@ -239,10 +237,8 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
 
     ordered: Transfer | Refund
     balance: Balance
-    is_disabled: bool
-    """By an operator."""
-    is_heir_blocked: bool
-    """The holder's successor may not withdraw, or is disabled."""
+    is_disabled: bool  # by an operator
+    is_heir_blocked: bool  # the holder's successor may not withdraw, or is disabled
 
     @property
     def name(self) -> str:

@@ -64,8 +64,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     ids: Sequence[str]
     expected: str | None = None
     found: str | None = None
-    since: datetime | None = None
-    """When it began, as far as rows show."""
+    since: datetime | None = None  # when it began, as far as rows show
 
     @property
     def name(self) -> tuple[str, int | None, tuple[str, ...]]:
@@ -78,6 +77,5 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
     rule: str
     verdict: Verdict
-    account: str | None = None
-    """The account at an institution, if the rule is judged per account."""
+    account: str | None = None  # the account at an institution, if the rule is judged per account
     reason: str | None = None

@@ -64,16 +64,13 @@ class Proposal(Struct, frozen=True, kw_only=True):
     """An account or a holder has at most one pending proposal of each act."""
 
     act: str
-    institution_id: int | None = None
-    """The account that it is about; otherwise it is about a holder."""
+    institution_id: int | None = None  # the account that it is about; otherwise it is about a holder
     holder_id: int | None = None
-    contents: Mapping[str, str | int]
-    """The act's own fields."""
+    contents: Mapping[str, str | int]  # the act's own fields
     proposed_by: str
     proposed_at: datetime
     confirmable_at: datetime
-    acts_at: datetime | None = None
-    """When it takes effect without a second operator; ``None`` is never."""
+    acts_at: datetime | None = None  # when it takes effect without a second operator; ``None`` is never
 
     @property
     def code(self) -> str:

@@ -97,10 +97,8 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     return_id: str
     original_end_to_end_id: str
     amount_cents: int
-    reason: str
-    """The scheme's code of a reason (``refund.py``)."""
-    description: str | None
-    """For the receiver, at most 140 characters."""
+    reason: str  # the scheme's code of a reason (``refund.py``)
+    description: str | None  # for the receiver, at most 140 characters
     ordered_at: datetime
 
 
@@ -123,15 +121,13 @@ class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=Tr
 
     settled_at: datetime
     network_id: str | None = None
-    payee: Party | None = None
-    """The payee, if an institution reports it only now; members may be masked."""
+    payee: Party | None = None  # the payee, if an institution reports it only now; members may be masked
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
     """This very order was rejected and no money moved. Final."""
 
-    code: str
-    """The scheme's reason, such as AC03."""
+    code: str  # the scheme's reason, such as AC03
     reason: str
     network_id: str | None = None
 
@@ -169,23 +165,17 @@ QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     """A payment to one of our holders; the rail waits for our acknowledgement."""
 
-    report_id: str
-    """The id to acknowledge; a repeated report carries the same."""
+    report_id: str  # the id to acknowledge; a repeated report carries the same
     end_to_end_id: str
     amount_cents: int
     debit_party: Party
-    credit_party: Party
-    """Our holder's account as the payer named it; ``key`` is set if paid by key."""
+    credit_party: Party  # our holder's account as the payer named it; ``key`` is set if paid by key
     txid: str | None
     initiation_type: InitiationType
-    reported_at: datetime
-    """This moment decides whether a charge is paid in time."""
-    payer_message: str | None = None
-    """The payer's message, ``RemittanceInformation`` of the network."""
-    settled_at: datetime | None = None
-    """The network's instant; ``None`` is ``reported_at``."""
-    parts: DayAmount | None = None
-    """Its parts, if an institution reports them."""
+    reported_at: datetime  # this moment decides whether a charge is paid in time
+    payer_message: str | None = None  # the payer's message, ``RemittanceInformation`` of the network
+    settled_at: datetime | None = None  # the network's instant; ``None`` is ``reported_at``
+    parts: DayAmount | None = None  # its parts, if an institution reports them
 
 
 # If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled.
@@ -204,23 +194,20 @@ class CreditHeld(CreditReport, frozen=True, kw_only=True, tag="credit_held"):
     ``CreditCancelled`` returned. Only now can we refuse it.
     """
 
-    until: datetime
-    """When the institution releases or returns it at the latest."""
+    until: datetime  # when the institution releases or returns it at the latest
 
 
 class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
     """The payment will never settle. Final."""
 
-    code: str
-    """The scheme's reason, such as AB03."""
+    code: str  # the scheme's reason, such as AB03
 
 
 class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
     """An order or refund order has settled."""
 
     report_id: str
-    id: str
-    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before."""
+    id: str  # our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before
     settled_at: datetime
     network_id: str | None = None
 
@@ -240,8 +227,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
 
     report_id: str
     return_id: str
-    original_end_to_end_id: str
-    """Ours, or the ``network_id`` that the rail reported."""
+    original_end_to_end_id: str  # ours, or the ``network_id`` that the rail reported
     amount_cents: int
     reason: str
     description: str | None = None
@@ -256,10 +242,8 @@ class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_retu
     """
 
     report_id: str
-    return_id: str | None
-    """The network's; ``None`` if not reported."""
-    asked_as: str
-    """The requester's name for it; unique among the returns of one payment."""
+    return_id: str | None  # the network's; ``None`` if not reported
+    asked_as: str  # the requester's name for it; unique among the returns of one payment
     original_end_to_end_id: str
     amount_cents: int
     settled_at: datetime | None

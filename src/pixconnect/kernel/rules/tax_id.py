@@ -122,8 +122,7 @@ class Address(Struct, frozen=True, kw_only=True):
     street: str
     city: str
     state: str
-    postal_code: str
-    """8 digits."""
+    postal_code: str  # 8 digits
 
 
 def is_municipality(code: str) -> bool:

@@ -104,14 +104,11 @@ TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRe
 
 class Payee(Struct, frozen=True, kw_only=True):
     party: Party
-    holder_id: int | None
-    """Set for a holder of this service; then the transfer is settled by book."""
+    holder_id: int | None  # set for a holder of this service; then the transfer is settled by book
     txid: str | None = None
-    charge: Charge | None = None
-    """Our charge, if one is being paid."""
+    charge: Charge | None = None  # our charge, if one is being paid
     leaves_amount_open: bool = False
-    is_static: bool = False
-    """The code that led here can be paid more than once."""
+    is_static: bool = False  # the code that led here can be paid more than once
 
     @property
     def is_key_alone(self) -> bool:

@@ -12,17 +12,14 @@ from pixconnect.platform.pool import Connection, Pool
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
     id: int
-    at: datetime
-    """By the database's clock."""
+    at: datetime  # by the database's clock
     operator: str
     verb: str
     subject: str
-    before: str | None
-    """JSON; ``None`` if nothing existed before."""
+    before: str | None  # JSON; ``None`` if nothing existed before
     after: str | None
     request_id: str | None
-    login: str
-    """The database login that wrote it, and the role that it had assumed: defaults of the table."""
+    login: str  # the database login that wrote it, and the role that it had assumed: defaults of the table
     door: str
 
 

@@ -33,8 +33,7 @@ class ChargeRevision(Struct, frozen=True, kw_only=True):
     holder_id: int
     revision: int
     contents: ChargeContents
-    next_digest: bytes
-    """Of the contents that replaced them."""
+    next_digest: bytes  # of the contents that replaced them
 
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:

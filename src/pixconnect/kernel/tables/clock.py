@@ -36,12 +36,9 @@ MoveBack: TypeAlias = Callable[[Connection, datetime, timedelta], Awaitable[obje
 class Deadline(Struct, frozen=True, kw_only=True):
     """The deadlines in one feature's rows."""
 
-    first: LiteralString | None = None
-    """Selects the earliest open instant, or null."""
-    last: LiteralString | None = None
-    """Selects the latest open instant up to ``$1``, or null."""
-    is_undone: LiteralString | None = None
-    """Selects whether undated work is pending."""
+    first: LiteralString | None = None  # selects the earliest open instant, or null
+    last: LiteralString | None = None  # selects the latest open instant up to ``$1``, or null
+    is_undone: LiteralString | None = None  # selects whether undated work is pending
     move_back: MoveBack | None = None
 
 
@@ -54,8 +51,7 @@ class DatabaseClock(Struct, frozen=True):
 
     real_now: datetime
     offset: timedelta
-    revision: int
-    """Number of moves."""
+    revision: int  # number of moves
 
 
 READ: Final[LiteralString] = """

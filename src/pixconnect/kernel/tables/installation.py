@@ -112,10 +112,8 @@ class PreparedSession(Struct, frozen=True, kw_only=True):
 
     server: DatabaseServer
     is_standby: bool
-    weak: Sequence[str]
-    """The server's settings that may lose committed data."""
-    cluster: str
-    """The name of its cluster; empty without one."""
+    weak: Sequence[str]  # the server's settings that may lose committed data
+    cluster: str  # the name of its cluster; empty without one
 
 
 async def prepare_session(connection: Connection) -> PreparedSession:
@@ -282,12 +280,9 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     """The state of the installation as one server shows it."""
 
     is_standby: bool
-    now: datetime
-    """Its clock, in real time."""
-    beat_at: datetime | None
-    """The primary's clock as last recorded here."""
-    noted: str
-    """The server on which the tables were last written: another one after a failover or a restore."""
+    now: datetime  # its clock, in real time
+    beat_at: datetime | None  # the primary's clock as last recorded here
+    noted: str  # the server on which the tables were last written: another one after a failover or a restore
 
 
 _READ: Final[LiteralString] = """

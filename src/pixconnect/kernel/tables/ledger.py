@@ -68,12 +68,10 @@ class LockedBalances(Struct, frozen=True, kw_only=True):
     """
 
     clock: DatabaseClock
-    first_id: int
-    """As returned by ``identifiers.open_group``."""
+    first_id: int  # as returned by ``identifiers.open_group``
     held: Held = NOTHING_HELD
     balances: dict[int, Balance] = {}
-    key_webhook_holders: frozenset[int] = frozenset()
-    """The holders, of these, with webhooks for their keys."""
+    key_webhook_holders: frozenset[int] = frozenset()  # the holders, of these, with webhooks for their keys
 
 
 async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:

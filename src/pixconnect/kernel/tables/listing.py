@@ -134,11 +134,9 @@ class ListedRows(Struct, frozen=True, kw_only=True):
     """The rows of a table in a list: each condition, and those of another kind of tally that its count omits."""
 
     where: LiteralString = "true"
-    kind: Kind | None = None
-    """The tally's kind, if it is not the table's name."""
+    kind: Kind | None = None  # the tally's kind, if it is not the table's name
     without: Kind | None = None
-    left_out: LiteralString = "false"
-    """The rows excluded from the list but counted in the totals."""
+    left_out: LiteralString = "false"  # the rows excluded from the list but counted in the totals
 
 
 _ALL: Final = ListedRows()

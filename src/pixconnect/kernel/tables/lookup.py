@@ -300,11 +300,9 @@ async def read_counted(
 
 
 class KeptBudget(Struct, frozen=True, kw_only=True):
-    tokens: float
-    """Below zero after overspending."""
+    tokens: float  # below zero after overspending
     read_at: datetime
-    settled_until: datetime
-    """Settled payments made until then are already counted; in service time."""
+    settled_until: datetime  # settled payments made until then are already counted; in service time
 
 
 find_budget: Final = ReadOne[KeptBudget, int](

@@ -283,8 +283,7 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
     holder_id: int
     institution_id: int
     waits_for: WaitsFor
-    since: datetime
-    """In service time."""
+    since: datetime  # in service time
 
 
 WAITING: Final = Table(

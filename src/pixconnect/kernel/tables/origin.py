@@ -141,12 +141,9 @@ class Origin(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     at: datetime
-    client_id: str | None
-    """``None`` if an operator acted."""
-    client_name: str | None = None
-    """As it is now, where it is read."""
-    jti: str | None
-    """The access token's; ``None`` in the console."""
+    client_id: str | None  # ``None`` if an operator acted
+    client_name: str | None = None  # as it is now, where it is read
+    jti: str | None  # the access token's; ``None`` in the console
     peer: str | None
     request_id: str | None
     operator: str | None

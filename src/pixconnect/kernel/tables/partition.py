@@ -99,8 +99,7 @@ SWEPT: Final = ("transfer", "refund", "charge", *(one.kind for feature in list_f
 class RetentionPeriods(Struct, frozen=True, kw_only=True):
     """When texts expire; never less than the functions' own minimum."""
 
-    unpaid: timedelta
-    """For an unpaid charge, from its end."""
+    unpaid: timedelta  # for an unpaid charge, from its end
     message: timedelta
     party: timedelta
 
@@ -110,8 +109,7 @@ class Erased(Struct, frozen=True, kw_only=True):
 
     id: int
     holder_id: int
-    part: str
-    """``message``, or ``all``: the person too."""
+    part: str  # ``message``, or ``all``: the person too
 
 
 # Locks the pass's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.

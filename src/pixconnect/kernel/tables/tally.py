@@ -37,11 +37,9 @@ class Change(Struct, frozen=True, kw_only=True):
 
     holder_id: int
     kind: Kind
-    status: str
-    """The counted state; for cents sent it is ``OUT``."""
+    status: str  # the counted state; for cents sent it is ``OUT``
     created_at: datetime
-    change: int
-    """1 or -1; for money sent, its cents."""
+    change: int  # 1 or -1; for money sent, its cents
 
 
 def _fold(table: LiteralString, owner: LiteralString) -> LiteralString:

@@ -23,10 +23,8 @@ from pixconnect.platform.pool import Connection, Pool
 
 
 class RefusedCredit(Struct, frozen=True, kw_only=True):
-    name: str
-    """Its end-to-end id."""
-    kind: Kind
-    """The kind of the report that we refused first."""
+    name: str  # its end-to-end id
+    kind: Kind  # the kind of the report that we refused first
     refusal_code: str
 
 

@@ -29,13 +29,10 @@ _encode = msgspec.json.Encoder().encode
 class Reading(Struct, frozen=True, kw_only=True):
     """The database's clock, as a process read it."""
 
-    database_now: datetime
-    """Real time, at some moment between ``asked_at`` and ``answered_at``."""
+    database_now: datetime  # real time, at some moment between ``asked_at`` and ``answered_at``
     asked_at: datetime
-    answered_at: datetime
-    """Like ``asked_at`` by the process's own clock."""
-    offset: timedelta
-    """How far the sandbox had moved the service's time."""
+    answered_at: datetime  # like ``asked_at`` by the process's own clock
+    offset: timedelta  # how far the sandbox had moved the service's time
     revision: int
 
     @property

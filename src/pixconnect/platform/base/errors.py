@@ -63,12 +63,9 @@ class BadRequest(Refusal):
 
 
 class Violation(Struct, frozen=True, kw_only=True):
-    property: str
-    """With its path, such as ``cob.loc.id``; a parameter by its bare name."""
-    reason: str
-    """In Portuguese, for developers."""
-    value: str | None = None
-    """As sent; ``None`` if missing."""
+    property: str  # with its path, such as ``cob.loc.id``; a parameter by its bare name
+    reason: str  # in Portuguese, for developers
+    value: str | None = None  # as sent; ``None`` if missing
 
 
 class Violated(BadRequest, has_code=False):

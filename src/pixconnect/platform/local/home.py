@@ -151,20 +151,16 @@ class SandboxFile(Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     holder_id: str
-    pix_keys: list[str]
-    """The holder's keys, one of each type."""
+    pix_keys: list[str]  # the holder's keys, one of each type
     console_url: str
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
     """The report of ``prepare`` to ``run``."""
 
-    steps_count: int
-    """Those that were applied now."""
-    sandbox_file: SandboxFile | None
-    """Only in sandbox mode; written once all parts are ready."""
-    console_link_token: str = ""
-    """Signs one browser in to the sandbox's console, once."""
+    steps_count: int  # those that were applied now
+    sandbox_file: SandboxFile | None  # only in sandbox mode; written once all parts are ready
+    console_link_token: str = ""  # signs one browser in to the sandbox's console, once
 
 
 def read_sandbox_file(home: Path) -> SandboxFile | None:

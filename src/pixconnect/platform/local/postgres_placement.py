@@ -133,8 +133,7 @@ PLACEMENT_FILE = "postgres.json"  # in a home that has an embedded server
 
 
 class Placement(Struct, frozen=True, kw_only=True):
-    folder: str
-    """Absolute, or relative to the home so that a home can be moved."""
+    folder: str  # absolute, or relative to the home so that a home can be moved
     owner_password: str
     login_password: str
 
@@ -255,8 +254,7 @@ GIB = 1024 * MIB
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    memory_bytes: int
-    """The machine's memory, or the container's limit."""
+    memory_bytes: int  # the machine's memory, or the container's limit
     disk_free_bytes: int
     cores_count: int
 

@@ -28,14 +28,10 @@ class Credentials(Struct, frozen=True, kw_only=True):
     auth_url: str
     client_id: str
     client_secret: str
-    mode: Literal["sandbox", "live"] | None
-    """``None`` if only the service knows it."""
-    source: str
-    """Their source, for messages."""
-    key: str | None = None
-    """The holder's Pix key that verbs use by default."""
-    start: str | None = None
-    """The command that starts the service, if it is this machine's."""
+    mode: Literal["sandbox", "live"] | None  # ``None`` if only the service knows it
+    source: str  # their source, for messages
+    key: str | None = None  # the holder's Pix key that verbs use by default
+    start: str | None = None  # the command that starts the service, if it is this machine's
 
 
 def find_credentials() -> Credentials:

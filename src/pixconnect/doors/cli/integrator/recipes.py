@@ -39,13 +39,11 @@ _ASKED_AGAIN_AFTER_S: Final = 0.05
 
 class Chosen(Struct, frozen=True, kw_only=True):
     client: Client
-    key: str
-    """The holder's Pix key, which receives the payment."""
+    key: str  # the holder's Pix key, which receives the payment
     amount: int = AMOUNT_CENTS
     external_id: str | None = None
     payer: OutsidePayer = OutsidePayer()
-    code: str = "AC03"
-    """The network's rejection code for an error."""
+    code: str = "AC03"  # the network's rejection code for an error
 
 
 Ended = TypeVar("Ended", Transfer, Refund, Infraction)

@@ -92,8 +92,7 @@ class Application:
         self._refusal_pace = RefusalPace()
         self._admission = services.admission
         self._turns = services.turns
-        self.answers: Counter[tuple[str, int]] = Counter()
-        """Numbers of answers by operation and status, for the metrics."""
+        self.answers: Counter[tuple[str, int]] = Counter()  # numbers of answers by operation and status, for the metrics
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
         """Durations until the answer was ready, by operation, for the metrics."""
         self._router = Router((row.method, row.path, prepare(row)) for row in operations)

@@ -93,89 +93,61 @@ class Feature(NamedTuple):
     """A feature's rows, by kind: the data itself, or the modules that contain it."""
 
     scopes: tuple[Scope, ...] = ()
+    # What scopes of the kernel allow here: the scope's name, and words that follow its text.
     scope_parts: tuple[tuple[str, str], ...] = ()
-    """What scopes of the kernel allow here: the scope's name, and words that follow its text."""
     verbs: tuple[Verb, ...] = ()
     events: tuple[Event, ...] = ()
-    event_families: Places = ()
-    """Their payloads: ``kernel.rules.event.EventFamily``."""
-    ports: Places = ()
-    """Parts of each process's context: ``kernel.flows.context.PortRow``."""
-    order_rules: Places = ()
-    """Judge transfers and refunds before they leave: ``kernel.flows.before_order.OrderRule``."""
-    claims: Places = ()
-    """Claims on money that becomes available: ``kernel.writing.unit_of_work.Claim``."""
-    end_rules: Places = ()
-    """Change what belongs to an order that ends: ``kernel.flows.settlement.EndRule``."""
-    event_facts: Places = ()
-    """Rows that are written with each event: ``kernel.tables.fact.Fact``."""
+    event_families: Places = ()  # their payloads: ``kernel.rules.event.EventFamily``
+    ports: Places = ()  # parts of each process's context: ``kernel.flows.context.PortRow``
+    order_rules: Places = ()  # judge transfers and refunds before they leave: ``kernel.flows.before_order.OrderRule``
+    claims: Places = ()  # claims on money that becomes available: ``kernel.writing.unit_of_work.Claim``
+    end_rules: Places = ()  # change what belongs to an order that ends: ``kernel.flows.settlement.EndRule``
+    event_facts: Places = ()  # rows that are written with each event: ``kernel.tables.fact.Fact``
+    # Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``.
     followers: Places = ()
-    """Written with the events of transfers and refunds: ``kernel.writing.unit_of_work.Follower``."""
+    # Record other reports than of credits, returns and ended orders: ``kernel.flows.report.ReportTaker``.
     report_takers: Places = ()
-    """Record other reports than of credits, returns and ended orders: ``kernel.flows.report.ReportTaker``."""
+    # Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``.
     report_closings: Places = ()
-    """Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``."""
-    key_removals: Places = ()
-    """Done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``."""
+    key_removals: Places = ()  # done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``
+    # Formats of webhooks other than ours, of one feature: ``features.webhooks.service.delivery.Formats``.
     delivery_formats: Places = ()
-    """Formats of webhooks other than ours, of one feature: ``features.webhooks.service.delivery.Formats``."""
+    # Secrets under the installation's secret key: ``features.identity.service.secret_key.SealedKind``.
     sealed_kinds: Places = ()
-    """Secrets under the installation's secret key: ``features.identity.service.secret_key.SealedKind``."""
-    accounts: Places = ()
-    """Accounts at institutions, of one feature: ``kernel.flows.source.Accounts``."""
+    accounts: Places = ()  # accounts at institutions, of one feature: ``kernel.flows.source.Accounts``
+    # Amounts of charges with a due date, of one feature: ``kernel.rules.charge_contents.DayRules``.
     day_rules: Places = ()
-    """Amounts of charges with a due date, of one feature: ``kernel.rules.charge_contents.DayRules``."""
-    paid_parts: Places = ()
-    """What keeps the parts of their payments: ``kernel.flows.charge.PaidParts``."""
+    paid_parts: Places = ()  # what keeps the parts of their payments: ``kernel.flows.charge.PaidParts``
+    # What holds charges that come in batches, of one feature: ``features.pix_api.lots.Lots``.
     charge_batches: Places = ()
-    """What holds charges that come in batches, of one feature: ``features.pix_api.lots.Lots``."""
+    # What stores orders before their transfers, of one feature: ``features.pix_api.service.cents_records.Orders``.
     stored_orders: Places = ()
-    """What stores orders before their transfers, of one feature: ``features.pix_api.service.cents_records.Orders``."""
+    # Statements that find work on a holder's new charges, by its id: texts of SQL with one text in the result.
     unfinished: Places = ()
-    """Statements that find work on a holder's new charges, by its id: texts of SQL with one text in the result."""
-    suspect_credits: Places = ()
-    """What holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``."""
-    deadlines: Places = ()
-    """Deadlines on service time: ``kernel.tables.clock.Deadline``."""
-    members: Places = ()
-    """Parts of a worker: ``doors.worker.parts.MemberRow``."""
-    checks: Places = ()
-    """Checks of health: ``doors.worker.parts.HealthCheck``."""
-    problems: Places = ()
-    """The problems that health checks report: ``doors.worker.parts.Problem``."""
-    gauges: Places = ()
-    """Values that each process has in memory: ``doors.worker.parts.Gauge``, read from its context."""
-    meters: Places = ()
-    """Values that workers measure in the database: ``doors.worker.parts.Meter``."""
-    rules: Places = ()
-    """Rules of the proof: ``kernel.rules.proof.Rule``."""
-    rule_parts: Places = ()
-    """What a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``."""
-    chores: Places = ()
-    """Periodic tasks of a worker: ``doors.worker.parts.Chore``."""
-    account_tasks: Places = ()
-    """A worker's tasks at each account: ``features.institutions.worker.AccountTask``."""
-    sections: Places = ()
-    """Sections of our own API: ``doors.api.operation.Section``."""
-    doors: Places = ()
-    """Beside the described interface: ``doors.api.operation.Door``."""
-    api_extensions: Places = ()
-    """Around the application: ``doors.api.extension.ApiExtensionRow``."""
-    worker_extensions: Places = ()
-    """Around the parts of a worker: ``doors.worker.parts.WorkerExtension``."""
+    suspect_credits: Places = ()  # what holds suspect credits, of one feature: ``kernel.flows.credit.SuspectCredits``
+    deadlines: Places = ()  # deadlines on service time: ``kernel.tables.clock.Deadline``
+    members: Places = ()  # parts of a worker: ``doors.worker.parts.MemberRow``
+    checks: Places = ()  # checks of health: ``doors.worker.parts.HealthCheck``
+    problems: Places = ()  # the problems that health checks report: ``doors.worker.parts.Problem``
+    gauges: Places = ()  # values that each process has in memory: ``doors.worker.parts.Gauge``, read from its context
+    meters: Places = ()  # values that workers measure in the database: ``doors.worker.parts.Meter``
+    rules: Places = ()  # rules of the proof: ``kernel.rules.proof.Rule``
+    rule_parts: Places = ()  # what a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``
+    chores: Places = ()  # periodic tasks of a worker: ``doors.worker.parts.Chore``
+    account_tasks: Places = ()  # a worker's tasks at each account: ``features.institutions.worker.AccountTask``
+    sections: Places = ()  # sections of our own API: ``doors.api.operation.Section``
+    doors: Places = ()  # beside the described interface: ``doors.api.operation.Door``
+    api_extensions: Places = ()  # around the application: ``doors.api.extension.ApiExtensionRow``
+    worker_extensions: Places = ()  # around the parts of a worker: ``doors.worker.parts.WorkerExtension``
+    # Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``.
     standard_operations: Places = ()
-    """Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``."""
+    # What reads the settings of faces, of one feature: ``doors.cli.settings.FaceSettings``.
     face_settings: Places = ()
-    """What reads the settings of faces, of one feature: ``doors.cli.settings.FaceSettings``."""
     erasures: tuple[Erasure, ...] = ()
-    text_columns: str = ""
-    """Columns that contain text: lines as in ``kernel/register/text_columns.csv``."""
-    pages: Places = ()
-    """Console pages: ``doors.console.application.PageRoute``."""
-    menu: Places = ()
-    """Menu entries: ``doors.console.visit.MenuEntry``."""
-    overview: Places = ()
-    """Parts of the console's first page: ``doors.console.application.OverviewPart``."""
+    text_columns: str = ""  # columns that contain text: lines as in ``kernel/register/text_columns.csv``
+    pages: Places = ()  # console pages: ``doors.console.application.PageRoute``
+    menu: Places = ()  # menu entries: ``doors.console.visit.MenuEntry``
+    overview: Places = ()  # parts of the console's first page: ``doors.console.application.OverviewPart``
 
 
 def list_names() -> tuple[str, ...]:

@@ -137,25 +137,20 @@ Headers = list[tuple[bytes, bytes]]
 
 # It goes into headers and log lines as it is.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_ITEMS_AT_ONCE: Final = 50
-"""A page of 1,000 takes milliseconds, and each concurrent request would wait for all of them."""
+_ITEMS_AT_ONCE: Final = 50  # a page of 1,000 takes milliseconds, and each concurrent request would wait for all of them
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
     """The answer of a list operation: becomes ``data``, ``pagination`` and, if there is a next page, ``Link``."""
 
+    # As JSON records: made one by one while they are written, and ``Raw`` afterwards.
     items: Iterable[ItemT] | msgspec.Raw
-    """As JSON records: made one by one while they are written, and ``Raw`` afterwards."""
-    page: int
-    """The number of the page, from 1."""
+    page: int  # the number of the page, from 1
     page_size: int
-    total_count: int
-    """Items in the whole list."""
-    has_next: bool | None = None
-    """Known for a page by cursor; for one by number, ``total_count`` determines it."""
-    next_after: str = ""
-    """The cursor to the next page; empty if there is none."""
+    total_count: int  # items in the whole list
+    has_next: bool | None = None  # known for a page by cursor; for one by number, ``total_count`` determines it
+    next_after: str = ""  # the cursor to the next page; empty if there is none
 
 
 class Meta(Struct, frozen=True, kw_only=True):

@@ -162,40 +162,26 @@ Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[A
 class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True, eq=False):
     """One row of the interface, its fields in the order of the table's columns."""
 
-    id: str
-    """``operationId``."""
-    method: Method
-    """GET serves HEAD too."""
-    path: str
-    """Parameters in braces; without a ``reader``, at most one."""
-    scope: NeededScope | None
-    """``None`` is public."""
+    id: str  # ``operationId``
+    method: Method  # GET serves HEAD too
+    path: str  # parameters in braces; without a ``reader``, at most one
+    scope: NeededScope | None  # ``None`` is public
     parameter: Parameter[ParameterT]
     query: type[QueryT]
     body: type[BodyT]
-    answer: type[AnswerT]
-    """The record of ``data``, a ``Listing`` or ``Bare`` of it, or ``Document``."""
-    handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
-    """Its docstring is the operation's summary and description."""
-    summary: str = ""
-    """Required if two paths have one handler."""
+    answer: type[AnswerT]  # the record of ``data``, a ``Listing`` or ``Bare`` of it, or ``Document``
+    handler: Handler[ParameterT, QueryT, BodyT, AnswerT]  # its docstring is the operation's summary and description
+    summary: str = ""  # required if two paths have one handler
     body_form: BodyForm = "json"
-    body_max: int = BODY_MAX
-    """In bytes."""
-    media_types: tuple[str, ...] = ()
-    """All those of a ``Document``; for another answer, those besides JSON."""
+    body_max: int = BODY_MAX  # in bytes
+    media_types: tuple[str, ...] = ()  # all those of a ``Document``; for another answer, those besides JSON
     refusals: RefusalForm = ENVELOPED
-    reader: Reader | None = None
-    """``None`` reads by the parameter's, the query's and the body's types."""
-    pace: RatePolicy = rates.PUBLIC
-    """The rate limit per address of a public operation."""
-    login: Login | None = None
-    """``None`` uses the caller's own token."""
+    reader: Reader | None = None  # ``None`` reads by the parameter's, the query's and the body's types
+    pace: RatePolicy = rates.PUBLIC  # the rate limit per address of a public operation
+    login: Login | None = None  # ``None`` uses the caller's own token
+    # Whether a standby may answer, which lacks the writes of the last seconds.
+    # Never if a caller may look for its latest request, or decides its next request by the answer.
     may_be_old: bool = False
-    """Whether a standby may answer, which lacks the writes of the last seconds.
-
-    Never if a caller may look for its latest request, or decides its next request by the answer.
-    """
 
     @property
     def item(self) -> type | None:

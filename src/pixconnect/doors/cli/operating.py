@@ -26,8 +26,7 @@ Item = TypeVar("Item")
 
 HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]  # an id that could exist
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
-Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
-"""An option that the operator may repeat."""
+Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]  # an option that the operator may repeat
 
 
 def run(

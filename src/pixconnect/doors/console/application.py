@@ -78,17 +78,13 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     page: Page
     method: str = "GET"
-    is_public: bool = False
-    """Whether it is available before sign-in."""
-    is_sign_in: bool = False
-    """Whether its form may begin a session."""
+    is_public: bool = False  # whether it is available before sign-in
+    is_sign_in: bool = False  # whether its form may begin a session
     is_file: bool = False
-    may_be_old: bool = False
-    """Whether a standby may be read from: never where a visitor sees the result of an act."""
+    may_be_old: bool = False  # whether a standby may be read from: never where a visitor sees the result of an act
+    # The page of a form with the error at its field and the typed values; otherwise an error page alone.
     refused: Callable[[Visit, errors.PixConnectError, int], Awaitable[Response]] | None = None
-    """The page of a form with the error at its field and the typed values; otherwise an error page alone."""
-    pace: RatePolicy | None = None
-    """Its rate limit per party, if it costs more than usual."""
+    pace: RatePolicy | None = None  # its rate limit per party, if it costs more than usual
 
 
 class OverviewPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,31 +74,24 @@ class FindVisitor(Protocol):
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
-    context: Context
-    """With the service's rights: reads, and holders' own acts."""
-    operator: Operator
-    """With the console's own rights too: sessions and the audit."""
+    context: Context  # with the service's rights: reads, and holders' own acts
+    operator: Operator  # with the console's own rights too: sessions and the audit
     find_visitor: FindVisitor
-    of_features: FeatureParts
-    """Further dependencies of features' pages."""
+    of_features: FeatureParts  # further dependencies of features' pages
     assets: Assets
     exports: Exports
-    turns: Turns
-    """Decides the next use of the event loop."""
+    turns: Turns  # decides the next use of the event loop
+    # The console's host names, with the port. Any other name is DNS rebinding, and is refused.
     hosts: frozenset[str]
-    """The console's host names, with the port. Any other name is DNS rebinding, and is refused."""
-    draw_qr: Callable[[str], bytes]
-    """A QR code as PNG."""
-    base_url: str
-    """Where browsers reach it."""
+    draw_qr: Callable[[str], bytes]  # a QR code as PNG
+    base_url: str  # where browsers reach it
     cookie_name: str
     api_url: str
     auth_url: str
     version: str
     menu: Sequence[MenuEntry]
     trusted_proxies: Sequence[Network]
-    standby: Standby | None = None
-    """The standby for lists, searches, figures and files; ``None`` without one."""
+    standby: Standby | None = None  # the standby for lists, searches, figures and files; ``None`` without one
 
     @property
     def is_secure(self) -> bool:
@@ -142,18 +135,12 @@ class Visit(Struct, frozen=True, kw_only=True):
     parts: ConsoleParts
     visitor: Visitor | None
     language: Language
-    theme: Literal["", "light", "dark"]
-    """Empty follows the system."""
-    is_part: bool = False
-    """Whether only the live part of the page is requested."""
-    sent: FormData = FormData()
-    """A form's fields, from any sender."""
-    owner_id: int | None = None
-    """The owner of the resource that an operator acts on, if the address names no holder."""
-    holder_name: str = ""
-    """The visitor's holder, or the one that the address names."""
-    counts: Mapping[str, int] = MappingProxyType({})
-    """What waits for a person, by the path of its entry in the menu."""
+    theme: Literal["", "light", "dark"]  # empty follows the system
+    is_part: bool = False  # whether only the live part of the page is requested
+    sent: FormData = FormData()  # a form's fields, from any sender
+    owner_id: int | None = None  # the owner of the resource that an operator acts on, if the address names no holder
+    holder_name: str = ""  # the visitor's holder, or the one that the address names
+    counts: Mapping[str, int] = MappingProxyType({})  # what waits for a person, by the path of its entry in the menu
 
     @property
     def who(self) -> Visitor:

@@ -110,12 +110,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
     items: Sequence[Item]
-    total_count: int | None = None
-    """``None`` for a search, which has no count."""
-    next: str | None = None
-    """Where the next page begins; ``None`` at the end."""
-    searched_to: datetime | None = None
-    """How far back the search went, if not to the end: ``next`` continues there."""
+    total_count: int | None = None  # ``None`` for a search, which has no count
+    next: str | None = None  # where the next page begins; ``None`` at the end
+    searched_to: datetime | None = None  # how far back the search went, if not to the end: ``next`` continues there
 
 
 def check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:

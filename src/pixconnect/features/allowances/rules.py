@@ -13,8 +13,7 @@ from pixconnect.platform.base import errors
 
 RAISED_AFTER: Final = timedelta(hours=1)  # minimum time from a proposal of a higher allowance to its confirmation
 
-Payees = Literal["own", "known", "all"]
-"""The account's owner alone; also payees already paid over the account; any payee."""
+Payees = Literal["own", "known", "all"]  # the account's owner alone; also payees already paid over the account; any payee
 PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")  # each permits more payees than those before it
 _NAMED_BY: Final = dict[InitiationType, str]((("KEY", "key"), ("MANUAL", "credit_party"), ("QRCODE", "emv")))
 """The member of a request that names the payee."""

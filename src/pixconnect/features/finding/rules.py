@@ -79,14 +79,11 @@ class Waiting(Struct, frozen=True, kw_only=True):
     subject: Resource
     subject_id: int
     since: datetime
-    next_at: datetime | None = None
-    """When that ends at the latest, or is retried; ``None`` if nothing is planned."""
-    count: int | None = None
-    """Number of queries of the rail, or of sending attempts."""
+    next_at: datetime | None = None  # when that ends at the latest, or is retried; ``None`` if nothing is planned
+    count: int | None = None  # number of queries of the rail, or of sending attempts
     endpoint_id: int | None = None
     delivery_id: int | None = None
-    behind_id: int | None = None
-    """The delivery of an earlier event, which is sent first."""
+    behind_id: int | None = None  # the delivery of an earlier event, which is sent first
 
 
 class Facts(Struct, frozen=True, kw_only=True):

@@ -166,8 +166,7 @@ async def read_requests_ahead(connection: Connection, lot: ChargeLot) -> dict[in
     return {row["place"]: (row["count"], row["last"]) for row in rows}
 
 
-IS_ANY_DUE: Final[LiteralString] = "exists (select from lot_request where slot = any($1::smallint[]))"
-"""For slots ``$1``."""
+IS_ANY_DUE: Final[LiteralString] = "exists (select from lot_request where slot = any($1::smallint[]))"  # for slots ``$1``
 
 # Place by place across lots: a short lot does not wait for a long one. In each slot only the first are read, by their keys
 # alone: requests are long, and a hundred lots may wait. Requests of one charge follow each other, and the first of them is due.

@@ -39,16 +39,11 @@ class Spread(Struct, frozen=True, kw_only=True):
 
 class Figures(Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...]
-    reasons: tuple[Reason, ...]
-    """The failure reasons of the newest; most frequent first."""
-    settling: Spread | None
-    """For transfers over the rail, from acceptance to the rail's answer; ``None`` without any."""
-    delivering: Spread | None
-    """For webhooks, from the event to the answer that accepted it."""
-    holders_count: int
-    """The number of holders included."""
-    is_partial: bool
-    """There are more holders than could be added up in time."""
+    reasons: tuple[Reason, ...]  # the failure reasons of the newest; most frequent first
+    settling: Spread | None  # for transfers over the rail, from acceptance to the rail's answer; ``None`` without any
+    delivering: Spread | None  # for webhooks, from the event to the answer that accepted it
+    holders_count: int  # the number of holders included
+    is_partial: bool  # there are more holders than could be added up in time
 
 
 _MS: Final = 1_000
@@ -86,17 +81,13 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     available_cents: int
     reserved_cents: int
     blocked_cents: int
-    in_cents: int
-    """Payments received since midnight in Sao Paulo."""
+    in_cents: int  # payments received since midnight in Sao Paulo
     in_yesterday_cents: int
-    other_in_cents: int
-    """What else came in, as deposits and own transfers that were returned."""
-    out_cents: int
-    """What went out without refunds."""
+    other_in_cents: int  # what else came in, as deposits and own transfers that were returned
+    out_cents: int  # what went out without refunds
     out_yesterday_cents: int
-    back_cents: int
-    """Received payments that were refunded."""
+    back_cents: int  # received payments that were refunded
     back_yesterday_cents: int
+    # Whether today had more lines than are summed: the sums are of the newest alone, and yesterday's are zero.
     is_cut: bool
-    """Whether today had more lines than are summed: the sums are of the newest alone, and yesterday's are zero."""
     is_yesterday_cut: bool

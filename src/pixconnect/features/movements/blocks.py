@@ -47,26 +47,19 @@ STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
 class Block(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
-    institution_id: int | None
-    """The account at an institution; ``None`` is the installation's own rail."""
+    institution_id: int | None  # the account at an institution; ``None`` is the installation's own rail
     kind: BlockKind
-    reference: str
-    """The institution's name of it: for a contest the contest's, for a suspect credit the Pix's."""
-    transfer_id: int | None = None
-    """The Pix that it concerns, if that is known."""
-    line_id: str | None = None
-    """The statement line that it is reserved for."""
+    reference: str  # the institution's name of it: for a contest the contest's, for a suspect credit the Pix's
+    transfer_id: int | None = None  # the Pix that it concerns, if that is known
+    line_id: str | None = None  # the statement line that it is reserved for
     wanted_cents: int
     held_cents: int
     covered_cents: int = 0
     respond_by: datetime | None = None
-    until: datetime | None = None
-    """When it ends by itself, as reported."""
-    source: str
-    """The report with its present state."""
+    until: datetime | None = None  # when it ends by itself, as reported
+    source: str  # the report with its present state
     state: BlockState
-    reported_at: datetime
-    """The date of the institution's report: an older one changes nothing."""
+    reported_at: datetime  # the date of the institution's report: an older one changes nothing
     created_at: datetime
     modified_at: datetime
 

@@ -32,27 +32,21 @@ _DIGEST_LENGTH: Final = 48
 
 class Movement(Struct, frozen=True, kw_only=True):
     holder_id: int
-    item_id: str
-    """The institution's; unique on the holder's account."""
+    item_id: str  # the institution's; unique on the holder's account
     kind: MovementKind
     direction: Literal["IN", "OUT"]
-    amount_cents: int
-    """Only an opening balance may be 0, and has no entry then."""
-    deficit_cents: int
-    """The part of it that was not available."""
+    amount_cents: int  # only an opening balance may be 0, and has no entry then
+    deficit_cents: int  # the part of it that was not available
     status: Literal["POSTED", "ERROR"]
     outcome_code: str | None
-    entry_id: int | None
-    """The entry of the incoming or available part; a refused one has none."""
-    deficit_entry_id: int | None
-    """The entry of the missing part."""
-    end_to_end_id: str | None
-    """The network's name of the Pix that it concerns."""
+    entry_id: int | None  # the entry of the incoming or available part; a refused one has none
+    deficit_entry_id: int | None  # the entry of the missing part
+    end_to_end_id: str | None  # the network's name of the Pix that it concerns
     description: str | None
     network_settled_at: datetime
     created_at: datetime
+    # The item whose movement it reverses, because that has proved to be a transfer or refund.
     opposite_of: str | None = None
-    """The item whose movement it reverses, because that has proved to be a transfer or refund."""
 
     @property
     def accounts(self) -> tuple[Account, Account]:

@@ -51,21 +51,16 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
 
     holder_id: int
     entry_id: int
-    facts: str | None
-    """Its present facts in the tables; ``None`` if they lack it."""
+    facts: str | None  # its present facts in the tables; ``None`` if they lack it
     person: str | None
+    # ``None`` also once a text was erased: then the remaining texts have a salt and a digest of their own.
     salt: bytes | None
-    """``None`` also once a text was erased: then the remaining texts have a salt and a digest of their own."""
-    person_digest: bytes | None
-    """As it was chained, like those that follow."""
+    person_digest: bytes | None  # as it was chained, like those that follow
     digest: bytes
     position: int
-    place: int
-    """Its place among the link's entries, from 1."""
-    digests: Sequence[bytes]
-    """Of all entries of the link."""
-    head_before: bytes | None
-    """``None`` for the first link, which follows the start derived from the holder's id."""
+    place: int  # its place among the link's entries, from 1
+    digests: Sequence[bytes]  # of all entries of the link
+    head_before: bytes | None  # ``None`` for the first link, which follows the start derived from the holder's id
     head: bytes
     chained_at: datetime
     erased_salt: bytes | None = None

@@ -31,8 +31,7 @@ _LINE_HEIGHT: Final = 12
 _CHARACTERS_MAX: Final = 40  # maximum in a line of ten points: even with the widest letters it stays on the page
 _FONTS: Final = dict(F1="/Helvetica", F2="/Helvetica-Bold")
 
-Placed = tuple[str, int, int, int, str]
-"""A font, its size, its position from the left and from the bottom, and the text."""
+Placed = tuple[str, int, int, int, str]  # a font, its size, its position from the left and from the bottom, and the text
 
 
 def write_receipt_pdf(sheet: ReceiptSheet) -> bytes:

@@ -37,14 +37,10 @@ _find_refund: Final = of_viewer(REFUND)
 
 class PartiesView(Struct, frozen=True, kw_only=True):
     view: TransferView
-    is_named_by_us: bool
-    """Only we know its end-to-end id: the network never got it, or has its own name, unknown yet."""
-    institution: str | None
-    """The account at an institution of the transfer, as the operator named it."""
-    network_txid: str | None
-    """Its txid on the network, if the institution does not accept ours."""
-    wait: OrderWait | None = None
-    """Set while it waits for a person."""
+    is_named_by_us: bool  # only we know its end-to-end id: the network never got it, or has its own name, unknown yet
+    institution: str | None  # the account at an institution of the transfer, as the operator named it
+    network_txid: str | None  # its txid on the network, if the institution does not accept ours
+    wait: OrderWait | None = None  # set while it waits for a person
 
 
 async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:

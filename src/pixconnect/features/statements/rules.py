@@ -78,12 +78,9 @@ _ADJUSTMENT_TEXTS: Final = dict[Language, str]((("en", "Adjustment"), ("pt", "Aj
 
 
 class NumberRange(Struct, frozen=True, kw_only=True):
-    first_number: int
-    """The number of the first line; without lines, the number that the next entry would have."""
-    last_number: int
-    """The number of the last line; without lines, below ``first_number``."""
-    opening_cents: int
-    """Current funds before the first line, as ``closing_cents`` are after the last."""
+    first_number: int  # the number of the first line; without lines, the number that the next entry would have
+    last_number: int  # the number of the last line; without lines, below ``first_number``
+    opening_cents: int  # current funds before the first line, as ``closing_cents`` are after the last
     closing_cents: int
     last_at: datetime | None
 

@@ -70,22 +70,16 @@ class HolderChanges(SetLimits, frozen=True, kw_only=True):
 
     may_deposit: bool | UnsetType = UNSET
     may_withdraw: bool | UnsetType = UNSET
-    may_lend: bool | UnsetType = UNSET
-    """Shown with the balance, without any other effect."""
-    night_begins_h: int | UnsetType = UNSET
-    """Hour in Sao Paulo at which the night limit begins: one of two."""
+    may_lend: bool | UnsetType = UNSET  # shown with the balance, without any other effect
+    night_begins_h: int | UnsetType = UNSET  # hour in Sao Paulo at which the night limit begins: one of two
+    # Transfers above this wait for an operator's approval; ``None`` is none. Transfers that wait already stay.
     approve_above_cents: int | UnsetType | None = UNSET
-    """Transfers above this wait for an operator's approval; ``None`` is none. Transfers that wait already stay."""
-    approve_new_payees: bool | UnsetType = UNSET
-    """Whether transfers to payees that were never paid wait for approval."""
-    street: str | UnsetType = UNSET
-    """With state and postal code, unless these are set already."""
-    city: str | UnsetType = UNSET
-    """Existing codes keep their city."""
+    approve_new_payees: bool | UnsetType = UNSET  # whether transfers to payees that were never paid wait for approval
+    street: str | UnsetType = UNSET  # with state and postal code, unless these are set already
+    city: str | UnsetType = UNSET  # existing codes keep their city
     state: str | UnsetType = UNSET
     postal_code: str | UnsetType = UNSET
-    is_disabled: bool | UnsetType = UNSET
-    """Also locks out its clients."""
+    is_disabled: bool | UnsetType = UNSET  # also locks out its clients
 
 
 async def create_holder(context: Operator, new: NewHolder) -> Holder:

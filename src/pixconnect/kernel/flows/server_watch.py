@@ -31,8 +31,7 @@ from pixconnect.platform.base.database_server import DatabaseServer, ServerMemor
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.pool import Connection, Pool
 
-NOTE_EVERY_S: Final = 10.0
-"""How often a process reads the server's position: a loss of less than this may go undetected."""
+NOTE_EVERY_S: Final = 10.0  # how often a process reads the server's position: a loss of less than this may go undetected
 HIGH_WATER_EVERY: Final = 6
 """Position notes per note of the ids: a start after a stop of a minute skips the ids that a minute may use."""
 

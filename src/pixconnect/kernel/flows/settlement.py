@@ -153,8 +153,7 @@ class Fence(Protocol):
         ...
 
 
-Unrecorded = errors.PixConnectError | Misfit
-"""Why an ending was not recorded: a temporary failure, or a contradiction."""
+Unrecorded = errors.PixConnectError | Misfit  # why an ending was not recorded: a temporary failure, or a contradiction
 
 
 async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:

@@ -28,8 +28,7 @@ from pixconnect.platform.pool import Connection, Pool
 AGE_MAX_S: Final = 10  # of the standby's tables
 ANSWER_TIMEOUT_S: Final = 3.0  # how long a read may take at the standby before it moves to the primary
 LOOK_TIMEOUT_S: Final = 2.0
-GOOD_LOOKS_MIN: Final = 3
-"""Successful checks in a row before a standby is used again, so that a flapping one logs little."""
+GOOD_LOOKS_MIN: Final = 3  # successful checks in a row before a standby is used again, so that a flapping one logs little
 
 Answer = TypeVar("Answer")
 Outcome = Literal["answered", "not_used", "missing", "cancelled", "failed"]

@@ -64,17 +64,13 @@ class Caller(Struct, frozen=True, kw_only=True):
     client_id: str
     holder_id: int
     scopes: frozenset[str]
+    # The thumbprint of the client certificate that the token is bound to (RFC 8705); an unbound token works with any.
     certificate: str | None = None
-    """The thumbprint of the client certificate that the token is bound to (RFC 8705); an unbound token works with any."""
-    token_id: str | None = None
-    """Its ``jti``; console sessions have none."""
-    peer: str = ""
-    """The address that the request comes from."""
+    token_id: str | None = None  # its ``jti``; console sessions have none
+    peer: str = ""  # the address that the request comes from
     request_id: str | None = None
-    operator: str | None = None
-    """The audit's name of an operator who acts for the holder; then there is no client."""
-    traceparent: str | None = None
-    """The request's trace, if traces are exported."""
+    operator: str | None = None  # the audit's name of an operator who acts for the holder; then there is no client
+    traceparent: str | None = None  # the request's trace, if traces are exported
 
     def asking(self, peer: str, request_id: str, traceparent: str | None = None) -> "Caller":
         """Return the caller with the request that is being answered."""

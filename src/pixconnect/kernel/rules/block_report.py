@@ -81,21 +81,18 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     """
 
     report_id: str
-    name: str
-    """The institution's name of the contest, unique on the account."""
+    name: str  # the institution's name of the contest, unique on the account
     party: Party
     end_to_end_id: str
-    amount_cents: int
-    """How much of it is contested."""
+    amount_cents: int  # how much of it is contested
     reason: InfractionReason
     situation: Situation
-    words: str | None
-    """The payer's statement."""
+    words: str | None  # the payer's statement
     state: InfractionState
     opened_at: datetime
     respond_by: datetime
+    # The amount that the institution wants to block: after a return of less than was contested, the rest.
     wanted_cents: int
-    """The amount that the institution wants to block: after a return of less than was contested, the rest."""
     held_cents: int
     taken: tuple[TakenPart, ...]
     reported_at: datetime

@@ -30,16 +30,13 @@ TXID_LENGTH_MIN: Final = 26
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
     holder_id: int
+    # The account at an institution on which the money is; ``None`` is the installation's own rail.
     account_id: int | None
-    """The account at an institution on which the money is; ``None`` is the installation's own rail."""
-    txid: str | None
-    """The payment's txid, or the reference of a static code."""
+    txid: str | None  # the payment's txid, or the reference of a static code
     amount_cents: int
-    at: datetime
-    """On the own rail the instant of the report; otherwise that of the settlement."""
+    at: datetime  # on the own rail the instant of the report; otherwise that of the settlement
     is_refusable: bool
-    is_held: bool = False
-    """The institution holds it as suspect: it has not settled."""
+    is_held: bool = False  # the institution holds it as suspect: it has not settled
 
 
 class ChargeDecision(Struct, frozen=True, kw_only=True):

@@ -69,30 +69,24 @@ class Holder(Struct, frozen=True, kw_only=True):
     account_type: AccountType
     may_deposit: bool = True
     may_withdraw: bool = True
-    may_lend: bool = False
-    """Shown in the balance; nothing else depends on it."""
-    transfer_limit_cents: int | None
-    """Limits are on outgoing transfers; ``None`` is no limit."""
+    may_lend: bool = False  # shown in the balance; nothing else depends on it
+    transfer_limit_cents: int | None  # limits are on outgoing transfers; ``None`` is no limit
     day_limit_cents: int | None
     night_limit_cents: int | None
     disabled_at: datetime | None = None
     created_at: datetime
+    # The account at an institution that has its money; ``None`` is the installation's own rail.
     institution_id: int | None = None
-    """The account at an institution that has its money; ``None`` is the installation's own rail."""
+    # Outgoing transfers above this wait for an operator's approval; ``None`` is none.
     approve_above_cents: int | None = None
-    """Outgoing transfers above this wait for an operator's approval; ``None`` is none."""
-    approve_new_payees: bool = False
-    """Also the first outgoing transfer to each payee."""
+    approve_new_payees: bool = False  # also the first outgoing transfer to each payee
+    # With state and postal code, or none of the three; without them the holder cannot create charges with a due date.
     street: str | None = None
-    """With state and postal code, or none of the three; without them the holder cannot create charges with a due date."""
     state: str | None = None
     postal_code: str | None = None
-    night_begins_late: bool = False
-    """Whether the night limit begins at the later of the two permitted hours."""
-    family_id: int | None = None
-    """The first of the holders that succeeded each other; ``None`` without a succession."""
-    successor_id: int | None = None
-    """The newest of them, which has the clients, keys and webhooks of all."""
+    night_begins_late: bool = False  # whether the night limit begins at the later of the two permitted hours
+    family_id: int | None = None  # the first of the holders that succeeded each other; ``None`` without a succession
+    successor_id: int | None = None  # the newest of them, which has the clients, keys and webhooks of all
 
     def check_not_succeeded(self) -> None:
         """Raise ``BadRequest`` for a holder whose clients, keys and webhooks belong to its successor."""
@@ -235,12 +229,9 @@ class Quarantine(Struct, frozen=True, kw_only=True):
 
     former_id: int
     removed_at: datetime
-    left_s: float
-    """Seconds until no request that looked the key up before its removal is still under way."""
-    has_open: bool
-    """Payments that the rail accepted for the former holder have not settled."""
-    unread: list[str]
-    """The former holder's accounts without a late enough reading, or a release by two operators."""
+    left_s: float  # seconds until no request that looked the key up before its removal is still under way
+    has_open: bool  # payments that the rail accepted for the former holder have not settled
+    unread: list[str]  # the former holder's accounts without a late enough reading, or a release by two operators
 
 
 def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | None, bool]:

@@ -49,14 +49,10 @@ class Balance(Struct, frozen=True, kw_only=True):
     """A holder's money, as the last entry left it."""
 
     holder_id: int
-    available_cents: int
-    """Can be spent; never below zero."""
-    reserved_cents: int
-    """Held for orders under way; never below zero."""
-    deficit_cents: int
-    """Owed because the institution took more than the available balance; never below zero."""
-    last_number: int
-    """The number of the last entry that changed current funds, and ``last_entry_at`` its time."""
+    available_cents: int  # can be spent; never below zero
+    reserved_cents: int  # held for orders under way; never below zero
+    deficit_cents: int  # owed because the institution took more than the available balance; never below zero
+    last_number: int  # the number of the last entry that changed current funds, and ``last_entry_at`` its time
     last_entry_at: datetime
     modified_at: datetime
     may_deposit: bool
@@ -64,12 +60,9 @@ class Balance(Struct, frozen=True, kw_only=True):
     may_lend: bool
     limits: Limits
     approval: ApprovalRule = ApprovalRule()
-    blocked_cents: int = 0
-    """Blocked by the institution; never below zero."""
-    blocks_count: int = 0
-    """How many of its blocks are open."""
-    institution_id: int | None = None
-    """The account at an institution that has it."""
+    blocked_cents: int = 0  # blocked by the institution; never below zero
+    blocks_count: int = 0  # how many of its blocks are open
+    institution_id: int | None = None  # the account at an institution that has it
 
     @property
     def current_cents(self) -> int:

@@ -146,16 +146,13 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     status: TransferStatus | None = None
     direction: Direction | None = None
     external_id: str | None = None
-    end_to_end_id: str | None = None
-    """Ours or the network's."""
+    end_to_end_id: str | None = None  # ours or the network's
+    # The payee's key, normalised; for an incoming transfer, the key by which the payer found the holder.
     key: str | None = None
-    """The payee's key, normalised; for an incoming transfer, the key by which the payer found the holder."""
     txid: str | None = None
     amount_cents: int | None = None
-    tax_id: str | None = None
-    """The counterparty's; unknown if the institution masks it or does not report it."""
-    end_to_end_id_part: str | None = None
-    """A part of our name or the network's, in any case."""
+    tax_id: str | None = None  # the counterparty's; unknown if the institution masks it or does not report it
+    end_to_end_id_part: str | None = None  # a part of our name or the network's, in any case
 
     @property
     def statuses(self) -> tuple[TransferStatus, ...]:

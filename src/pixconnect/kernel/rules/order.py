@@ -56,26 +56,21 @@ NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail 
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
-    name: str
-    """Our ``end_to_end_id`` of a transfer, our ``return_id`` of a refund."""
+    name: str  # our ``end_to_end_id`` of a transfer, our ``return_id`` of a refund
     holder_id: int
     resource_id: int
-    slot: int
-    """That of its transfer or refund."""
+    slot: int  # that of its transfer or refund
     ordered_at: datetime
     due_at: datetime
     give_up_at: datetime
+    # Written before the order is first sent to the rail. From then on only the rail's answer ends it.
     handed_at: datetime | None = None
-    """Written before the order is first sent to the rail. From then on only the rail's answer ends it."""
     asked_count: int = 0
-    network_id: str | None = None
-    """The network's name, once reported, if that is not ``name``."""
+    network_id: str | None = None  # the network's name, once reported, if that is not ``name``
+    # The account at an institution over which it goes; ``None`` is the installation's own rail.
     institution_id: int | None = None
-    """The account at an institution over which it goes; ``None`` is the installation's own rail."""
-    br_code: str | None = None
-    """Of a transfer over an account that pays one."""
-    approval: OrderApproval | None = None
-    """Set if it needed an operator's approval."""
+    br_code: str | None = None  # of a transfer over an account that pays one
+    approval: OrderApproval | None = None  # set if it needed an operator's approval
 
     @property
     def may_leave(self) -> bool:

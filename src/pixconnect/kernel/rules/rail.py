@@ -47,20 +47,16 @@ Contests = Literal["none", "theirs"]
 class Abilities(Struct, frozen=True, kw_only=True):
     """A rail's abilities. Assembly puts them into ``Policy.abilities``, where use cases read them."""
 
-    refuses_credits: bool = True
-    """A reported payment can be refused in the acknowledgement: it has not settled yet."""
+    refuses_credits: bool = True  # a reported payment can be refused in the acknowledgement: it has not settled yet
     refunds_partly: bool = True
     resolves_keys: bool = True
-    issues_codes: bool = True
-    """Payers at other institutions can pay our QR codes."""
-    answers_by_our_id: bool = True
-    """It answers queries by our id, and refuses a second order under the same id."""
+    issues_codes: bool = True  # payers at other institutions can pay our QR codes
+    answers_by_our_id: bool = True  # it answers queries by our id, and refuses a second order under the same id
+    # That id is also the order's name on the network; otherwise the rail reports the network's later.
     keeps_our_id: bool = True
-    """That id is also the order's name on the network; otherwise the rail reports the network's later."""
+    # Where contests are decided: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides.
     contests: Contests = "none"
-    """Where contests are decided: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides."""
-    defence_length_max: int = 0
-    """The maximum length of an answer; 0 if contests are not reported."""
+    defence_length_max: int = 0  # the maximum length of an answer; 0 if contests are not reported
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
@@ -253,15 +249,12 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     """The institution moved money on a holder's account without an order, refund, payment or return here."""
 
     report_id: str
-    item_id: str
-    """The institution's name of the item, unique on the account; never one of an order or refund here."""
+    item_id: str  # the institution's name of the item, unique on the account; never one of an order or refund here
     party: Party
     kind: MovementKind
     direction: Literal["IN", "OUT"]
-    amount_cents: int
-    """Only an opening balance may be 0."""
-    end_to_end_id: str | None = None
-    """The Pix that it is about, such as the one that a fee is taken of."""
+    amount_cents: int  # only an opening balance may be 0
+    end_to_end_id: str | None = None  # the Pix that it is about, such as the one that a fee is taken of
     description: str | None = None
     settled_at: datetime
 

@@ -76,23 +76,18 @@ class NewRefund(Struct, kw_only=True):
     """A refund that may be accepted; all ids are generated before the first try."""
 
     holder_id: int
-    caller: Caller | None
-    """``None`` without a caller's request."""
+    caller: Caller | None  # ``None`` without a caller's request
     external_id: str
     fingerprint: bytes
-    request: RefundRequest
-    """Its amount has been checked."""
+    request: RefundRequest  # its amount has been checked
     original_id: int
-    sent: Transfer | None
-    """The payer's side of the original, if it was settled by book."""
+    sent: Transfer | None  # the payer's side of the original, if it was settled by book
     refund_id: int
     received_id: int
     return_id: str
     handover_timeout: timedelta
-    may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
-    account_id: int | None
-    """The account at an institution of the original; ``None`` is the installation's own rail."""
+    may_exist: bool  # whether to look for it first: the client named it, or it was tried before
+    account_id: int | None  # the account at an institution of the original; ``None`` is the installation's own rail
 
 
 class Refund(Struct, frozen=True, kw_only=True):

@@ -87,15 +87,12 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class SendingTerms(Struct, frozen=True, kw_only=True):
     """Further facts of a transfer in some APIs."""
 
-    payer_key: str | None = None
-    """The holder's own key that it pays from."""
+    payer_key: str | None = None  # the holder's own key that it pays from
     payer_message: str | None = None
-    payee_tax_id: str | None = None
-    """The transfer is refused unless this is the payee's tax id."""
-    is_new: bool = False
-    """Whether a replay is refused instead of getting the first answer."""
+    payee_tax_id: str | None = None  # the transfer is refused unless this is the payee's tax id
+    is_new: bool = False  # whether a replay is refused instead of getting the first answer
+    # Its name, if issued to the caller earlier; valid for that caller and the same terms only.
     end_to_end_id: str | None = None
-    """Its name, if issued to the caller earlier; valid for that caller and the same terms only."""
 
 
 NO_TERMS: Final = SendingTerms()
@@ -123,24 +120,19 @@ class NewTransfer(Struct, kw_only=True):
     caller: Caller
     external_id: str
     fingerprint: bytes
-    request: TransferRequest
-    """Its amount has been checked, and its payee found."""
+    request: TransferRequest  # its amount has been checked, and its payee found
     payee: Payee
-    payer: Party
-    """The holder's account, as shown to a payee of this service."""
+    payer: Party  # the holder's account, as shown to a payee of this service
     handover_timeout: timedelta
     transfer_id: int
-    received_id: int
-    """For the payee's side, if it is settled by book."""
+    received_id: int  # for the payee's side, if it is settled by book
     end_to_end_id: str
     correlation_id: UUID
-    may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
+    may_exist: bool  # whether to look for it first: the client named it, or it was tried before
     terms: SendingTerms = NO_TERMS
+    # The account at an institution that it leaves over; ``None`` is the installation's own rail, and a transfer by book.
     account_id: int | None
-    """The account at an institution that it leaves over; ``None`` is the installation's own rail, and a transfer by book."""
-    br_code: str | None = None
-    """The code that it pays, if the account's institution reads that for itself."""
+    br_code: str | None = None  # the code that it pays, if the account's institution reads that for itself
 
 
 class Transfer(Struct, frozen=True, kw_only=True):

@@ -221,8 +221,7 @@ _IS_EXPIRED: Final[LiteralString] = """
     slot = any($1::smallint[]) and status = 'PENDING' and expires_at <= $2::timestamptz
         and held_by is null and institution_id is null
 """
-IS_ANY_EXPIRED: Final[LiteralString] = f"exists (select from charge where {_IS_EXPIRED})"
-"""For slots ``$1`` at ``$2``."""
+IS_ANY_EXPIRED: Final[LiteralString] = f"exists (select from charge where {_IS_EXPIRED})"  # for slots ``$1`` at ``$2``
 
 list_pending_of_account: Final = Tuples[tuple[int, int], int, int]("""
     select id, holder_id from charge where institution_id = $1 and status = 'PENDING' order by expires_at limit $2

@@ -42,8 +42,7 @@ class Deadline(Struct, frozen=True, kw_only=True):
     move_back: MoveBack | None = None
 
 
-CHANNEL: Final = "pixconnect_clock"
-"""The notification channel of all processes: ``<revision>:<offset in microseconds>``."""
+CHANNEL: Final = "pixconnect_clock"  # the notification channel of all processes: ``<revision>:<offset in microseconds>``
 
 
 class DatabaseClock(Struct, frozen=True):
@@ -257,8 +256,7 @@ class IdBlocks:
             left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))
 
 
-BLOCK_SIZE: Final = 2048
-"""Ids of one group for its events, and as many for its entries; as ``increment`` in the schema."""
+BLOCK_SIZE: Final = 2048  # ids of one group for its events, and as many for its entries; as ``increment`` in the schema
 
 _OPEN: Final[LiteralString] = """
     select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock

@@ -34,19 +34,14 @@ AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 class Source(Struct, frozen=True, kw_only=True):
     """The statements of one list; a list by status takes one or several statuses as its last argument."""
 
-    hours: LiteralString
-    """Non-empty whole hours, newest first: ``$1`` owner, ``$2`` oldest and ``$3`` newest hour."""
-    page: LiteralString
-    """``$1`` owner, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit."""
+    hours: LiteralString  # non-empty whole hours, newest first: ``$1`` owner, ``$2`` oldest and ``$3`` newest hour
+    page: LiteralString  # ``$1`` owner, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit
+    # ``$1`` owner, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit.
     page_after: LiteralString
-    """``$1`` owner, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
     count: LiteralString
-    total: LiteralString = ""
-    """From ``total_statement``, if the first page's statement uses the index for any span."""
-    of_status: "Source | None" = None
-    """The same in one status, if its statements differ."""
-    is_sparse: bool = False
-    """Whether the index also leads to unwanted rows; the hours then bound the search."""
+    total: LiteralString = ""  # from ``total_statement``, if the first page's statement uses the index for any span
+    of_status: "Source | None" = None  # the same in one status, if its statements differ
+    is_sparse: bool = False  # whether the index also leads to unwanted rows; the hours then bound the search
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:

@@ -258,17 +258,12 @@ class Alike(Struct, frozen=True, kw_only=True, eq=False):
 class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     """One common table expression that writes rows."""
 
-    name: LiteralString
-    """Of the expression."""
-    sql: LiteralString
-    """Its text, with ``{}`` for each argument."""
-    arguments: Callable[[Sequence[Row]], Arguments]
-    """Turns rows into its arguments, one array each."""
-    alike: Sequence[Alike] = ()
-    """Cheaper variants for rows that share values in some columns, cheapest first."""
+    name: LiteralString  # of the expression
+    sql: LiteralString  # its text, with ``{}`` for each argument
+    arguments: Callable[[Sequence[Row]], Arguments]  # turns rows into its arguments, one array each
+    alike: Sequence[Alike] = ()  # cheaper variants for rows that share values in some columns, cheapest first
     returns: Returns = "nothing"
-    reads: "Part[Any] | None" = None
-    """The part whose rows this one reads; a statement with this part needs that one."""
+    reads: "Part[Any] | None" = None  # the part whose rows this one reads; a statement with this part needs that one
 
     def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
         """Return the cheapest text for these rows, and its arguments."""

@@ -187,8 +187,7 @@ SILENT_TIMEOUT_S: Final = 4.5
 A silently dead connection is detected by nothing else soon, and all later requests wait behind it. Longer than one wait for a
 lock, which the server ends.
 """
-LOCKED_TIMEOUT_S: Final = 4.5
-"""How long a request waits, over all tries, for a row that another transaction has locked."""
+LOCKED_TIMEOUT_S: Final = 4.5  # how long a request waits, over all tries, for a row that another transaction has locked
 LAST_LOCK_S: Final = 0.5
 """How long its last try may wait for the lock: longer than other batches that write the same row take."""
 LAST_TRY_S: Final = 0.25  # how long its last try may take to connect: enough if the database is back

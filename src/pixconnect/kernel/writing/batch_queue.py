@@ -82,8 +82,7 @@ _RETRIED = (
 _STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 
 _Waiters: TypeAlias = list[PendingRequest[Request, Answer]]
-_OnStall: TypeAlias = Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]]
-"""Gets requests that met a lock."""
+_OnStall: TypeAlias = Callable[[list[PendingRequest[Request, Answer]]], Awaitable[None]]  # gets requests that met a lock
 
 _log = structlog.get_logger(__name__)
 

@@ -39,8 +39,7 @@ from pixconnect.platform.shared_look import SharedTimeout
 
 IDLE_S: Final = 20.0
 
-Address = tuple[str, str, str, int]
-"""Scheme, name, address and port: a connection serves only the name it was made for."""
+Address = tuple[str, str, str, int]  # scheme, name, address and port: a connection serves only the name it was made for
 
 
 class IdleConnections:
@@ -110,14 +109,11 @@ _ADDRESSES_TRIED_MAX: Final = 3
 
 
 class ExchangeLimits(Struct, frozen=True, kw_only=True):
-    connect_s: float = 5.0
-    """For the look-up, the connection and TLS together."""
-    exchange_s: float = 15.0
-    """For all of it."""
-    body_kept_max: int = 1024
-    """Octets of the answer's body that are kept."""
+    connect_s: float = 5.0  # for the look-up, the connection and TLS together
+    exchange_s: float = 15.0  # for all of it
+    body_kept_max: int = 1024  # octets of the answer's body that are kept
+    # Connections that are kept for the next exchange: each holds a descriptor that a caller may need.
     idle_max: int = 128
-    """Connections that are kept for the next exchange: each holds a descriptor that a caller may need."""
 
 
 class ClientCertificateError(Exception):

@@ -110,18 +110,13 @@ def parse_named_hosts(text: str) -> NamedHosts:
 class Target(Struct, frozen=True, kw_only=True):
     """A parsed URL of a permitted form."""
 
-    scheme: Literal["http", "https"]
-    """``http`` only in the sandbox, for loopback and hosts that its operator named."""
-    host: str
-    """A name in ASCII and lower case, or an address."""
+    scheme: Literal["http", "https"]  # ``http`` only in the sandbox, for loopback and hosts that its operator named
+    host: str  # a name in ASCII and lower case, or an address
     port: int
-    path: str
-    """With the query; ASCII."""
+    path: str  # with the query; ASCII
     address: Address | None
-    is_loopback_allowed: bool
-    """The URL names a loopback address or ``localhost``, and that is allowed."""
-    is_named: bool = False
-    """The operator of a sandbox named this very host, so it need not be public."""
+    is_loopback_allowed: bool  # the URL names a loopback address or ``localhost``, and that is allowed
+    is_named: bool = False  # the operator of a sandbox named this very host, so it need not be public
 
     @property
     def authority(self) -> str:

@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Struct
 
-SKEW_MAX = timedelta(seconds=2)
-"""A process whose clock differs from the database's by more than this writes nothing."""
+SKEW_MAX = timedelta(seconds=2)  # a process whose clock differs from the database's by more than this writes nothing
 WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
 """How long before its end a certificate is reported."""
 

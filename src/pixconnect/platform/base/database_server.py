@@ -10,29 +10,19 @@ CAME_WITHIN: Final = timedelta(minutes=1)
 
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
-    system_identifier: int
-    """The id of its data folder: a newly created server has another."""
-    timeline: int
-    """Another after a restore to a point in time, and after a standby took over."""
-    database_oid: int
-    """Another where a dump was restored into a new database of the same server."""
-    tables_oid: int = 0
-    """Another where a dump was restored in the place of these tables."""
-    started_at: datetime
-    """When the server was started; this does not reveal a loss: it may run on a copy of its data."""
+    system_identifier: int  # the id of its data folder: a newly created server has another
+    timeline: int  # another after a restore to a point in time, and after a standby took over
+    database_oid: int  # another where a dump was restored into a new database of the same server
+    tables_oid: int = 0  # another where a dump was restored in the place of these tables
+    started_at: datetime  # when the server was started; this does not reveal a loss: it may run on a copy of its data
+    # How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back.
     position: int
-    """How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back."""
-
-    notes_count: int = 0
-    """How often its tables have noted how far ids are."""
-
+    notes_count: int = 0  # how often its tables have noted how far ids are
+    # When its tables were given their mode: copies, standbys and restored data have the same, other installations do not.
     made_at: datetime | None = None
-    """When its tables were given their mode: copies, standbys and restored data have the same, other installations do not."""
-
+    # When its tables came here, by their own record: where they were before that is unknown.
     here_since: datetime | None = None
-    """When its tables came here, by their own record: where they were before that is unknown."""
-    seen_at: datetime | None = None
-    """When this was read, by its own clock."""
+    seen_at: datetime | None = None  # when this was read, by its own clock
 
     @property
     def place(self) -> tuple[int, int, int]:

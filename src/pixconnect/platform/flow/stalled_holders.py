@@ -112,8 +112,7 @@ class StalledHolders(Generic[WaiterT]):
             self._refuse(list(queue))
 
 
-SENT_MIN: Final = 7
-"""Its minimum of requests in the last batch and waiting: separate batches cost commits of their own."""
+SENT_MIN: Final = 7  # its minimum of requests in the last batch and waiting: separate batches cost commits of their own
 BUSY_KEPT_S: Final = 1.0  # how long it has them after its last request
 
 

@@ -19,14 +19,10 @@ _PARSED_AT_ONCE = 4 * 1024
 
 class ReceivedAnswer(Struct, frozen=True, kw_only=True):
     status_code: int
-    headers: dict[str, str]
-    """By name in lower case; the last of repeated ones."""
-    body: bytes
-    """Its first part only."""
-    error: str | None = None
-    """The error after the head; ``None`` if the answer is complete or was cut."""
-    is_cut: bool = False
-    """It exceeded the read limit; it is also incomplete if its body exceeds the kept length."""
+    headers: dict[str, str]  # by name in lower case; the last of repeated ones
+    body: bytes  # its first part only
+    error: str | None = None  # the error after the head; ``None`` if the answer is complete or was cut
+    is_cut: bool = False  # it exceeded the read limit; it is also incomplete if its body exceeds the kept length
 
 
 class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we

@@ -52,15 +52,11 @@ class WantedAdjustment(Struct, frozen=True, kw_only=True):
 
     case_id: int
     kind: AdjustmentKind
-    amount_cents: int | None = None
-    """``None`` is everything left."""
-    holder_id: int | None = None
-    """``None`` is the case's."""
+    amount_cents: int | None = None  # ``None`` is everything left
+    holder_id: int | None = None  # ``None`` is the case's
     undone_id: int | None = None
-    returns: str | None = None
-    """The end-to-end id of the transfer that a line returns, if the line does not name it."""
-    line: str | None = None
-    """The id of a line that returns a transfer, which is recorded instead of an entry."""
+    returns: str | None = None  # the end-to-end id of the transfer that a line returns, if the line does not name it
+    line: str | None = None  # the id of a line that returns a transfer, which is recorded instead of an entry
 
 
 class _Step(Struct, frozen=True, kw_only=True):

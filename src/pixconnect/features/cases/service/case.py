@@ -58,23 +58,18 @@ _log = structlog.get_logger(__name__)
 
 class ShownCase(Struct, frozen=True, kw_only=True):
     case: rules.Case
-    institution: str | None
-    """The account's name."""
+    institution: str | None  # the account's name
     age: timedelta
     notes: Sequence[rules.CaseNote] = ()
     adjustments: Sequence[rules.Adjustment] = ()
+    # An operator's pending adjustment, or decision on its order, which another has to confirm.
     waiting: Proposal | None = None
-    """An operator's pending adjustment, or decision on its order, which another has to confirm."""
-    ending: rules.CaseEnding | None = None
-    """Two operators' decision on its order."""
-    lines: Sequence[RecordedItem] = ()
-    """Of an open day: the institution's waiting lines."""
+    ending: rules.CaseEnding | None = None  # two operators' decision on its order
+    lines: Sequence[RecordedItem] = ()  # of an open day: the institution's waiting lines
     answers: Sequence[PossibleAnswer] = ()
     balances: Sequence[BalancePoint] = ()
-    files: Sequence[RecordedFile] = ()
-    """The day's files, newest first."""
-    reserved_cents: Mapping[str, int] = {}
-    """The house's reserve for each of these that went out, by its id."""
+    files: Sequence[RecordedFile] = ()  # the day's files, newest first
+    reserved_cents: Mapping[str, int] = {}  # the house's reserve for each of these that went out, by its id
 
 
 async def look_for_cases(context: Context) -> None:

@@ -58,19 +58,16 @@ class HolderPage(Struct, frozen=True, kw_only=True):
     holder: Holder
     funds: Funds
     today: HolderMoney | None
+    # The account at an institution that has its money; ``None`` is the installation's own rail.
     institution: str | None
-    """The account at an institution that has its money; ``None`` is the installation's own rail."""
-    night_begins_h: int
-    """The hour in Sao Paulo."""
-    wanted: Proposal | None
-    """Pending higher limits."""
+    night_begins_h: int  # the hour in Sao Paulo
+    wanted: Proposal | None  # pending higher limits
     wanted_limits: Limits | None
     wanted_night_begins_h: int | None
     keys: Sequence[PixKey]
     clients: Sequence[Client]
     endpoints: Sequence[EndpointLine]
-    blocks: Sequence[Block]
-    """Open blocks, oldest first."""
+    blocks: Sequence[Block]  # open blocks, oldest first
 
 
 async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:

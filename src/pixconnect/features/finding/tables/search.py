@@ -25,42 +25,30 @@ class Found(Struct, frozen=True, kw_only=True):
     """A resource with the id, as any of its ids."""
 
     kind: str
-    id: str
-    """Our id; for a client or key, its stand-in."""
+    id: str  # our id; for a client or key, its stand-in
     holder_id: int | None
-    external_id: str | None
-    """Of a payment, that of the charge that it pays, if it was not found by an id."""
-    name: str | None
-    """The txid, end-to-end id or return id; for others the most informative field."""
+    external_id: str | None  # of a payment, that of the charge that it pays, if it was not found by an id
+    name: str | None  # the txid, end-to-end id or return id; for others the most informative field
     status: str | None
     amount_cents: int | None
     created_at: datetime
-    asked_cents: int | None
-    """A charge's requested amount, if it was paid with another."""
+    asked_cents: int | None  # a charge's requested amount, if it was paid with another
     direction: Literal["IN", "OUT"] | None = None
-    open_infraction: int | None = None
-    """The id of a payer's undecided contest of it, or of its payment."""
+    open_infraction: int | None = None  # the id of a payer's undecided contest of it, or of its payment
+    # What was returned of a charge or transfer, where the search reads it; ``None`` is nothing.
     returned_cents: int | None = None
-    """What was returned of a charge or transfer, where the search reads it; ``None`` is nothing."""
+    # The name of the other one: a transfer's, that of the transfer that a refund returns, or of the one who paid a charge.
     party: str | None = None
-    """The name of the other one: a transfer's, that of the transfer that a refund returns, or of the one who paid a charge."""
     party_tax_id: str | None = None
-    named_payer: str | None = None
-    """The payer that a charge names; anyone may pay it."""
-    payment: Found | None = None
-    """What has paid a charge, if the viewer may see it."""
-    of_id: int | None = None
-    """The charge that a transfer has paid, or the transfer that a refund returns."""
+    named_payer: str | None = None  # the payer that a charge names; anyone may pay it
+    payment: Found | None = None  # what has paid a charge, if the viewer may see it
+    of_id: int | None = None  # the charge that a transfer has paid, or the transfer that a refund returns
+    # When a payment settled, at the institution if it said so; for a charge, when it was paid.
     settled_at: datetime | None = None
-    """When a payment settled, at the institution if it said so; for a charge, when it was paid."""
-    outcome: str | None = None
-    """Why a transfer or refund failed: its code and reason."""
-    reason: str | None = None
-    """A refund's, as the scheme's code."""
-    message: str | None = None
-    """The payer's, of a transfer."""
-    waits_for: Literal["operator", "institution"] | None = None
-    """The institution holds a suspect credit."""
+    outcome: str | None = None  # why a transfer or refund failed: its code and reason
+    reason: str | None = None  # a refund's, as the scheme's code
+    message: str | None = None  # the payer's, of a transfer
+    waits_for: Literal["operator", "institution"] | None = None  # the institution holds a suspect credit
     held_as_suspect_until: datetime | None = None
 
     @property

@@ -32,8 +32,7 @@ SIGNER: Final = Port[Signer]("signer")
 
 LOOK_INTERVAL_S = 0.5  # how often a process that uses the keys checks whether ``access_revision`` has moved
 RESTED_AFTER_S = 1.0  # a signer waits for a new reading of the keys if the last one is this old
-RELOAD_INTERVAL_S = 20.0
-"""How often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``."""
+RELOAD_INTERVAL_S = 20.0  # how often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``
 RELOAD_UNKNOWN_INTERVAL_S = 0.2
 """Minimum interval of readings for requests with an unknown ``kid``, and for the published keys."""
 READ_TIMEOUT_S = 2.0

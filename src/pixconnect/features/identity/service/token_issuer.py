@@ -42,8 +42,7 @@ _log = structlog.get_logger(__name__)
 JUDGED_TOGETHER_MAX = 6  # token requests under way at once in one process, checked as a batch
 JUDGED_AT_ONCE_MAX = 2  # concurrent single checks: each uses a database connection
 WAITING_MAX = 256  # token requests that are checked or wait; further ones are refused
-LIMITED_CLIENT_KNOWN_S = 1.0
-"""How long the right secret of a limited client is cached: its owner may have replaced it."""
+LIMITED_CLIENT_KNOWN_S = 1.0  # how long the right secret of a limited client is cached: its owner may have replaced it
 _LIMITED_REMEMBERED_MAX = 4096
 FORGOTTEN_AT_ONCE_MAX = 100  # old failures deleted with each new one: more than one, so that the table shrinks
 

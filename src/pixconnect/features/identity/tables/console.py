@@ -19,12 +19,9 @@ class ConsoleOperator(Struct, frozen=True, kw_only=True):
     role: Role
     password_hash: str
     totp_sealed: bytes
-    totp_step: int
-    """The step of the last used code."""
-    recovery_hashes: tuple[bytes, ...]
-    """Hashes of the unused codes."""
-    wrong_codes_at: tuple[datetime, ...] = ()
-    """The instants of wrong codes with the right password, within a day."""
+    totp_step: int  # the step of the last used code
+    recovery_hashes: tuple[bytes, ...]  # hashes of the unused codes
+    wrong_codes_at: tuple[datetime, ...] = ()  # the instants of wrong codes with the right password, within a day
     created_at: datetime
     reset_at: datetime | None
 

@@ -40,10 +40,8 @@ from pixconnect.platform.pool import Pool
 from pixconnect.platform.shared_look import SharedLook, retrieve
 
 CHECK_TIMEOUT_S = 1.5
-KEPT_S = 0.2
-"""How long an answer is repeated after its check began: a fault, or its end, shows at most this much later."""
-WEBHOOK_LAG_MAX_S = 60
-"""If a delivery without an obstacle is overdue for longer than this, webhooks are not being sent."""
+KEPT_S = 0.2  # how long an answer is repeated after its check began: a fault, or its end, shows at most this much later
+WEBHOOK_LAG_MAX_S = 60  # if a delivery without an obstacle is overdue for longer than this, webhooks are not being sent
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""

@@ -60,30 +60,20 @@ class ChargeWrite(Struct, kw_only=True):
     caller: Caller
     txid: str
     kind: LocationKind
-    contents: ChargeContents | None = None
-    """For a put: all wanted contents."""
-    change: ContentsChange = ContentsChange()
-    """For a patch: the wanted changes."""
+    contents: ChargeContents | None = None  # for a put: all wanted contents
+    change: ContentsChange = ContentsChange()  # for a patch: the wanted changes
     removes: bool = False
-    is_new: bool = False
-    """A put that changes no existing charge."""
-    location_id: int | None = None
-    """The wanted location."""
-    violations: Sequence[Violation] = ()
-    """Violations of its key, raised unless nothing is to be changed."""
+    is_new: bool = False  # a put that changes no existing charge
+    location_id: int | None = None  # the wanted location
+    violations: Sequence[Violation] = ()  # violations of its key, raised unless nothing is to be changed
     charge_id: int
-    own_location_id: int
-    """For a charge of the contract that has no location yet."""
+    own_location_id: int  # for a charge of the contract that has no location yet
     new_location_id: int
     new_token: str
-    write_code: Callable[[str], str]
-    """Writes the BR Code of a location's path."""
-    item: object = None
-    """The lot's request that this executes."""
-    was_tried: bool = False
-    """Another process may have used one of its names meanwhile."""
-    made: Charge | None = None
-    """The charge with the revision of an earlier try, whose COMMIT may have been lost."""
+    write_code: Callable[[str], str]  # writes the BR Code of a location's path
+    item: object = None  # the lot's request that this executes
+    was_tried: bool = False  # another process may have used one of its names meanwhile
+    made: Charge | None = None  # the charge with the revision of an earlier try, whose COMMIT may have been lost
 
 
 class _Locked(Struct):

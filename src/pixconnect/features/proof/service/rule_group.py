@@ -36,15 +36,12 @@ Progress = Callable[[int, int], None]
 class BookReader(Struct, frozen=True, kw_only=True):
     """Reads the books, by a read-only role."""
 
-    connection: Connection
-    """To the primary, where a run stores its progress and findings."""
-    standby: Connection | None = None
-    """The standby for holders' books; ``None`` reads all of them at the primary."""
+    connection: Connection  # to the primary, where a run stores its progress and findings
+    standby: Connection | None = None  # the standby for holders' books; ``None`` reads all of them at the primary
     standby_age_max_s: float = 0
     clock: Clock
     operator: str
-    rail: Rail | None = None
-    """``None`` if none can list all its settlements."""
+    rail: Rail | None = None  # ``None`` if none can list all its settlements
     why_no_rail: str = "there is no rail whose statement can be asked for here"
 
 
@@ -301,8 +298,7 @@ def explain(error: NotReadableError) -> str:
 ITEMS_AT_ONCE: Final = 100_000
 APART: Final = timedelta(hours=1)
 """Maximum distance of both sides' dates of one item: reports come late, but not that late."""
-_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""A sandbox whose clock was moved back has items dated days ahead of it."""
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)  # a sandbox whose clock was moved back has items dated days ahead of it
 
 
 async def compare_with_rail(

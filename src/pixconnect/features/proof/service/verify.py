@@ -73,14 +73,11 @@ class ProofRequest(Struct, frozen=True, kw_only=True):
 class Verification(Struct, frozen=True, kw_only=True):
     judgements: Sequence[Judgement]
     findings: Sequence[Finding]
-    unreadable_count: int
-    """Rules that the reader could not check, though their data exists."""
+    unreadable_count: int  # rules that the reader could not check, though their data exists
     holders_count: int
-    unchained_count: int | None
-    """Entries that wait to be chained; ``None`` if they are unreadable."""
+    unchained_count: int | None  # entries that wait to be chained; ``None`` if they are unreadable
     unchained_audit_count: int | None
-    waiting_cluster: str | None
-    """The cluster whose commits wait for a standby; ``None`` if they wait for none."""
+    waiting_cluster: str | None  # the cluster whose commits wait for a standby; ``None`` if they wait for none
 
 
 class ShownRun(Struct, frozen=True, kw_only=True):

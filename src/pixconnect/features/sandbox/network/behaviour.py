@@ -65,26 +65,20 @@ LOST_AFTER_MS: Final = ARRANGEMENT.find_constant("settlement_deadline").duration
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
-    delay_ms: int | None = None
-    """From acceptance to the outcome; ``None`` is the usual latency."""
-    code: str | None = None
-    """The reject code; ``None`` settles."""
+    delay_ms: int | None = None  # from acceptance to the outcome; ``None`` is the usual latency
+    code: str | None = None  # the reject code; ``None`` settles
     arrives: bool = True
     is_answered: bool = True
     reports_count: int = 1
+    # Whether messages come out of order: an outcome before its answer, or after those of later messages.
     is_early: bool = False
-    """Whether messages come out of order: an outcome before its answer, or after those of later messages."""
     is_refused: bool = False
+    # From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step.
     ends_after_ms: int | None = None
-    """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
-    cancel_code: str | None = None
-    """Why an accepted payment is cancelled; ``None`` settles."""
-    is_suspect: bool = False
-    """Whether the institution holds a payment of a holder until its end."""
-    fee_cents: int | None = None
-    """The institution's fee from the holder for it, by a separate movement."""
-    dated_back_s: int | None = None
-    """How far before its time the network dates it."""
+    cancel_code: str | None = None  # why an accepted payment is cancelled; ``None`` settles
+    is_suspect: bool = False  # whether the institution holds a payment of a holder until its end
+    fee_cents: int | None = None  # the institution's fee from the holder for it, by a separate movement
+    dated_back_s: int | None = None  # how far before its time the network dates it
 
     @property
     def is_rejected_at_once(self) -> bool:

@@ -56,16 +56,13 @@ class Outside(Struct):
     faults: Faults
     network: Network
     signer: MerchantSigner
-    address: str
-    """The ``host:port`` of the locations."""
+    address: str  # the ``host:port`` of the locations
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
-    arrivals: Batches[Sequence[tuple[NewArrival, Pending | None]], None]
-    """Related arrivals are written together."""
+    arrivals: Batches[Sequence[tuple[NewArrival, Pending | None]], None]  # related arrivals are written together
+    # Locked while deciding one of them: a decision reads the last report, and makes the next.
     infractions: asyncio.Lock
-    """Locked while deciding one of them: a decision reads the last report, and makes the next."""
-    two_steps_ms: int
-    """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
+    two_steps_ms: int  # from accepting a payment of a holder to its settlement; 0 settles it in one step
 
 
 async def open_outside(

@@ -62,26 +62,19 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     event_types: tuple[EventName, ...]
     status: EndpointStatus = "active"
     status_reason: str | None = None
-    secret_sealed: bytes
-    """Bound by ``endpoint_seal``."""
-    previous_secret_sealed: bytes | None = None
-    """Signs beside the new one until ``previous_secret_until``."""
+    secret_sealed: bytes  # bound by ``endpoint_seal``
+    previous_secret_sealed: bytes | None = None  # signs beside the new one until ``previous_secret_until``
     previous_secret_until: datetime | None = None
-    first_failure_at: datetime | None = None
-    """The first failure since the last success."""
+    first_failure_at: datetime | None = None  # the first failure since the last success
     created_at: datetime
-    modified_at: datetime
-    """The last change by its owner or the service; deliveries do not count."""
-    pix_key: str | None = None
-    """The key of a key webhook, which lists of endpoints leave out."""
+    modified_at: datetime  # the last change by its owner or the service; deliveries do not count
+    pix_key: str | None = None  # the key of a key webhook, which lists of endpoints leave out
+    # The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours.
     profile: str | None = None
-    """The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours."""
-    only_with_txid: bool = False
-    """A key webhook that omits Pix without a txid."""
-    name: str | None = None
-    """Its owner's name for it, at institutions where webhooks have one."""
+    only_with_txid: bool = False  # a key webhook that omits Pix without a txid
+    name: str | None = None  # its owner's name for it, at institutions where webhooks have one
+    # Its ``Authorization`` header, if its owner set one; bound by ``endpoint_seal``.
     authorization_sealed: bytes | None = None
-    """Its ``Authorization`` header, if its owner set one; bound by ``endpoint_seal``."""
 
 
 def activate(endpoint: Endpoint) -> Endpoint:

@@ -26,8 +26,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
 BATCH_MAX: Final = 2_000  # deliveries that one transaction makes
-_ARRIVING_MAX: Final = 1_000
-"""With this many due deliveries, a short wait would not see them sent, so it is skipped."""
+_ARRIVING_MAX: Final = 1_000  # with this many due deliveries, a short wait would not see them sent, so it is skipped
 _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 

@@ -22,8 +22,7 @@ from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.kernel.tables.tally import webhook_hours_statement
 from pixconnect.platform.pool import Connection, Pool
 
-ATTEMPTS_SHOWN_MAX: Final = 100
-"""Newest attempts of one delivery: redeliveries continue the count, so it has no maximum."""
+ATTEMPTS_SHOWN_MAX: Final = 100  # newest attempts of one delivery: redeliveries continue the count, so it has no maximum
 ATTEMPTS_LISTED_MAX: Final = 15  # newest attempts of each delivery of a list: a whole schedule
 RESPONSE_LISTED_MAX: Final = 64
 """Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""

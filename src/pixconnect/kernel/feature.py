@@ -55,10 +55,9 @@ class Scope(NamedTuple):
 
     name: str
     text: str
+    # The kinds of records that searches, timelines and figures show to clients with this scope.
     kinds: tuple[str, ...] = ()
-    """The kinds of records that searches, timelines and figures show to clients with this scope."""
-    is_standard: bool = False
-    """Whether only the central bank's API requires it."""
+    is_standard: bool = False  # whether only the central bank's API requires it
 
 
 class Event(NamedTuple):

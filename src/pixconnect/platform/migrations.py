@@ -61,10 +61,9 @@ class TablesAreHeldError(SchemaError):
 
 
 class Migration(Struct, frozen=True, kw_only=True):
+    # Counts up without gaps; the first migration is 2. A baseline has the number of the last migration that it includes.
     version: int
-    """Counts up without gaps; the first migration is 2. A baseline has the number of the last migration that it includes."""
-    name: str
-    """The file's name without number and suffix, or ``baseline``."""
+    name: str  # the file's name without number and suffix, or ``baseline``
     sql: str
 
     @property

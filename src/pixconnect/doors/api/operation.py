@@ -107,10 +107,9 @@ class Reader(Struct, frozen=True, kw_only=True):
 class RefusalForm(Struct, frozen=True, kw_only=True):
     """How an operation writes refusals."""
 
+    # Receives the error, the request's id and the time.
     write: Callable[[errors.PixConnectError, str, datetime], Refused]
-    """Receives the error, the request's id and the time."""
-    record: type | None
-    """The body of a refusal; ``None`` is ours, in the envelope."""
+    record: type | None  # the body of a refusal; ``None`` is ours, in the envelope
     media_type: str = "application/json"
 
 
@@ -139,10 +138,8 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
     """The parameter of a path, in braces; a path has at most one."""
 
-    name: str
-    """Empty if the path has no parameter."""
-    read: Callable[[str], ParameterT]
-    """Receives the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
+    name: str  # empty if the path has no parameter
+    read: Callable[[str], ParameterT]  # receives the percent-decoded text; raises ``BadRequest`` or ``NotFound``
     schema: Mapping[str, object]
     description: str
 
@@ -214,10 +211,9 @@ class Door(Struct, frozen=True, kw_only=True):
     """Operations that are routed as all others, and that the API does not describe."""
 
     list_routes: Callable[[], Sequence[AnyOperation]] = tuple
+    # Returns how to refuse an unknown path; ``None`` for paths of other doors.
     find_form: Callable[[bytes], RefusalForm | None] = lambda _path: None
-    """Returns how to refuse an unknown path; ``None`` for paths of other doors."""
-    only_in: Literal["sandbox", "live"] | None = None
-    """The mode that has it; ``None`` is both."""
+    only_in: Literal["sandbox", "live"] | None = None  # the mode that has it; ``None`` is both
 
 
 NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())  # the caller of public operations

@@ -60,11 +60,10 @@ class Assets:
 class MenuEntry(Struct, frozen=True, kw_only=True):
     section: Literal["payments", "webhooks", "account", "audit"]
     path: str
-    text: str
-    """English: each language translates it."""
+    text: str  # English: each language translates it
     is_shown: "Callable[[Visit], bool]" = lambda _visit: True
+    # How many things of it wait for a person; the number stands beside its text.
     count: "Callable[[Visit], Awaitable[int]] | None" = None
-    """How many things of it wait for a person; the number stands beside its text."""
 
 
 class FindVisitor(Protocol):

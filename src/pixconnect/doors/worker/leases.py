@@ -87,13 +87,11 @@ REST_MAX_S: Final = 60.0  # how long a part that finds nothing waits where ``Due
 class Member(ABC):
     """A part of a worker that works in leased slots."""
 
+    # Whether anything is due, in SQL; ``$1`` is the array of slots, ``$2`` the service time. Empty: this part looks itself.
     due_if: LiteralString = ""
-    """Whether anything is due, in SQL; ``$1`` is the array of slots, ``$2`` the service time. Empty: this part looks itself."""
-    is_looked_after = False
-    """Whether ``DueLook`` asks for this part."""
+    is_looked_after = False  # whether ``DueLook`` asks for this part
     is_resting = False
-    place = 0
-    """Among the parts of the worker."""
+    place = 0  # among the parts of the worker
 
     async def rest(self, news: asyncio.Event, rest_s: float, *, has_found: bool) -> None:
         """Wait for news: after work for ``rest_s`` at most, otherwise until ``DueLook`` finds something."""

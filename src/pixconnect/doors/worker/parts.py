@@ -63,8 +63,7 @@ class Gauge(Struct, Generic[Seen], frozen=True):
 class Meter(Struct, Generic[Seen], frozen=True, kw_only=True):
     """Reads once; its gauges are read from the result."""
 
-    look: Callable[[Context, datetime], Awaitable[Seen]]
-    """Queries the database once; the instant is of service time."""
+    look: Callable[[Context, datetime], Awaitable[Seen]]  # queries the database once; the instant is of service time
     gauges: Sequence[Gauge[Seen]]
 
 
@@ -76,10 +75,9 @@ class HealthCheck(NamedTuple):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    check: str
-    """The name of the health check that reports it: ``rail``, or one that only live mode runs."""
+    check: str  # the name of the health check that reports it: ``rail``, or one that only live mode runs
+    # Describes the problem for the public; ``None`` if there is none.
     find: Callable[[Context], Awaitable[str | None]]
-    """Describes the problem for the public; ``None`` if there is none."""
 
 
 def age_s(instant: datetime | None, now: datetime) -> float:

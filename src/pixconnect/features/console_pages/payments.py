@@ -110,10 +110,8 @@ EARLIER_SHOWN_MAX: Final = 5
 
 class Refundable(Struct, frozen=True, kw_only=True):
     left_cents: int
-    number: int
-    """Of the next refund of the payment: a form sent twice makes one, and none once another was made."""
-    earlier: Sequence[Refund]
-    """The newest ones of the same payment."""
+    number: int  # of the next refund of the payment: a form sent twice makes one, and none once another was made
+    earlier: Sequence[Refund]  # the newest ones of the same payment
 
 
 def _find_payment(facts: Facts, subject: Charge | Transfer | Refund) -> Transfer | None:

@@ -64,13 +64,11 @@ class Step(Struct, frozen=True, kw_only=True):
     status: str | None = None
     code: str | None = None
     reason: str | None = None
-    count: int | None = None
-    """Number of queries of the rail; of an event, of its deliveries, if there is an endpoint."""
+    count: int | None = None  # number of queries of the rail; of an event, of its deliveries, if there is an endpoint
     entry: LedgerEntry | None = None
     event: Event | None = None
     delivery: Delivery | None = None
-    endpoint: Endpoint | None = None
-    """In its present state; ``None`` if it was deleted."""
+    endpoint: Endpoint | None = None  # in its present state; ``None`` if it was deleted
     attempt: Attempt | None = None
 
 
@@ -93,14 +91,12 @@ class Facts(Struct, frozen=True, kw_only=True):
     transfers: Sequence[Transfer] = ()
     refunds: Sequence[Refund] = ()
     orders: Sequence[OpenOrder] = ()
-    holds: Sequence[Block] = ()
-    """Of payments that the institution holds as suspect."""
+    holds: Sequence[Block] = ()  # of payments that the institution holds as suspect
     entries: Sequence[LedgerEntry] = ()
     events: Sequence[Event] = ()
     deliveries: Sequence[Delivery] = ()
     endpoints: Sequence[Endpoint] = ()
-    paid: PaidAmount | None = None
-    """The parts of the payment of a charge with a due date, once it has settled."""
+    paid: PaidAmount | None = None  # the parts of the payment of a charge with a due date, once it has settled
 
 
 class Timeline(Struct, frozen=True, kw_only=True):

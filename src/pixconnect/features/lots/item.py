@@ -29,8 +29,7 @@ class ItemWrite(Struct, frozen=True, kw_only=True):
 
 class LotItems(BatchItems):
     locked: Mapping[ItemKey, LockedItem]
-    held: set[tuple[str, int]]
-    """Txids, with their holders, that only requests of their lot may make or change now."""
+    held: set[tuple[str, int]]  # txids, with their holders, that only requests of their lot may make or change now
     done: list[tuple[LotItem, int]]
 
     def check(self, write: ChargeWrite, charge: Charge | None, *, makes: bool) -> None:

@@ -15,8 +15,7 @@ class Series(Struct, frozen=True, kw_only=True):
 
     kind: SeriesKind
     status: str
-    points: tuple[tuple[datetime, int], ...]
-    """Each step's begin and count, oldest first; empty steps are left out."""
+    points: tuple[tuple[datetime, int], ...]  # each step's begin and count, oldest first; empty steps are left out
 
 
 class Reason(Struct, frozen=True, kw_only=True):

@@ -40,10 +40,8 @@ class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: int
     holder_id: int | None
     role: str
-    kept_as: Sequence[str]
-    """Its names in the register of personal data."""
-    kept_until: datetime | None
-    """``None`` while the record is open, and for data that the program never removes."""
+    kept_as: Sequence[str]  # its names in the register of personal data
+    kept_until: datetime | None  # ``None`` while the record is open, and for data that the program never removes
     texts: Any
 
 

@@ -25,14 +25,12 @@ class Order(Struct, frozen=True, kw_only=True):
     external_id: str
     initiation_type: InitiationType
     amount_cents: int
-    key: str | None = None
-    """The payee's key; with a counterparty, the key that a test environment pays in its place."""
+    key: str | None = None  # the payee's key; with a counterparty, the key that a test environment pays in its place
     key_type: KeyType | None = None
     br_code: str | None = None
     counterparty: Party | None = None
     payer_message: str | None = None
-    rejected_as: str | None = None
-    """The rejection code of a test environment."""
+    rejected_as: str | None = None  # the rejection code of a test environment
 
 
 class ReceivedSearch(Struct, frozen=True, kw_only=True):

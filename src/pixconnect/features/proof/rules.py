@@ -33,13 +33,11 @@ class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of a file of heads: the end of a holder's chain, or of one of the installation."""
 
     holder_id: Annotated[int, Meta(ge=1)] | None = None
-    chain: ChainName | None = None
-    """The installation's chain."""
+    chain: ChainName | None = None  # the installation's chain
+    # The link of the chain; for all holders' entries together the last one that was chained.
     position: Annotated[int, Meta(ge=1)]
-    """The link of the chain; for all holders' entries together the last one that was chained."""
     head: HexDigest
-    chained_at: datetime
-    """When it was chained: a holder's in service time, the others' in real time."""
+    chained_at: datetime  # when it was chained: a holder's in service time, the others' in real time
 
     def __post_init__(self) -> None:
         if (self.holder_id is None) == (self.chain is None):

@@ -118,15 +118,13 @@ class OutsideInfraction(Struct, frozen=True, kw_only=True):
 
     end_to_end_id: str
     party: Party
-    amount_cents: AmountCents | None
-    """``None`` is all of it."""
+    amount_cents: AmountCents | None  # ``None`` is all of it
+    # The holder's unblocked money at the institution, without contests, which the sandbox knows itself.
     funds_cents: int
-    """The holder's unblocked money at the institution, without contests, which the sandbox knows itself."""
     reason: InfractionReason
     situation: Situation
     words: str | None
-    judged: Judged
-    """The decision at the deadline."""
+    judged: Judged  # the decision at the deadline
 
 
 class OutsideDecision(Struct, frozen=True, kw_only=True):
@@ -147,11 +145,10 @@ class OutsideVerdict(Struct, frozen=True, kw_only=True):
 class Arrival(Struct, frozen=True, kw_only=True):
     """How a payment or return from outside ended."""
 
-    id: str
-    """The ``end_to_end_id`` of a payment, the ``return_id`` of a return, the item of a movement."""
+    id: str  # the ``end_to_end_id`` of a payment, the ``return_id`` of a return, the item of a movement
     amount_cents: int
+    # CONFIRMED only after the service has acknowledged it; PROCESSING when that did not come in time.
     status: ArrivalStatus
-    """CONFIRMED only after the service has acknowledged it; PROCESSING when that did not come in time."""
     code: str | None = None
 
 
@@ -167,13 +164,11 @@ class NewKey(Struct, frozen=True, kw_only=True):
 class NewQrCode(Struct, frozen=True, kw_only=True):
     """A QR code of an outside merchant to be made."""
 
-    kind: Literal["static", "dynamic"]
-    """A dynamic one has a location and an amount, and is paid once."""
+    kind: Literal["static", "dynamic"]  # a dynamic one has a location and an amount, and is paid once
+    # ``None`` is the sandbox's own merchant. Not looked up: a code may name a key that does not exist.
     key: str | None = None
-    """``None`` is the sandbox's own merchant. Not looked up: a code may name a key that does not exist."""
     amount_cents: AmountCents | None = None
-    txid: str | None = None
-    """``None`` is none (static) or made up (dynamic)."""
+    txid: str | None = None  # ``None`` is none (static) or made up (dynamic)
 
 
 # These two are sent unchanged: the OpenAPI document describes their fields.
@@ -226,12 +221,10 @@ class Due(Struct, frozen=True, kw_only=True):
 class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
     """One call of the sandbox: its request and its answer."""
 
-    name: str
-    """The last part of its path, too."""
+    name: str  # the last part of its path, too
     asked: type[Asked]
     answer: type[Answered]
-    refused: type[errors.PixConnectError] = errors.BadRequest
-    """The caller's error when the sandbox refuses it."""
+    refused: type[errors.PixConnectError] = errors.BadRequest  # the caller's error when the sandbox refuses it
     only_reads: bool = False
     timeout_s: float = 10.0
 

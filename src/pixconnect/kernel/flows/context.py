@@ -90,26 +90,22 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     ispb: str
     institution_name: str
-    location_prefix: str
-    """Host and path, without a scheme, that precede the txid in QR code payloads."""
+    location_prefix: str  # host and path, without a scheme, that precede the txid in QR code payloads
     location_key_set_url: str
     auth_url: str
-    base_url: str = ""
-    """The API's address as callers see it."""
-    callback_base_url: str = ""
-    """Base URL at which institutions reach the API."""
+    base_url: str = ""  # the API's address as callers see it
+    callback_base_url: str = ""  # base URL at which institutions reach the API
     is_sandbox: bool
+    # Whether there is a rail. Without one, no order is ever marked as handed over.
     has_rail: bool = True
-    """Whether there is a rail. Without one, no order is ever marked as handed over."""
-    abilities: Abilities = Abilities()
-    """The rail's."""
+    abilities: Abilities = Abilities()  # the rail's
+    # Lifetime of a charge that names none.
     charge_lifetime_s: int = ARRANGEMENT.find_constant("charge_lifetime").read_value()
-    """Lifetime of a charge that names none."""
+    # The worker gives up an order that was not handed to the rail within this time, and releases its money.
     handover_timeout_s: int = 60
-    """The worker gives up an order that was not handed to the rail within this time, and releases its money."""
     token_lifetime_s: int = 300
+    # Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second.
     webhook_pending_max: int = 100_000
-    """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
 
 
 TRIES_MIN: Final = 3
@@ -157,10 +153,9 @@ class Core(Struct, frozen=True, kw_only=True):
 class Operator(Core, frozen=True, kw_only=True):
     """An operator's session; its pool connects as ``pixconnect_operator``."""
 
-    operator: str
-    """The actor's name in the audit."""
+    operator: str  # the actor's name in the audit
+    # Opens credentials that send money from accounts at institutions; ``None`` without that key.
     sending_box: SecretBox | None = None
-    """Opens credentials that send money from accounts at institutions; ``None`` without that key."""
 
     def acting_as(self, operator: str) -> "Operator":
         """Return a copy with another actor: in the console one process acts for many operators."""

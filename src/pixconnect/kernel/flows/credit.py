@@ -59,12 +59,10 @@ NOT_GIVEN_BACK: Final = Misfit(
 
 class Credited(Struct, frozen=True, kw_only=True):
     holder_id: int | None
+    # The charge that it names: by its own txid, or by the reference of a charge's static code.
     charge_txid: str | None
-    """The charge that it names: by its own txid, or by the reference of a charge's static code."""
-    key_was_removed: bool = False
-    """The key was removed: the payment is refused, unless it was recorded before."""
-    misfit: Misfit | None = None
-    """Why an operator has to look at it."""
+    key_was_removed: bool = False  # the key was removed: the payment is refused, unless it was recorded before
+    misfit: Misfit | None = None  # why an operator has to look at it
 
 
 class AutomaticRefund(Struct, frozen=True, kw_only=True):
@@ -144,11 +142,9 @@ class Credit(Struct, frozen=True, kw_only=True):
     report: CreditReport
     transfer_id: int
     correlation_id: UUID
-    refund: AutomaticRefund | None
-    """The refund if we cannot accept it; ``None`` if the rail permits refusing it."""
+    refund: AutomaticRefund | None  # the refund if we cannot accept it; ``None`` if the rail permits refusing it
     source: CreditSource
-    key_was_removed: bool
-    """As in ``Credited``."""
+    key_was_removed: bool  # as in ``Credited``
     charge_txid: str | None
 
     @property

@@ -50,10 +50,9 @@ _log = structlog.get_logger(__name__)
 class Refusable(Struct, frozen=True, kw_only=True):
     """What decides the answer to a report that cannot be recorded, of money that the institution lets us refuse."""
 
+    # Finds what was recorded after all, by report and holder.
     find_recorded: Callable[[Connection, Any, int | None], Awaitable[Recorded | None]]
-    """Finds what was recorded after all, by report and holder."""
-    find_holder: Callable[[Context, Any], Awaitable[int | None]]
-    """Finds the holder whose balance the report moves."""
+    find_holder: Callable[[Context, Any], Awaitable[int | None]]  # finds the holder whose balance the report moves
 
 
 class ReportTaker(Struct, frozen=True, kw_only=True):

@@ -191,10 +191,9 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
     session_id: int
     kind: VisitorKind
-    name: str
-    """The operator's, or the client_id."""
+    name: str  # the operator's, or the client_id
+    # A reader changes nothing. A holder's visitor may do what the client's scopes allow.
     role: Role
-    """A reader changes nothing. A holder's visitor may do what the client's scopes allow."""
     holder_id: int | None
     scopes: frozenset[str]
     csrf_token: str

@@ -17,10 +17,9 @@ BlockKind = Literal["med", "precautionary", "judicial", "administrative", "secur
 class BlockTraits(Struct, frozen=True, kw_only=True):
     """Properties of all blocks of a kind."""
 
+    # It concerns a Pix that must be found here first: otherwise the report would block money without a cause.
     is_of_pix: bool = False
-    """It concerns a Pix that must be found here first: otherwise the report would block money without a cause."""
-    is_secret: bool = False
-    """The institution's name and the end of such a block are hidden."""
+    is_secret: bool = False  # the institution's name and the end of such a block are hidden
 
 
 BLOCK_KINDS: Final[Mapping[BlockKind, BlockTraits]] = {

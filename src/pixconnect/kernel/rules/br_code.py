@@ -66,27 +66,22 @@ class BrCode(Struct, frozen=True, kw_only=True):
     """A BR Code as it was read; numbers below are ids of fields, "26-01" is field 01 of template 26."""
 
     kind: Kind
-    key: str | None
-    """26-01, as written: neither normalised nor checked."""
-    location: str | None
-    """26-25: host and path, no scheme."""
-    recurrence_location: str | None
-    """80-25 (or 81 to 99)."""
-    description: str | None
-    """26-02, for the payer."""
-    facilitator_ispb: str | None
-    """26-03, the institution that pays out the cash of a Pix Saque."""
+    key: str | None  # 26-01, as written: neither normalised nor checked
+    location: str | None  # 26-25: host and path, no scheme
+    recurrence_location: str | None  # 80-25 (or 81 to 99)
+    description: str | None  # 26-02, for the payer
+    facilitator_ispb: str | None  # 26-03, the institution that pays out the cash of a Pix Saque
+    # Field 01 is 12. It does not distinguish static from dynamic codes.
     is_single_use: bool
-    """Field 01 is 12. It does not distinguish static from dynamic codes."""
     merchant_category: str
+    # 54. In a dynamic code it means nothing; see ``fixed_amount_cents``.
     amount_cents: Cents | None
-    """54. In a dynamic code it means nothing; see ``fixed_amount_cents``."""
+    # 59. Payers are shown the name in the directory instead.
     merchant_name: str
-    """59. Payers are shown the name in the directory instead."""
     merchant_city: str
     postal_code: str | None
+    # 62-05 as written. Only sometimes a txid; see ``txid``.
     reference_label: str | None
-    """62-05 as written. Only sometimes a txid; see ``txid``."""
 
     @property
     def fixed_amount_cents(self) -> Cents | None:

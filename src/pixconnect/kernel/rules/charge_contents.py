@@ -174,18 +174,15 @@ def read_fields(of: ChargeFields, **others: object) -> dict[str, Any]:
 
 
 class ChargeContents(ChargeFields, frozen=True, kw_only=True, omit_defaults=True):
-    lifetime_s: int
-    """From the charge's creation; 0 if a due date sets the end."""
+    lifetime_s: int  # from the charge's creation; 0 if a due date sets the end
+    # Whether the payer may pay another amount; ``None`` means no, unstated by the caller.
     may_change_amount: bool | None = None
-    """Whether the payer may pay another amount; ``None`` means no, unstated by the caller."""
-    question: str | None = None
-    """The question to the payer (``solicitacaoPagador``)."""
+    question: str | None = None  # the question to the payer (``solicitacaoPagador``)
     lines: tuple[Line, ...] = ()
-    maker_name: str | None = None
-    """Its maker's name for it, at institutions where callers choose no txid."""
+    maker_name: str | None = None  # its maker's name for it, at institutions where callers choose no txid
     address: PayerAddress | None = None
+    # ``None`` for an immediate charge. A charge never changes from one kind to the other.
     due: DueTerms | None = None
-    """``None`` for an immediate charge. A charge never changes from one kind to the other."""
 
 
 class DueChange(Struct, frozen=True, kw_only=True):

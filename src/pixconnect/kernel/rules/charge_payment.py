@@ -40,11 +40,9 @@ class ChargePayment(Struct, frozen=True, kw_only=True):
 
 
 class ChargeDecision(Struct, frozen=True, kw_only=True):
-    charge: Charge | None = None
-    """The charge that the payment pays, holds or is refused for."""
+    charge: Charge | None = None  # the charge that the payment pays, holds or is refused for
     reject_code: str | None = None
-    divergences: tuple[Divergence, ...] = ()
-    """How a payment that settles differs from the charge that it names."""
+    divergences: tuple[Divergence, ...] = ()  # how a payment that settles differs from the charge that it names
 
 
 def decide_charge(named: Charge | None, payment: ChargePayment) -> ChargeDecision:

@@ -149,8 +149,7 @@ class Held(Struct, frozen=True, kw_only=True):
     """The locks of a batch, by holder."""
 
     balances: frozenset[int]
-    statements: frozenset[int]
-    """Holders whose statement heads are locked, so that the batch may number their entries."""
+    statements: frozenset[int]  # holders whose statement heads are locked, so that the batch may number their entries
 
     def covers(self, balances: Iterable[int], statements: Iterable[int]) -> bool:
         return self.balances.issuperset(balances) and self.statements.issuperset(statements)

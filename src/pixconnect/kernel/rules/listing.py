@@ -52,10 +52,9 @@ class Span(Struct, frozen=True, kw_only=True):
 
 class Page(Struct, Generic[Item], frozen=True, kw_only=True):
     items: list[Item]
+    # The count of the whole list, read together with the page; with a cursor, the count on the first page.
     total_count: int
-    """The count of the whole list, read together with the page; with a cursor, the count on the first page."""
-    next: Cursor | None = None
-    """``None`` on the last page."""
+    next: Cursor | None = None  # ``None`` on the last page
 
     def with_items(self, items: list[OtherItem]) -> "Page[OtherItem]":
         return Page(items=items, total_count=self.total_count, next=self.next)

@@ -94,13 +94,11 @@ class OutsideCharge(Struct, frozen=True, kw_only=True):
 
     txid: str
     key: str
-    amount_cents: int | None
-    """``None`` takes any amount."""
+    amount_cents: int | None  # ``None`` takes any amount
+    # Only ``ATIVA`` can be paid.
     status: Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
-    """Only ``ATIVA`` can be paid."""
     expires_at: datetime | None
-    created_at: datetime | None = None
-    """``None`` if absent."""
+    created_at: datetime | None = None  # ``None`` if absent
     has_due_date: bool = False
     revision: int = 0
     question: str | None = None

@@ -70,21 +70,18 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
 class Order(Struct, frozen=True, kw_only=True):
     """One credit order (pacs.008); a retry has the same id."""
 
+    # Ours, generated before the first try. The network's name may differ (``network_id`` in answers and reports).
     end_to_end_id: str
-    """Ours, generated before the first try. The network's name may differ (``network_id`` in answers and reports)."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
     initiation_type: InitiationType
     txid: str | None
-    ordered_at: datetime
-    """When the transfer was accepted; the network judges its age by the time in its id instead."""
-    payer_key: str | None = None
-    """The holder's own key that it pays from, where the rail requires one."""
-    payer_message: str | None = None
-    """For the payee, at most 140 characters."""
+    ordered_at: datetime  # when the transfer was accepted; the network judges its age by the time in its id instead
+    payer_key: str | None = None  # the holder's own key that it pays from, where the rail requires one
+    payer_message: str | None = None  # for the payee, at most 140 characters
+    # The code to pay, of an order over an account at an institution, which reads it for itself.
     br_code: str | None = None
-    """The code to pay, of an order over an account at an institution, which reads it for itself."""
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
@@ -106,10 +103,9 @@ WaitsFor = Literal["approval", "funds"]
 class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     """The rail has the order; its outcome comes by report or by query."""
 
+    # The network's name of the order, once known to the rail; ``None`` if that is our id. It never changes.
     network_id: str | None = None
-    """The network's name of the order, once known to the rail; ``None`` if that is our id. It never changes."""
-    waits_for: WaitsFor | None = None
-    """Set if it waits for a person: nothing is wrong with it, and it may take days."""
+    waits_for: WaitsFor | None = None  # set if it waits for a person: nothing is wrong with it, and it may take days
 
 
 class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
@@ -277,8 +273,7 @@ class Acknowledgement(Struct, frozen=True, kw_only=True):
     """Our answer to one report, sent once it is durable here."""
 
     report_id: str
-    refusal_code: str | None = None
-    """The scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return."""
+    refusal_code: str | None = None  # the scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return
 
 
 class SettledItem(Struct, frozen=True, kw_only=True):

@@ -38,12 +38,10 @@ class Loss(Struct, frozen=True, kw_only=True):
     id: int
     noticed_at: datetime
     reason: str
-    orders_count: int
-    """Open orders that count as handed over since."""
+    orders_count: int  # open orders that count as handed over since
+    # Accounts at institutions that it paused, until the lost facts of each are in the books again.
     accounts_count: int
-    """Accounts at institutions that it paused, until the lost facts of each are in the books again."""
-    known_until: datetime | None = None
-    """When the service last recorded its highest ids: later facts may be lost."""
+    known_until: datetime | None = None  # when the service last recorded its highest ids: later facts may be lost
 
 
 _INSERT_LOSS: Final[LiteralString] = """

@@ -46,16 +46,13 @@ class Columns(Generic[Record]):
         write: Makes a column's value from a record, if it is not the attribute of the same name.
     """
 
-    names: LiteralString
-    """``id, status``"""
-    parameters: LiteralString
-    """``$1::bigint, $2::text``, for the ``values`` of one record."""
+    names: LiteralString  # ``id, status``
+    parameters: LiteralString  # ``$1::bigint, $2::text``, for the ``values`` of one record
+    # ``{}::bigint[], {}::text[]``, for a ``Part`` that gets the ``arrays`` of many records.
     array_parameters: LiteralString
-    """``{}::bigint[], {}::text[]``, for a ``Part`` that gets the ``arrays`` of many records."""
-    assignments: LiteralString
-    """``status = new.status``: each column but the key, from a row that is named ``new``."""
+    assignments: LiteralString  # ``status = new.status``: each column but the key, from a row that is named ``new``
+    # ``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that gets ``arrays``.
     rows: LiteralString
-    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that gets ``arrays``."""
 
     def __init__(
         self,
@@ -132,10 +129,9 @@ class Table(Columns[Record]):
     """
 
     name: LiteralString
-    select: LiteralString
-    """``transfer.id, transfer.status``"""
+    select: LiteralString  # ``transfer.id, transfer.status``
+    # Turns a row into a record by the names of its columns, and ignores others.
     read: Callable[[asyncpg.Record], Record]
-    """Turns a row into a record by the names of its columns, and ignores others."""
 
     def __init__(
         self,

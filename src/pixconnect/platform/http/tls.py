@@ -42,10 +42,9 @@ class ProxyHeaderError(Exception):
 
 
 class ProxyHeader(Struct, frozen=True, kw_only=True):
+    # The connecting client's address and port; ``None`` if the proxy connected for itself, as for a health check.
     source: tuple[str, int] | None
-    """The connecting client's address and port; ``None`` if the proxy connected for itself, as for a health check."""
-    length: int
-    """In octets; what follows is the client's."""
+    length: int  # in octets; what follows is the client's
 
 
 def read_proxy_header(octets: bytes) -> ProxyHeader | None:
@@ -100,10 +99,9 @@ class Tls(Struct, frozen=True, kw_only=True):
 
     context: ssl.SSLContext
     sockets: Sequence[socket.socket]
-    app: ASGIApp | None = None
-    """Its application; ``None`` is the server's own."""
+    app: ASGIApp | None = None  # its application; ``None`` is the server's own
+    # Networks of TCP proxies that first send their client's address; no other peer is trusted.
     proxies: Sequence[Network] = ()
-    """Networks of TCP proxies that first send their client's address; no other peer is trusted."""
 
 
 def split(sockets: Sequence[socket.socket], port: int) -> tuple[Sequence[socket.socket], Sequence[socket.socket]]:

@@ -59,14 +59,12 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
 
     case_id: int
     counts: Sequence[str] = ()
-    ours: Mapping[str, str] = {}
-    """The record of each, such as ``transfer:12``, or ``SUM``."""
+    ours: Mapping[str, str] = {}  # the record of each, such as ``transfer:12``, or ``SUM``
     aside: Sequence[str] = ()
     out: Sequence[str] = ()
-    holder_id: int | None = None
-    """The owner of lines that count; by default that of the named Pix, or the house."""
+    holder_id: int | None = None  # the owner of lines that count; by default that of the named Pix, or the house
+    # Also lines of other days with the same reason to wait, direction and, except for numbers, text.
     with_alike: bool = False
-    """Also lines of other days with the same reason to wait, direction and, except for numbers, text."""
 
 
 class PossibleAnswer(Struct, frozen=True, kw_only=True):
@@ -86,12 +84,10 @@ class BalancePoint(Struct, frozen=True, kw_only=True):
 
 class Plan(Struct, frozen=True, kw_only=True):
     items: dict[Answer, list[RecordedItem]]
-    joins: Sequence[ItemJoin]
-    """Matches for the ``items`` that are ours."""
-    struck: Sequence[StruckItem]
-    """Those of ``items`` to strike that have moved money."""
+    joins: Sequence[ItemJoin]  # matches for the ``items`` that are ours
+    struck: Sequence[StruckItem]  # those of ``items`` to strike that have moved money
+    # The change of each holder's money, in cents, if no counting line is a Pix of this service.
     moves: Mapping[int, int]
-    """The change of each holder's money, in cents, if no counting line is a Pix of this service."""
     holder_id: int | None
 
 

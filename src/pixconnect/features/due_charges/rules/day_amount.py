@@ -52,12 +52,10 @@ class ShownAmount(Struct, frozen=True, kw_only=True):
     due_day: date
     last_day: date
     is_late: bool
-    interest_days: int = 0
-    """Late days that count for the interest, by its kind."""
+    interest_days: int = 0  # late days that count for the interest, by its kind
+    # Until when the day's discount applies; ``None`` if days count, or there is none.
     discount_until: date | None = None
-    """Until when the day's discount applies; ``None`` if days count, or there is none."""
-    discount_days: int = 0
-    """Early days that count for the discount, by its kind."""
+    discount_days: int = 0  # early days that count for the discount, by its kind
 
 
 def find_due_day(terms: DueTerms) -> date:
@@ -229,8 +227,7 @@ _HUNDRED_PER_CENT = 10_000
 class RefusedTerm(Struct, frozen=True, kw_only=True):
     member: TermMember
     reason: TermReason
-    place: int | None = None
-    """Which of the dated discounts, from 0 on; ``None`` if none of them alone is refused."""
+    place: int | None = None  # which of the dated discounts, from 0 on; ``None`` if none of them alone is refused
 
 
 def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | None) -> list[RefusedTerm]:

@@ -47,12 +47,10 @@ _READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
 
 class DeliveryView(Struct, frozen=True, kw_only=True):
     delivery: Delivery
-    event: Event | None
-    """``None`` if it is no longer kept."""
-    endpoint: Endpoint | None
-    """In its present state; ``None`` if it was deleted."""
+    event: Event | None  # ``None`` if it is no longer kept
+    endpoint: Endpoint | None  # in its present state; ``None`` if it was deleted
+    # The headers of an attempt made now; empty if there can be none, or if the visitor may not send webhooks.
     headers: tuple[tuple[str, str], ...]
-    """The headers of an attempt made now; empty if there can be none, or if the visitor may not send webhooks."""
     waiting: Waiting | None
 
 
@@ -225,10 +223,8 @@ async def find_shown(context: Context, kind: str, subject: Charge | Transfer | R
 
 class EndpointAct(Struct, frozen=True, kw_only=True):
     entry: AuditEntry
-    origin: Origin | None
-    """Of a client's request."""
-    changed: dict[str, tuple[object, object]]
-    """By field, the earlier value, if it was recorded, and the new one."""
+    origin: Origin | None  # of a client's request
+    changed: dict[str, tuple[object, object]]  # by field, the earlier value, if it was recorded, and the new one
 
 
 async def list_acts(context: Core, endpoint: Endpoint, *, is_operator: bool) -> list[EndpointAct]:

@@ -48,10 +48,9 @@ class Resealing:
 class SealedKind(Struct, frozen=True):
     """Secrets that a feature seals."""
 
-    name: str
-    """In the plural, as the command prints it."""
+    name: str  # in the plural, as the command prints it
+    # Seals those that another key sealed again, in transactions of its own; returns how many.
     reseal: Callable[[Resealing], Awaitable[int]]
-    """Seals those that another key sealed again, in transactions of its own; returns how many."""
 
 
 class Resealed(Struct, frozen=True, kw_only=True):

@@ -51,18 +51,15 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     client_id: str | None
     client_secret: str | None
     grant_type: str | None = "client_credentials"
-    address: str
-    """The address whose failures are counted, found by ``client_address``."""
-    certificate: str | None = None
-    """The thumbprint of the connection's client certificate."""
+    address: str  # the address whose failures are counted, found by ``client_address``
+    certificate: str | None = None  # the thumbprint of the connection's client certificate
+    # The token's scopes, as far as the client has them; all of the client's if ``None``.
     scopes: Sequence[str] | None = None
-    """The token's scopes, as far as the client has them; all of the client's if ``None``."""
-    lifetime_s: int | None = None
-    """``None`` is the setting."""
+    lifetime_s: int | None = None  # ``None`` is the setting
+    # The certificate names this client and replaces a missing secret: the token is bound to it.
     is_certified: bool = False
-    """The certificate names this client and replaces a missing secret: the token is bound to it."""
+    # Its client logs in with each request, so failures of others at its address must not block it.
     is_every_request: bool = False
-    """Its client logs in with each request, so failures of others at its address must not block it."""
 
     @property
     def limited_as(self) -> str:
@@ -227,8 +224,7 @@ class TokenIssuer:
 
 
 class _LimitedClient(Struct):
-    secret_hash: bytes
-    """The hash of the right secret at the last query; an unknown client has one without a preimage."""
+    secret_hash: bytes  # the hash of the right secret at the last query; an unknown client has one without a preimage
     until_s: float
     asked_at_s: float
 

@@ -30,12 +30,10 @@ class StoredClient(Struct, frozen=True, kw_only=True):
 
 
 class ClientStates(Struct, frozen=True, kw_only=True):
-    revision: int
-    """The value of ``access_revision`` in the same snapshot."""
+    revision: int  # the value of ``access_revision`` in the same snapshot
+    # From when on issued tokens are valid, in Unix seconds; disabled clients, and those of disabled holders, are missing.
     tokens_from_s: Mapping[str, int]
-    """From when on issued tokens are valid, in Unix seconds; disabled clients, and those of disabled holders, are missing."""
-    certificates: Mapping[str, str | None]
-    """The certificate that each of these clients' tokens must be bound to."""
+    certificates: Mapping[str, str | None]  # the certificate that each of these clients' tokens must be bound to
 
     def is_good(self, caller: Caller, issued_at_s: int) -> bool:
         tokens_from_s = self.tokens_from_s.get(caller.client_id)

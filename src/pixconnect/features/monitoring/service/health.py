@@ -71,10 +71,9 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class ServiceHealth(Struct, frozen=True, kw_only=True):
-    read_health: Callable[[], Awaitable[Health]]
-    """Answers within 2 s, even if a dependency hangs."""
+    read_health: Callable[[], Awaitable[Health]]  # answers within 2 s, even if a dependency hangs
+    # Only the checks that decide whether this process should get requests.
     read_readiness: Callable[[], Awaitable[Health]]
-    """Only the checks that decide whether this process should get requests."""
 
 
 class HealthWatch:

@@ -35,8 +35,7 @@ class NewLocation(Struct, kw_only=True):
 class UnboundLocation(Struct, kw_only=True):
     holder_id: int
     location_id: int
-    taken_from: int | None = None
-    """The charge that an earlier try took it from; the COMMIT may have been lost."""
+    taken_from: int | None = None  # the charge that an earlier try took it from; the COMMIT may have been lost
 
 
 class ShownLocation(Struct, frozen=True, kw_only=True):

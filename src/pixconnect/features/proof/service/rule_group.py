@@ -52,10 +52,9 @@ class Look(Struct, kw_only=True):
     run: Run
     report_progress: Progress
     heads: Sequence[ChainHead]
-    has_all: bool
-    """Whether every rule is checked: only then slices get checkpoints."""
+    has_all: bool  # whether every rule is checked: only then slices get checkpoints
+    # Rules that the reader cannot check, and why: a column added by hand is readable to no role, and a table may be gone.
     unreadable: dict[str, str]
-    """Rules that the reader cannot check, and why: a column added by hand is readable to no role, and a table may be gone."""
 
     @property
     def connection(self) -> Connection:

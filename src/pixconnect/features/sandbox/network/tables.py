@@ -141,11 +141,9 @@ class NewArrival(NamedTuple):
     code: str | None = None
     is_due: bool = False
     is_open: bool = True
-    next_report: str | None = None
-    """The report that follows the acknowledgement, if the payment has two steps."""
+    next_report: str | None = None  # the report that follows the acknowledgement, if the payment has two steps
     next_after_ms: int | None = None
-    waits_for: str | None = None
-    """For a fee, its payment; it is reported once that has settled."""
+    waits_for: str | None = None  # for a fee, its payment; it is reported once that has settled
 
 
 class Acknowledged(NamedTuple):

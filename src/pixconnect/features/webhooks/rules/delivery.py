@@ -112,11 +112,10 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     slot: int
     due_at: datetime
     attempts_count: int
-    failures_count: int
-    """Since it was last scheduled: a redelivery resets it."""
+    failures_count: int  # since it was last scheduled: a redelivery resets it
     body: str
+    # Other deliveries to the key's webhook in the same body; ``None`` if no such body is stored.
     covers: tuple[int, ...] | None = None
-    """Other deliveries to the key's webhook in the same body; ``None`` if no such body is stored."""
 
     @property
     def at(self) -> ResourceAt:

@@ -24,13 +24,11 @@ _TAKEN_LATELY_MAX = 2048
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
     # These two count for all workers together; each has its share.
-    endpoint_max: int = 64
-    """More than needed by a receiver that answers in 50 ms at 1,000 events a second."""
+    endpoint_max: int = 64  # more than needed by a receiver that answers in 50 ms at 1,000 events a second
+    # Two endpoints at their limit; a new signature waits for at most these (docs/explanations/fairness.md).
     holder_max: int = 128
-    """Two endpoints at their limit; a new signature waits for at most these (docs/explanations/fairness.md)."""
     total_max: int = 2048
-    kept_max: int = 1024
-    """Deliveries of one endpoint in memory; a quarter of it while ``kept_in_all`` wait."""
+    kept_max: int = 1024  # deliveries of one endpoint in memory; a quarter of it while ``kept_in_all`` wait
     kept_in_all: int = 4096
 
 

@@ -55,9 +55,9 @@ EVENTS: Final = (
                     select resource, resource_id, holder_id, null, null, null, null, name, id,
                         case when name ~ '\.(confirmed|returned)$' then created_at end
                     from event
-                    where holder_id between $1 and $2 and (
-                        resource in ('refund', 'charge') or name ~ '^transfer\.(in|out)\.(processing|confirmed|error)$'
-                    )
+                    where holder_id between $1 and $2
+                        and name ~ ('^(qrcode\.(pending|approved|expired)|transfer\.(in|out)\.(processing|confirmed|error)'
+                            || '|refund\.(in|out)\.(processing|returned|error))$')
                 ) as listed
                 group by resource, holder_id, id
             ) as told

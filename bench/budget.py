@@ -64,10 +64,8 @@ from support.records import own_key
 from support.service import EverySlot, FakeReceivers, Service, credit_report, open_holder, open_service
 
 TOGETHER: Final = 50
-REPEATED: Final = 9
-"""Now and then a timer of the service falls into a step, and on a busy machine into most."""
-WARM: Final = 6
-"""A connection prepares statements, and PostgreSQL plans them for the first five times."""
+REPEATED: Final = 9  # now and then a timer of the service falls into a step, and on a busy machine into most
+WARM: Final = 6  # a connection prepares statements, and PostgreSQL plans them for the first five times
 _LOOK_S: Final = 0.02
 _SETTLED_S: Final = 10
 _STATEMENT: Final = re.compile(r"LOG:  (?:execute [^:]*|statement): (.*)", re.DOTALL)

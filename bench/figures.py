@@ -18,8 +18,7 @@ RESULTS = Path(__file__).parent / "results.json"
 
 Row = dict[str, Any]
 
-_SHOWN_MAX = 12
-"""Longer series are only summarised when a row is shown."""
+_SHOWN_MAX = 12  # longer series are only summarised when a row is shown
 
 
 def percentile(values: Sequence[float], part: float) -> float:

@@ -20,8 +20,7 @@ ANSWERED: Final = ROOT / "requirements" / "answered.toml"
 NOT_ALL_ASKED: Final = 3
 _TIMEOUT_S: Final = 600
 
-Finding = tuple[str, str, str]
-"""Package, version and the id of the vulnerability."""
+Finding = tuple[str, str, str]  # package, version and the id of the vulnerability
 
 
 def main() -> int:

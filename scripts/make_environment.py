@@ -20,14 +20,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
-OWN = (ROOT / "clients" / "python", ROOT / "faces")
-"""The packages beside the service."""
+OWN = (ROOT / "clients" / "python", ROOT / "faces")  # the packages beside the service
 
 # requirements/dev.txt is locked on top of requirements/run.txt, so developers have the service's packages too.
 INCLUDES = {"run": ["run"], "dev": ["run", "dev"]}
 
-LINE_EACH = 10
-"""Without a terminal, one line for so many packages."""
+LINE_EACH = 10  # without a terminal, one line for so many packages
 LINE_LENGTH_MAX = 79
 
 # Paths with spaces, or beyond the system's limit after "#!", do not fit a script's first line.

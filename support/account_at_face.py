@@ -10,12 +10,10 @@ from support.installation import Installation
 from support.verbs import run_forked
 from support.waiting import PATIENCE_S
 
-KEY: Final = "loja@demo.pix.example"
-"""The demonstration's holder, who is the client of the bank."""
+KEY: Final = "loja@demo.pix.example"  # the demonstration's holder, who is the client of the bank
 TAX_ID: Final = "12345678000195"
 NAME: Final = "loja"
-PROFILES: Final = {"sicredi"}
-"""Faces of banks with the central bank's own API."""
+PROFILES: Final = {"sicredi"}  # faces of banks with the central bank's own API
 LIVE: Final = dict(
     MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", API_PROCESSES_COUNT="2", LOG_LEVEL="warning"
 )

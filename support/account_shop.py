@@ -46,8 +46,7 @@ class Shop(Struct, frozen=True, kw_only=True):
     live: Service
     there: FakeInstitution
     account: InstitutionAccount
-    context: Context
-    """The use cases' context of a process that knows the account."""
+    context: Context  # the use cases' context of a process that knows the account
     house: Caller
 
     @property

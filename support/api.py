@@ -87,8 +87,7 @@ class Api:
     def __init__(self, app: Callable[..., Any], *, hangs_up: bool = False) -> None:
         self.app = app
         self._hangs_up = hangs_up
-        self.delays_s: list[float] = []
-        """Of the answers that the server sends later."""
+        self.delays_s: list[float] = []  # of the answers that the server sends later
 
     async def call(
         self,

@@ -18,8 +18,7 @@ from pixconnect.features.statements.rules import StatementLine
 from pixconnect.platform.base.clock import SAO_PAULO
 from support.statement_files import OFX_HEADER
 
-FIRST_ON: Final = date(2026, 7, 1)
-"""The day of the opening balance."""
+FIRST_ON: Final = date(2026, 7, 1)  # the day of the opening balance
 OPENING_CENTS: Final = 10_000
 
 Shown = Literal["all", "in", "out"]
@@ -118,8 +117,7 @@ class Request(Struct, frozen=True, kw_only=True):
 class Line(Struct, frozen=True, kw_only=True):
     """A line of a file before it is written."""
 
-    key: str
-    """The content from which a stable id is derived."""
+    key: str  # the content from which a stable id is derived
     day: date
     cents: int
     text: str

@@ -89,8 +89,7 @@ class Thing(Struct, kw_only=True):
     status: str
     code: str | None
     events: list[str]
-    network_id: str | None = None
-    """The network's id, if it differs from ours."""
+    network_id: str | None = None  # the network's id, if it differs from ours
 
     @property
     def is_open(self) -> bool:
@@ -120,8 +119,7 @@ class Moved(Struct, frozen=True, kw_only=True):
     amount_cents: int
     code: str | None
     is_open: bool
-    events: str | None = None
-    """The transfers and refunds that the service recorded for it."""
+    events: str | None = None  # the transfers and refunds that the service recorded for it
 
     @property
     def change_cents(self) -> int:
@@ -150,14 +148,11 @@ class Seen(Struct, kw_only=True):
     rail: list[RailThing]
     moved: list[Moved]
     rail_moved: list[Moved]
-    blocked: dict[int, int]
-    """The blocked balance of each holder."""
-    held: dict[int, int]
-    """The cents that open blocks claim; the blocked balance holds at most that much."""
+    blocked: dict[int, int]  # the blocked balance of each holder
+    held: dict[int, int]  # the cents that open blocks claim; the blocked balance holds at most that much
     contests: list[Contest]
     rail_contests: list[Contest]
-    waiting_count: int = 0
-    """Deliveries that were not made yet."""
+    waiting_count: int = 0  # deliveries that were not made yet
 
     @property
     def is_at_rest(self) -> bool:

@@ -13,8 +13,7 @@ FIRST, LAST = date(2026, 11, 1), date(2026, 11, 2)
 
 @dataclass(frozen=True, kw_only=True)
 class CnabLine:
-    amount_cents: int = 1050
-    """Below zero for a debit."""
+    amount_cents: int = 1050  # below zero for a debit
     day: date = LAST
     category: str = "209"
     history_code: str = "0821"
@@ -35,8 +34,7 @@ class CnabLot:
     closing_cents: int | None = None
     status: str = "F"
     number: int = NUMBER
-    adds_up: bool = True
-    """Some banks fill counts and sums with zeros."""
+    adds_up: bool = True  # some banks fill counts and sums with zeros
 
 
 def _number(value: int, width: int) -> str:

@@ -20,8 +20,7 @@ class CollectedSpan(Struct, frozen=True, kw_only=True):
     name: str
     trace_id: str
     span_id: str
-    parent_id: str
-    """Empty if it has no parent."""
+    parent_id: str  # empty if it has no parent
     began_ns: int
     ended_ns: int
     facts: Mapping[str, str | int]

@@ -120,8 +120,7 @@ class Browser(Struct, frozen=True, kw_only=True):
 
 class InProcess(Struct, frozen=True, kw_only=True):
     service: Service
-    operator: Operator
-    """A connection with the role of the console, and no other rights."""
+    operator: Operator  # a connection with the role of the console, and no other rights
     parts: ConsoleParts
     console: Console
     nobody: Browser

@@ -15,19 +15,13 @@ _GIVEN_UP_AFTER_S = 4 * 86_400
 
 class Shop(Struct, frozen=True, kw_only=True):
     holder: Any
-    other: Any
-    """Another holder, with one charge."""
+    other: Any  # another holder, with one charge
     other_charge: Any
-    failing: Any
-    """An endpoint for created charges that refuses everything."""
-    failed_id: int
-    """A delivery to that endpoint that was given up."""
-    paid: Any
-    """A paid charge whose webhook went to another endpoint."""
-    retried: Any
-    """A charge whose webhook failed and will be sent again."""
-    sent: Any
-    """A settled transfer that was returned."""
+    failing: Any  # an endpoint for created charges that refuses everything
+    failed_id: int  # a delivery to that endpoint that was given up
+    paid: Any  # a paid charge whose webhook went to another endpoint
+    retried: Any  # a charge whose webhook failed and will be sent again
+    sent: Any  # a settled transfer that was returned
     refused: Any
 
 

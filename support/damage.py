@@ -14,8 +14,7 @@ from pixconnect.kernel.rules.proof import Finding
 from support.all_books import AllBooks
 from support.multiplied_books import SHIFT
 
-NOW: Final = "timestamptz '2026-07-01 19:00:00+00'"
-"""An instant after most rows of the books."""
+NOW: Final = "timestamptz '2026-07-01 19:00:00+00'"  # an instant after most rows of the books
 NEVER_RIGHT: Final = frozenset({"server_keeps_what_it_wrote", "live_has_no_play_money"})
 """Rules that every test server violates: it is not durable, and its login has the rights of a sandbox."""
 _NUMBERED: Final = re.compile(r"\b(charge|transfer|refund|repayment|entry|event|order|refusal) [DE]?[0-9]\w*")
@@ -24,15 +23,13 @@ _NUMBERED: Final = re.compile(r"\b(charge|transfer|refund|repayment|entry|event|
 class KindOfHolders(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     sql: str
-    rules: frozenset[str]
-    """The checks that must find it, and no others."""
+    rules: frozenset[str]  # the checks that must find it, and no others
 
 
 class KindOfInstallation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     sql: str
-    findings: frozenset[str]
-    """The exact findings: each rule, with the subject that it names."""
+    findings: frozenset[str]  # the exact findings: each rule, with the subject that it names
 
 
 class Catalogue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

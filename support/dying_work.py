@@ -25,8 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 class Work(Struct, frozen=True, kw_only=True):
     database: Addresses
     now: datetime
-    points: str
-    """The folder of its kill points."""
+    points: str  # the folder of its kill points
 
 
 class DayWork(Work, frozen=True, kw_only=True, tag=True):

@@ -51,8 +51,7 @@ class Bank(Struct, frozen=True, kw_only=True):
     receiver: Receiver
     services: Services
     issued: IssuedClient
-    account: str = ACCOUNT
-    """The number of its client's account."""
+    account: str = ACCOUNT  # the number of its client's account
 
     @property
     def key(self) -> str:

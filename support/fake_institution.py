@@ -47,31 +47,23 @@ class FakeInstitution:
         self.refunds: dict[tuple[str, str], institutions.ListedRefund] = {}
         self.refund_answers: list[institutions.RefundAnswer] = []
         """For the next refunds. An unknown refund is made unless it was ``LOST_BEFORE``."""
-        self.refund_status: Literal["under_way", "returned", "refused"] = "returned"
-        """For questions about refunds."""
+        self.refund_status: Literal["under_way", "returned", "refused"] = "returned"  # for questions about refunds
         self.given_back_cents = 0
         self.sent: dict[str, SentPix] = {}
-        self.send_answers: list[institutions.SendAnswer] = []
-        """For the next transfers; as ``refund_answers``."""
+        self.send_answers: list[institutions.SendAnswer] = []  # for the next transfers; as ``refund_answers``
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
-        self.waits_for: WaitsFor | None = None
-        """For transfers that are under way."""
-        self.told_payee: Party | None = None
-        """The payee that it returns for transfers from now on."""
-        self.paid: list[OutgoingPix] = []
-        """The accepted transfers, in order."""
-        self.paid_cents = 0
-        """The cents that left the account by Pix; a double payment counts twice."""
+        self.waits_for: WaitsFor | None = None  # for transfers that are under way
+        self.told_payee: Party | None = None  # the payee that it returns for transfers from now on
+        self.paid: list[OutgoingPix] = []  # the accepted transfers, in order
+        self.paid_cents = 0  # the cents that left the account by Pix; a double payment counts twice
         self.tells_codes = False
         """Whether a sent Pix gets the institution's own code, returned with the answer and, if ``is_listed``, by a list with
         our name.
         """
         self.is_listed = True
         self.forgets_names = False
-        self.not_after: list[float | None] = []
-        """The deadlines of calls that send."""
-        self.asked: list[str | None] = []
-        """The codes by which sent Pix were asked for."""
+        self.not_after: list[float | None] = []  # the deadlines of calls that send
+        self.asked: list[str | None] = []  # the codes by which sent Pix were asked for
         self.items: list[institutions.InstitutionItem] = []
         self.day_files: institutions.DayFiles | None = None
         self.contests: Contests | None = None

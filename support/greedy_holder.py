@@ -49,15 +49,12 @@ class Orders(Struct, frozen=True, kw_only=True):
     token: str
     asked: list[Asked]
     connections: int
-    per_s: float = 0.0
-    """Requests a second at most; 0 means no limit."""
+    per_s: float = 0.0  # requests a second at most; 0 means no limit
 
 
 class Told(Struct):
-    statuses: dict[int, int] = field(default_factory=dict)
-    """The number of answers by status."""
-    octets: int = 0
-    """The total of all bodies."""
+    statuses: dict[int, int] = field(default_factory=dict)  # the number of answers by status
+    octets: int = 0  # the total of all bodies
 
     @property
     def count(self) -> int:

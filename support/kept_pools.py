@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from pixconnect.platform.pool import Pool, close_pool, open_pool
 
-NAME: Final = "kept for tests"
-"""The ``application_name`` of such connections."""
+NAME: Final = "kept for tests"  # the ``application_name`` of such connections
 
 
 class _Kind(Struct, frozen=True):
@@ -28,8 +27,7 @@ class KeptPools:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._urls = set[str]()
         self._free: defaultdict[_Kind, list[Pool]] = defaultdict(list)
-        self.urls = WeakKeyDictionary[Pool, str]()
-        """By which address each pool was opened."""
+        self.urls = WeakKeyDictionary[Pool, str]()  # by which address each pool was opened
 
     def keep(self, *urls: str) -> None:
         """Keep the pools for these addresses on the running loop."""

@@ -25,12 +25,10 @@ from msgspec import structs
 FOLDER_NAME: Final = "kill_points"
 CLOCKS_FOLDER_NAME: Final = "clocks"
 """The clock's error in seconds, in a file named after the part, read at its start."""
-WIRES_FILE_NAME: Final = "wires.json"
-"""Addresses in the settings of parts, and the addresses that replace them."""
+WIRES_FILE_NAME: Final = "wires.json"  # addresses in the settings of parts, and the addresses that replace them
 ABILITIES_FILE_NAME: Final = "abilities.json"
 """The rail's abilities, in the home of an installation whose rail has fewer than the sandbox's."""
-POLICY_FILE_NAME: Final = "policy.json"
-"""Changed settings of ``Policy``, in the home of the installation."""
+POLICY_FILE_NAME: Final = "policy.json"  # changed settings of ``Policy``, in the home of the installation
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
 _STOPS: Final = "stop"

@@ -13,8 +13,7 @@ from support.waiting import PATIENCE_S
 
 class Program(LoopbackServer):
     def __init__(self) -> None:
-        self.statuses: list[int] = []
-        """The next answers; then 204."""
+        self.statuses: list[int] = []  # the next answers; then 204
         self.posts: list[tuple[dict[str, str], bytes]] = []
         self._news = threading.Condition()
         super().__init__(self._take, "/", keeps=False)

@@ -38,8 +38,7 @@ class Asked(Struct, kw_only=True):
     endings: set[str]
     told_id: int | None = None
     is_refused: bool = False
-    is_free: bool = False
-    """A charge whose payer chooses the amount."""
+    is_free: bool = False  # a charge whose payer chooses the amount
 
 
 class MoneyModel(Struct):

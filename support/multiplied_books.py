@@ -8,8 +8,7 @@ from pixconnect.features.proof.tables.charges import DIGEST
 from pixconnect.kernel.tables.installation import COUNTED
 from support.all_books import MARK
 
-SHIFT: Final = 200_000
-"""The distance between the ids of two copies."""
+SHIFT: Final = 200_000  # the distance between the ids of two copies
 _NEAR: Final = {("delivery", "id"): 100, ("delivery_attempt", "delivery_id"): 100, ("event_feed", "position"): 100}
 """Tables whose partitions would end too soon."""
 _IDS: Final = frozenset({

@@ -46,8 +46,7 @@ class PaperReader:
     """The account's house, lines and days; the books begin in the evening before the first day."""
 
     def __init__(self, sum_forms: Collection[str] = ()) -> None:
-        self._sum_forms = sum_forms
-        """Texts of sums that a person has joined."""
+        self._sum_forms = sum_forms  # texts of sums that a person has joined
         self._parts = set[joining.LineKey]()
         self._items: dict[str, RecordedItem] = {}
         self._days: dict[date, _Day] = {}

@@ -145,19 +145,16 @@ class Copy:
 
     _loop: asyncio.AbstractEventLoop | None = None
     _open: ClassVar[set[asyncpg.Connection]] = set()
-    _connections: ClassVar[dict[str, asyncpg.Connection]] = {}
-    """The kept databases by the owner's address."""
+    _connections: ClassVar[dict[str, asyncpg.Connection]] = {}  # the kept databases by the owner's address
 
     def __init__(self, name: str, addresses: Addresses, connection: asyncpg.Connection) -> None:
         self.name = name
         self.addresses = addresses
         self._connection = connection
         self._fingerprint = ""
-        self._fills: dict[str, str] = {}
-        """By table name, SQL that restores its initial rows."""
+        self._fills: dict[str, str] = {}  # by table name, SQL that restores its initial rows
         self._look_at_fills = ""
-        self._filled: dict[str, str] = {}
-        """The versions of those rows."""
+        self._filled: dict[str, str] = {}  # the versions of those rows
 
     @classmethod
     async def make(cls, server: Addresses, name: str) -> Self:

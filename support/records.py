@@ -105,8 +105,7 @@ def a_policy(**changes: Any) -> Policy:
     return Policy(**(values | changes))
 
 
-PERSON: Final = "52998224725"
-"""The tax id of holders by default."""
+PERSON: Final = "52998224725"  # the tax id of holders by default
 FIRM: Final = "12345678000195"
 
 

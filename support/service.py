@@ -239,10 +239,8 @@ class Service(Struct, frozen=True, kw_only=True):
     rail: FakeRail
     locations: FakeLocations
     database: Addresses
-    wakers: list[Callable[[], None]]
-    """Callbacks for new work of workers."""
-    sequencer_wakers: list[Callable[[], None]]
-    """Callbacks for events without a position in the feed."""
+    wakers: list[Callable[[], None]]  # callbacks for new work of workers
+    sequencer_wakers: list[Callable[[], None]]  # callbacks for events without a position in the feed
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.context.pool.fetch(query, *arguments)

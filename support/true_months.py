@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 
 from support.bank_simulator import FIRST_ON, Bank, Form, Month, Movement, Request, Shown, at_hour, export, list_lines, to_day
 
-Effect = tuple[date, int]
-"""A day, and signed cents."""
+Effect = tuple[date, int]  # a day, and signed cents
 
 
 Check = Literal[
@@ -30,19 +29,13 @@ class Kind(Struct, frozen=True, kw_only=True):
     """A kind of bank: its format, and its habits on the account."""
 
     bank: Bank = Bank()
-    sweeps: bool = False
-    """Each evening the balance is invested, and returns in the night."""
-    corrects: bool = False
-    """Past days change: movements are added, removed and replaced."""
-    is_intraday: bool = False
-    """Files are exported during their last day."""
-    rolls_weekends: bool = False
-    """Pix of a weekend are booked on Monday."""
+    sweeps: bool = False  # each evening the balance is invested, and returns in the night
+    corrects: bool = False  # past days change: movements are added, removed and replaced
+    is_intraday: bool = False  # files are exported during their last day
+    rolls_weekends: bool = False  # Pix of a weekend are booked on Monday
     forms: Sequence[Form] = ("ofx",)
-    knows_orders: bool = True
-    """Some of the sent Pix are orders of the service."""
-    shares_amounts: bool = True
-    """Pix and other movements can have the same amount."""
+    knows_orders: bool = True  # some of the sent Pix are orders of the service
+    shares_amounts: bool = True  # Pix and other movements can have the same amount
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -108,16 +101,14 @@ class Books(Struct, frozen=True, kw_only=True):
 
     booked: Counter[Effect]
     questions: Sequence[Question] = ()
-    proven: Mapping[date, int] = {}
-    """The closing balances of its closed days."""
+    proven: Mapping[date, int] = {}  # the closing balances of its closed days
 
 
 class Story(Struct, frozen=True, kw_only=True):
     month: Month
     bank: Bank
     deliveries: Sequence[Delivery]
-    is_complete: bool
-    """The last file is a full export of the whole month, after everything in it."""
+    is_complete: bool  # the last file is a full export of the whole month, after everything in it
 
     def __repr__(self) -> str:
         """A description for a person who examines a failure."""

@@ -195,15 +195,11 @@ class Here(Struct, kw_only=True):
 
     live: Service
     account: InstitutionAccount
-    house: Caller | None
-    """``None`` without calls except those of the worker."""
+    house: Caller | None  # ``None`` without calls except those of the worker
     accounts: OpenAccounts
-    rail: InstitutionRail | None = None
-    """The worker's memory of its calls dies with it."""
-    has_statements: bool = True
-    """Without its API's, operators read files."""
-    follows_contests: bool = False
-    """Reading costs calls, which are limited, so days close an hour later."""
+    rail: InstitutionRail | None = None  # the worker's memory of its calls dies with it
+    has_statements: bool = True  # without its API's, operators read files
+    follows_contests: bool = False  # reading costs calls, which are limited, so days close an hour later
 
     @property
     def context(self) -> Context:
@@ -285,8 +281,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     there: There
     here: Here
     clock: MonthClock
-    said: AccountDescription
-    """The account's file."""
+    said: AccountDescription  # the account's file
 
     async def come_to_rest(self, last: date, chance: Random) -> None:
         """Without faults, the worker finishes all its work and closes every possible day."""

@@ -73,10 +73,8 @@ class Acknowledged(Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     holder_id: int
-    charges: dict[str, int]
-    """Ids by external id, as below."""
-    waiting_codes: list[str]
-    """QR codes of payable charges."""
+    charges: dict[str, int]  # ids by external id, as below
+    waiting_codes: list[str]  # QR codes of payable charges
     transfers: dict[str, int]
     refunds: dict[str, int]
 

@@ -34,10 +34,8 @@ class StatementCost(Struct, kw_only=True):
 
     text: str
     count: int = 0
-    planning_us: float = 0.0
-    """Reading and planning: messages ``PARSE`` and ``BIND``."""
-    running_us: float = 0.0
-    """``EXECUTE``, or ``QUERY`` where it is sent as plain text."""
+    planning_us: float = 0.0  # reading and planning: messages ``PARSE`` and ``BIND``
+    running_us: float = 0.0  # ``EXECUTE``, or ``QUERY`` where it is sent as plain text
 
     @property
     def in_all_us(self) -> float:

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from pixconnect.kernel.rules import br_code
 from support.institution import Institution, certify, http, serving, slow_key
 
-CHAIN_LENGTH = 8
-"""The certificates of a hostile chain: this exponent makes a verification take 30 ms."""
+CHAIN_LENGTH = 8  # the certificates of a hostile chain: this exponent makes a verification take 30 ms
 EXPONENT_BITS = 3071
 
 

@@ -18,20 +18,16 @@ from bench.load.http_client import find_whole_body
 
 _TICK_S = 0.002
 _ANSWER_TIMEOUT_S = 30.0
-_CONNECTIONS_MAX = 9000
-"""Below the service's limit, and the number of files that a process may open."""
+_CONNECTIONS_MAX = 9000  # below the service's limit, and the number of files that a process may open
 
 
 class Answers(Struct, kw_only=True):
     """Response times in milliseconds from the time at which each request was due, by result."""
 
     accepted_ms: list[float]
-    refused_ms: list[float]
-    """503 and 429, which mean that nothing was done."""
-    failed_count: int
-    """Other responses, and missing ones."""
-    sent_late_ms: float
-    """The greatest delay of the sender itself."""
+    refused_ms: list[float]  # 503 and 429, which mean that nothing was done
+    failed_count: int  # other responses, and missing ones
+    sent_late_ms: float  # the greatest delay of the sender itself
 
     def said(self) -> Row:
         """The fields of a row."""

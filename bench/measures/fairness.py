@@ -26,8 +26,7 @@ OTHERS_COUNT = 9
 CHARGES_COUNT = 1_000
 SLOWER_MS = 20.0
 SLOWER_TIMES = 2.0
-TAIL_S = 2.0
-"""Wait for the last work of the tenth, except webhooks, which have no receiver."""
+TAIL_S = 2.0  # wait for the last work of the tenth, except webhooks, which have no receiver
 LOOK_EVERY_S = 0.005
 
 

@@ -40,8 +40,7 @@ PAUSE_S = 0.02
 KIB = 1024
 NO_CERTIFICATE = "no_certificate"
 """The attack on the port that requires one: each connection is refused at the handshake."""
-HUNG_UP = "malformed_json_hung_up"
-"""The attack that closes each connection before its answer comes."""
+HUNG_UP = "malformed_json_hung_up"  # the attack that closes each connection before its answer comes
 
 
 def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:

@@ -30,8 +30,7 @@ from pixconnect.platform.config import Settings
 Told = TypeVar("Told")
 
 WARM_COUNT = 20
-SETTLED_S = 3.0
-"""Wait until a service that has just started or worked is at rest."""
+SETTLED_S = 3.0  # wait until a service that has just started or worked is at rest
 
 
 def measure_lone_transfers(seconds: float, rates: Sequence[int]) -> Iterator[Row]:

@@ -39,8 +39,7 @@ from pixconnect.kernel.tables.partition import PARENTS
 from support.records import a_new_holder
 
 IN_FLIGHT = 64
-LIVING_COUNT = 100
-"""Holders with new transfers."""
+LIVING_COUNT = 100  # holders with new transfers
 HISTORY = timedelta(days=100)
 _FILLED_AT_ONCE = 500_000
 _CHAINED_AT_ONCE = 50_000

@@ -26,8 +26,7 @@ CHARGE = "/v1/connect/charge"
 OAUTH = "/oauth/token"
 SAME_ADDRESS_MAX = 50
 """After so many requests the next ones have another address, so that no rate limit by address refuses them."""
-SAME_CALLER_MAX = 50
-"""Failing look-ups of one firm, until its budget ends them."""
+SAME_CALLER_MAX = 50  # failing look-ups of one firm, until its budget ends them
 DAY = "initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z"
 
 
@@ -37,8 +36,7 @@ _ADDRESSES = cycle(ip_network("198.18.0.0/15").hosts())
 class Kind(NamedTuple):
     """A kind of request."""
 
-    what: str
-    """Its name on the page."""
+    what: str  # its name on the page
     method: str
     path: str
     body: bytes = b""
@@ -46,8 +44,7 @@ class Kind(NamedTuple):
     bearer: str = ""
     accepts: str = "identity"
     is_known: bool = False
-    callers: Iterator[Account] | None = None
-    """The callers in turn."""
+    callers: Iterator[Account] | None = None  # the callers in turn
 
 
 LIVEZ = Kind("`/livez`", "GET", "/livez")

@@ -49,10 +49,8 @@ LOOKS = 20
 _RAMPS = 3
 _RAMP_MAX_S = 20.0
 _LEFT_MAX_S = 120.0
-_DISK_KEPT_MB = 6000
-"""The space that the soak leaves free: WAL takes up to 4 GiB."""
-_DISK_MIN_MB = 2000
-"""With less it ends; otherwise PostgreSQL would."""
+_DISK_KEPT_MB = 6000  # the space that the soak leaves free: WAL takes up to 4 GiB
+_DISK_MIN_MB = 2000  # with less it ends; otherwise PostgreSQL would
 _TABLES = ("transfer", "ledger_entry", "event", "delivery", "delivery_attempt", "open_order", "settlement")
 _LAG = """
 select

@@ -55,8 +55,7 @@ SUBJECTS: dict[str, Sequence[str]] = {
     "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "infraction", "fault_rule", "certificate"),
 }  # fmt: skip
 """Tables by subject, after the folders of the store; those of the simulated network are a subject of their own."""
-OTHERS = "others"
-"""The subject of the tables that ``SUBJECTS`` does not name, as of a new feature."""
+OTHERS = "others"  # the subject of the tables that ``SUBJECTS`` does not name, as of a new feature
 
 
 class Column(Struct, frozen=True, kw_only=True):

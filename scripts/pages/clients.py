@@ -15,8 +15,7 @@ from scripts.pages import typescript
 _CLASS: Final = re.compile(r"^export class (\w+) extends Resource \{$")
 _METHOD: Final = re.compile(r"^  (?:async )?((\w+)\(.*) \{$")
 _Method = Operation[..., Any] | Listing[..., Any] | Following[...]
-_OWN: Final = ("Account",)
-"""Groups whose operations are methods of the client itself."""
+_OWN: Final = ("Account",)  # groups whose operations are methods of the client itself
 _HEADING: Final = "| Operation | Python | TypeScript | Scope | Again |"
 _LINE_MAX: Final = 100
 

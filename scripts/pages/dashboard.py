@@ -18,8 +18,7 @@ PANEL_HEIGHT: Final = 8
 class Panel(Struct, frozen=True):
     title: str
     unit: str
-    queries: dict[str, str]
-    """The queries by their legends."""
+    queries: dict[str, str]  # the queries by their legends
 
 
 _CHOSEN: Final = '{institution=~"$institution"}'

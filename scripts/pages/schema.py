@@ -13,8 +13,7 @@ MEND = "the file is not what the program says now: run `make docs`"
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = ROOT / "src/pixconnect/features/proof/tables" / FILE_NAME
 PAGE = "schema.md"
-DRAWINGS = "schema"
-"""The folder of the drawings, beside the page."""
+DRAWINGS = "schema"  # the folder of the drawings, beside the page
 
 _TITLES = {
     "identity": "Identity: holders, keys, clients, people",

@@ -39,8 +39,7 @@ text { fill: #e6edf3 } .small { fill: #9ea7b3 } .back { fill: #0d1117 } .box { f
 class Reference(Struct, frozen=True, kw_only=True):
     column: str
     target: str
-    is_key: bool
-    """Whether it is a foreign key; otherwise a trigger or the program enforces it."""
+    is_key: bool  # whether it is a foreign key; otherwise a trigger or the program enforces it
 
 
 class _Box(Struct, frozen=True, kw_only=True):

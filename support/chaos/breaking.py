@@ -31,8 +31,7 @@ _AT_ONCE_MAX: Final = 6
 _ASKED_FOR_S: Final = 15.0
 _ASK_TIMEOUT_S: Final = 3.0
 _SLOW_S: Final = 0.08
-_FLUSH_US: Final = 100_000
-"""Microseconds that a slow disk takes for each flush: the longest that PostgreSQL allows."""
+_FLUSH_US: Final = 100_000  # microseconds that a slow disk takes for each flush: the longest that PostgreSQL allows
 _ORDERS: Final = b"POST /rail/orders "
 _SLOW_DISK: Final = (
     "alter system set commit_delay = {}",

@@ -27,12 +27,10 @@ from support.chaos.schedule import Cycle, FaultKind, repeat
 from support.chaos.there import run_there
 from support.installation import ROOT
 
-_UNDECIDED: Final = (UNREST, NOT_LOOKED)
-"""Beginnings of findings that do not show a cause."""
+_UNDECIDED: Final = (UNREST, NOT_LOOKED)  # beginnings of findings that do not show a cause
 _NONE: Final = "none"
 _PAUSE_S: Final = 0.03
-_PATIENCE_S: Final = 45.0
-"""The patience with installations that do not come to rest, in seconds."""
+_PATIENCE_S: Final = 45.0  # the patience with installations that do not come to rest, in seconds
 FILE: Final = ROOT / "tests" / "vectors" / "defects.toml"
 
 

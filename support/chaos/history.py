@@ -27,8 +27,7 @@ from support.money_model import STEPS
 
 CallKind = Literal["charge", "transfer", "refund", "deposit", "payment", "balance", "statement", "look"]
 
-NAMED: Final = frozenset({"charge", "transfer", "refund"})
-"""Requests with a name, which may be repeated."""
+NAMED: Final = frozenset({"charge", "transfer", "refund"})  # requests with a name, which may be repeated
 NO_ANSWER: Final = 0
 NOTHING_DONE: Final = frozenset({401, 429, 503})
 UNKNOWN: Final = frozenset({NO_ANSWER, 504})
@@ -100,8 +99,7 @@ class _Order(Struct, frozen=True):
     amount_cents: int
     begun_s: float
     told_s: float
-    number: float
-    """The number of the entry that settles it; None if it never settled."""
+    number: float  # the number of the entry that settles it; None if it never settled
 
 
 def digest_of(changes: Iterable[tuple[int, int]]) -> str:

@@ -29,8 +29,7 @@ _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  
 line.
 """
 NOT_LOOKED: Final = "verify could not look"
-_VERIFY_TIMEOUT_S: Final = 3_600.0
-"""One hour, since other programs use the machine too."""
+_VERIFY_TIMEOUT_S: Final = 3_600.0  # one hour, since other programs use the machine too
 PLANTED: Final = ("a cent from one account to the other", "the last number set back", "the last instant set back")
 
 

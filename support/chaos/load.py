@@ -26,8 +26,7 @@ _FUNDS_CENTS: Final = 100_000_000
 _OUTSIDE: Final = ("settle", "slow", "silent", "lost", "reject-ac07")
 _OUTSIDE_ACCOUNTS: Final = ("1001", "1003", "1004", "2001")
 _EVER: Final = "initial_date=2020-01-01T00:00:00Z&final_date=2099-12-31T23:59:59Z"
-_STATEMENT_LINES_MAX: Final = 2_000
-"""Longer statements are not read, because reading them would dominate the load."""
+_STATEMENT_LINES_MAX: Final = 2_000  # longer statements are not read, because reading them would dominate the load
 _LATELY: Final = 20
 _LOOKED_AFTER: Final = 0.3
 _TWICE: Final = 0.1

@@ -24,8 +24,7 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 
 UNREST: Final = "it never came to rest"
 _DISK_MIB: Final = 1024
-_STEPS_PAST_THE_WINDOW: Final = 13
-"""Hours, since an order's name is valid for half a day."""
+_STEPS_PAST_THE_WINDOW: Final = 13  # hours, since an order's name is valid for half a day
 _POLICY: Final = {"handover_timeout_s": 10}
 """Short hand-over deadlines, so that many orders expire, and in another worker than the one that took them."""
 
@@ -64,8 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     book: Path
     calls: Counter[str]
     faults: Counter[str]
-    acts: Counter[str]
-    """Findings of operators and of the console."""
+    acts: Counter[str]  # findings of operators and of the console
     not_made: Counter[str]
     things_count: int
 

@@ -114,12 +114,10 @@ _LONG_PAUSE_S: Final = (1.0, 7.0)
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    at_s: float
-    """Seconds after the beginning."""
+    at_s: float  # seconds after the beginning
     kind: FaultKind
     target: str
-    lasts_s: float
-    """0 if it has no end."""
+    lasts_s: float  # 0 if it has no end
 
     def says(self) -> str:
         lasts = f" for {self.lasts_s:.1f} s" if self.lasts_s else ""

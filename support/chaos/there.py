@@ -36,8 +36,7 @@ FACE: Final = "efi"
 _REFUNDS_CENTS: Final = 10**10
 _TIMEOUT_S: Final = 20.0
 _OPENED_BEFORE_S: Final = 600.0
-_AMOUNTS_FROM_CENTS: Final = 1000
-"""High, so that much of the received money can be refunded in several parts."""
+_AMOUNTS_FROM_CENTS: Final = 1000  # high, so that much of the received money can be refunded in several parts
 _WEIGHTS: Final = dict(
     transfer=0, transfer_by_account=0, transfer_by_book=0, deposit=0, look=0, be_paid=4, charge=3, cob=1, pay=5, refund=6,
 )  # fmt: skip

@@ -15,8 +15,7 @@ from support.ha.machine import Machine
 Kind = Literal["killed", "lost", "stopped", "cut off", "demoted", "switched over", "replica lost", "etcd lost"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _ASKED_MAX: Final = 20
-_USED_S: Final = 3.0
-"""How long another machine is primary before the former primary returns."""
+_USED_S: Final = 3.0  # how long another machine is primary before the former primary returns
 _AWAY_S: Final = 8.0
 
 

@@ -26,8 +26,7 @@ from support.ha.network import NAMES, choose_loopback, lay_cables, may_lay_cable
 from support.waiting import PATIENCE_S
 
 _AFTER_S: Final = 1.0
-_CALM_S: Final = 4.0
-"""Seconds of healthy operation before each failure."""
+_CALM_S: Final = 4.0  # seconds of healthy operation before each failure
 _STARVED: Final = re.compile("failed to send out heartbeat on time|leader is overloaded|took too long|slow fdatasync")
 _NETWORKS: Final = 250
 

@@ -12,12 +12,10 @@ from support.chaos.history import NO_ANSWER, Call
 from support.failover.failing import KINDS, Kind
 
 WRITES: Final = frozenset({"charge", "transfer", "refund", "deposit", "payment"})
-NOTICED_WITHIN_S: Final = 3.0
-"""Seconds after the last acknowledged write within which a process must notice."""
+NOTICED_WITHIN_S: Final = 3.0  # seconds after the last acknowledged write within which a process must notice
 AT_ONCE_S: Final = 0.1
 IN_FLIGHT_S: Final = 5.0
-WITHOUT_WRITES_MAX_S: Final = 30.0
-"""The bounds on each failure, however busy the machine is."""
+WITHOUT_WRITES_MAX_S: Final = 30.0  # the bounds on each failure, however busy the machine is
 
 
 class Round(Struct, frozen=True, kw_only=True):

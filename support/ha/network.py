@@ -10,8 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 NAMES: Final = ("one", "two", "three")
-GUIDE: Final = "127.0.27"
-"""The network of `make ha`, whose addresses are in the guide."""
+GUIDE: Final = "127.0.27"  # the network of `make ha`, whose addresses are in the guide
 
 
 class Network(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,7 @@ import json
 from bench.figures import RESULTS
 from bench.pages import HTTP, write_request_costs
 
-UNITS_MAX = 24
-"""In requests of ``/livez``, the cheapest there is."""
+UNITS_MAX = 24  # in requests of ``/livez``, the cheapest there is
 
 
 def test_no_kind_of_request_was_much_dearer_than_one_of_liveness_and_each_stands_on_the_page() -> None:

@@ -10,8 +10,7 @@ from support.both_sides import Thing
 from support.chaos.history import NO_ANSWER, Call, Entry, History, digest_of, find_contradictions
 
 DEPOSIT_CENTS, PAYMENT_CENTS, SENT_CENTS = 10_000, 70, 300
-AFTER = (10_000, 9_700, 9_770)
-"""Current funds after the deposit, the transfer and the payment."""
+AFTER = (10_000, 9_700, 9_770)  # current funds after the deposit, the transfer and the payment
 
 
 def a_call(began_s: float, ended_s: float, **changes: Any) -> Call:

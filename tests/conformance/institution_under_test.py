@@ -35,8 +35,7 @@ _SPAN = timedelta(days=2)
 _ENDS_EVERY_S = 0.02
 _LAG = timedelta(hours=1)
 _NAMING_KEY = b"a key of a test"
-_REFUSING_KEY = "closed@pix.example"
-"""The returns of its orders are made by the bank, so the payee does not matter."""
+_REFUSING_KEY = "closed@pix.example"  # the returns of its orders are made by the bank, so the payee does not matter
 
 
 class Steps(Struct):
@@ -44,8 +43,7 @@ class Steps(Struct):
 
     of: dict[str, rail_memory.RailStep] = {}
     names_first: bool = False
-    fault: str | None = None
-    """The disturbance of the next call that moves money."""
+    fault: str | None = None  # the disturbance of the next call that moves money
     set_fault: Callable[[str], None] | None = None
 
     async def open(self, order_names: Sequence[str]) -> dict[str, rail_memory.RailStep]:

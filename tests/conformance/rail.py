@@ -33,8 +33,7 @@ class RailConformance:
     A test names the work that it needs by ``asks``, and a needed ability by ``needs``.
     """
 
-    does: ClassVar[frozenset[kit.Work]] = kit.WORK
-    """The same as ``does`` of the rail under test."""
+    does: ClassVar[frozenset[kit.Work]] = kit.WORK  # the same as ``does`` of the rail under test
 
     # -- the directory
 

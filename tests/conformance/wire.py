@@ -31,8 +31,7 @@ class BreakableWire:
         self._loss: Loss | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
-        """The port on this side."""
+        self.port = 0  # the port on this side
 
     async def __aenter__(self) -> Self:
         # Bound and not listening: while the wire is cut callers are refused, and no other program takes the port.

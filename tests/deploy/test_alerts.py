@@ -25,8 +25,7 @@ class Case(Struct, frozen=True, kw_only=True):
     fires_at: str
     stops_at: str
     labels: Mapping[str, str] = {}
-    quiet_at: str = "1m"
-    """Before its cause."""
+    quiet_at: str = "1m"  # before its cause
     every: str = "1m"
 
 

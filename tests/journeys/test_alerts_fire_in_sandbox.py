@@ -48,8 +48,7 @@ class Watched(Struct, frozen=True, kw_only=True):
     runner: Any
     seen: Watching
     account: Account
-    workers: tuple[int, ...]
-    """Two worker processes that share the work."""
+    workers: tuple[int, ...]  # two worker processes that share the work
     worker_ports: tuple[int, ...]
     names: Any
 

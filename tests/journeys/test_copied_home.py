@@ -19,8 +19,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 class Given(Struct, frozen=True, kw_only=True):
     charge_id: int
     event_id: int
-    cursor: bytes
-    """In its encoded form: its position in the feed comes first, so later ones are greater."""
+    cursor: bytes  # in its encoded form: its position in the feed comes first, so later ones are greater
 
 
 def charge(installation: Installation, amount_cents: int) -> Given:

@@ -16,8 +16,7 @@ OTHERS_COUNT = 9
 FUNDS_CENTS = 10_000_000
 SECONDS_EACH = 2.0
 EVENTS_COUNT = 1_000
-TRIES_MAX = 6
-"""Other load may delay the database for a second; unfairness would be there each time."""
+TRIES_MAX = 6  # other load may delay the database for a second; unfairness would be there each time
 
 
 @pytest.fixture

@@ -25,8 +25,7 @@ class Reader(threading.Thread):
 
     def __init__(self, client: Client) -> None:
         super().__init__(daemon=True)
-        self.read: list[tuple[int, int, str]] = []
-        """Id, resource and name of the events, in the order of arrival."""
+        self.read: list[tuple[int, int, str]] = []  # id, resource and name of the events, in the order of arrival
         self.is_over = False
         self._client = client
 

@@ -15,8 +15,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("ki
 A_DAY_S = 86_400
 
 
-Tell = Callable[[Story, str], None]
-"""What happens to a holder while a point is armed."""
+Tell = Callable[[Story, str], None]  # what happens to a holder while a point is armed
 
 
 def create_a_charge(story: Story, point: str) -> None:

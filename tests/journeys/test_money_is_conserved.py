@@ -80,10 +80,8 @@ class Tally:
 
     examples_count = 0
     steps_count = 0
-    owed_count = 0
-    """The number of looks with a debt."""
-    blocked_count = 0
-    """The number of looks with blocked money."""
+    owed_count = 0  # the number of looks with a debt
+    blocked_count = 0  # the number of looks with blocked money
     requests: ClassVar[Counter[str]] = Counter()
     refusals: ClassVar[Counter[str]] = Counter()
     kills: ClassVar[Counter[str]] = Counter()

@@ -40,8 +40,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 EXAMPLES_COUNT = int(os.environ.get("PIXCONNECT_PROVE_EXAMPLES", "6"))
 STEPS_COUNT = int(os.environ.get("PIXCONNECT_PROVE_STEPS", "12"))
 IS_PROOF = "PIXCONNECT_PROVE_EXAMPLES" in os.environ
-DEATHS_MAX: Final = 6
-"""Kills by ``kill -9`` of a process that takes seconds to start; unlimited under ``make prove``."""
+DEATHS_MAX: Final = 6  # kills by ``kill -9`` of a process that takes seconds to start; unlimited under ``make prove``
 
 FUNDS_CENTS: Final = 1_000_000
 FAULTS: Final = ("unavailable", "no_answer", "html:before", "html:after", "too_many:1", "token_ended")

@@ -32,8 +32,7 @@ class Life(Struct, kw_only=True):
     control: Control
     chance: Random
     paid: list[tuple[str, int]] = []
-    unasked: list[tuple[str, int]] = []
-    """Charges that may or may not be open: requested again under their names."""
+    unasked: list[tuple[str, int]] = []  # charges that may or may not be open: requested again under their names
     unpaid: list[tuple[str, int]] = []
     count: int = 0
 

@@ -30,8 +30,7 @@ POINTS = (
     "work after name there", CUT_OFF, CALLED, QUESTION,
     "work before group write", "work after COMMIT of write_endings",
 )  # fmt: skip
-HANDOVER_S = 20
-"""The time that a worker on a busy machine may need to reach an order; otherwise it is given up."""
+HANDOVER_S = 20  # the time that a worker on a busy machine may need to reach an order; otherwise it is given up
 RECEIVED_CENTS = 100_000
 FAULTS = ("no_answer", "too_many:1", "lost", "no_answer", "too_many:2", "html:after")
 
@@ -63,8 +62,7 @@ class Orders:
     def __init__(self, two: Both, kind: str) -> None:
         self._two, self._kind = two, kind
         self._caller = Caller(two, f"{kind}.read", f"{kind}.write", "ledger.read")
-        self.cents: dict[str, int] = {}
-        """By external_id."""
+        self.cents: dict[str, int] = {}  # by external_id
 
     def _order(self, path: str, **body: Any) -> None:
         made = self._caller.insist("POST", path, body)

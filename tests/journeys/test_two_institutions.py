@@ -24,8 +24,7 @@ from support.two_books import MonthClock
 
 pytestmark = pytest.mark.journey
 
-QUIET_DAYS: Final = 4
-"""In the end: an operator is asked about a line that no reading explains within two days."""
+QUIET_DAYS: Final = 4  # in the end: an operator is asked about a line that no reading explains within two days
 
 
 @pytest.fixture

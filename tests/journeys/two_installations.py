@@ -46,8 +46,7 @@ RETURNED: Final = """
     from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
     where flow = 'OUT' and refund.status = 'RETURNED' order by refund.id
 """
-TWO_FORMS: Final = ("stable ids", "ids by position")
-"""Kinds of banks whose files operators export as either form."""
+TWO_FORMS: Final = ("stable ids", "ids by position")  # kinds of banks whose files operators export as either form
 INVESTED: Final = ("APLICACAO", "RESGATE")
 BACKDATED_DAYS: Final = 3
 TEXTS: Final = dict(fee="TARIFA PIX", wire="TED ENVIADA JOAO LIMA", boleto="BOLETO PAGO ENERGIA")
@@ -58,26 +57,18 @@ class Side(Struct, kw_only=True):
 
     books: TwoBooks
     kind: Kind
-    writes: Bank
-    """How its bank writes files."""
+    writes: Bank  # how its bank writes files
     forms: Sequence[Form]
     database: postgres.Addresses
     begins_on: date
-    read_on: date
-    """The last day of the imported files."""
-    paid: list[tuple[str, int]] = []
-    """Pix that may be returned, and their cents."""
-    planted: dict[date, str] = {}
-    """Returned Pix whose returns an operator must record, by day."""
-    recorded: set[date] = set()
-    """Days of which that is done."""
-    contested: list[tuple[InfractionReport, int]] = []
-    """Undecided contests, with the contested cents."""
+    read_on: date  # the last day of the imported files
+    paid: list[tuple[str, int]] = []  # Pix that may be returned, and their cents
+    planted: dict[date, str] = {}  # returned Pix whose returns an operator must record, by day
+    recorded: set[date] = set()  # days of which that is done
+    contested: list[tuple[InfractionReport, int]] = []  # undecided contests, with the contested cents
     scheduled: list[Movement] = []
-    has_key: bool = False
-    """Whether the key is at this bank that moves between both."""
-    sums_count: int = 0
-    """Of those that operators were asked about."""
+    has_key: bool = False  # whether the key is at this bank that moves between both
+    sums_count: int = 0  # of those that operators were asked about
 
     @property
     def key(self) -> str:

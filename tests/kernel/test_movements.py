@@ -93,8 +93,7 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
 
 
 FIRST, SECOND, THIRD = 1_000_000_100, 1_000_000_101, 1_000_000_102
-ALL_CENTS = 1_000_000
-"""The holder's first balance."""
+ALL_CENTS = 1_000_000  # the holder's first balance
 
 
 def owe(lacking_cents: int, *, entry_cents: int | None = None, item_id: str = "fee", **changes: Any) -> str:

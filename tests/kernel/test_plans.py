@@ -536,10 +536,8 @@ STATEMENTS: Final[dict[str, Statement]] = {
 BLOCKS_MAX: Final = 64 * 9
 """For 64 rows: down an index of two or three levels and to the row, twice where it is locked, past versions that the tests left
 behind. The smallest of the tables has more blocks."""
-WRITTEN_BLOCKS_MAX: Final = 64 * 130
-"""For writes to three tables: each row goes to a new place, and into every index."""
-DUE_BLOCKS_MAX: Final = 256 * 8
-"""For due rows in 256 slots: an index walk for each of them, as in PostgreSQL 16."""
+WRITTEN_BLOCKS_MAX: Final = 64 * 130  # for writes to three tables: each row goes to a new place, and into every index
+DUE_BLOCKS_MAX: Final = 256 * 8  # for due rows in 256 slots: an index walk for each of them, as in PostgreSQL 16
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)

@@ -12,8 +12,7 @@ from pixconnect.platform.pool import Pool, open_pool
 from support.calls import CallCounter
 from support.postgres import Addresses
 
-AWAITS_MAX = 12
-"""More steps than any of these operations has."""
+AWAITS_MAX = 12  # more steps than any of these operations has
 
 
 @pytest.fixture

@@ -29,8 +29,7 @@ from support.production_guide import LOGINS, UNITS, blocks, prepared_server, rea
 INSTALLED = "/opt/pixconnect/.venv"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 GUIDE_OF_UNITS = UNITS.parents[1] / "docs" / "guides" / "systemd.md"
-EXPOSURE_MAX = 20
-"""Of systemd-analyze's points, of which a service without any hardening has 96."""
+EXPOSURE_MAX = 20  # of systemd-analyze's points, of which a service without any hardening has 96
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,7 @@ PLACES = {
     "docs/guides/console/list.png": "guides/console/list.png",
     "README.md": "about/start.md",
 }
-SCRIPTS_MAX = 3
-"""Within a page."""
+SCRIPTS_MAX = 3  # within a page
 
 
 @pytest.mark.parametrize(

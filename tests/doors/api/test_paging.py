@@ -11,8 +11,7 @@ CHARGES = "/v1/connect/charge/list"
 NOT_OURS = "after: must be a cursor that this list answered to you in a Link header, under the same filters"
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
-CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"
-"""The beginning of version 1, without the check digits."""
+CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"  # the beginning of version 1, without the check digits
 
 
 def next_of(answer: Any) -> str:

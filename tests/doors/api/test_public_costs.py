@@ -36,8 +36,7 @@ from support.api import SMALL_SITE, Answer, Api, UseCases, build_small_site
 from support.calls import CallCounter
 from support.service import FakeClock, a_context
 
-TIMES_MAX = 2
-"""The allowed cost of a request, as a multiple of one of ``/livez``."""
+TIMES_MAX = 2  # the allowed cost of a request, as a multiple of one of ``/livez``
 SLACK = 10
 """Calls beyond that, a few microseconds: a token request with malformed credentials is read up to them and then refused.
 """
@@ -53,8 +52,7 @@ VARIANTS = {
 FORM = b"grant_type=client_credentials&client_id=a&client_secret=b"
 KEY = dict(kid="a", kty="EC", crv="P-256", x="a" * 43, y="a" * 43, alg="ES256", use="sig")
 TOKEN = AccessToken(access_token="a.b.c", expires_in_s=300, scopes=frozenset())
-ANSWERS = dict(read_payload="a.b.c", login=TOKEN, list_callback_keys=[])
-"""Stubs of use cases, by name."""
+ANSWERS = dict(read_payload="a.b.c", login=TOKEN, list_callback_keys=[])  # stubs of use cases, by name
 LIVEZ = ("GET", "/livez", "plain")
 
 
@@ -62,8 +60,7 @@ EVERY = tuple({(row.method, row.path): row for row in (*list_routes(is_sandbox=T
 """The operations of both modes: callbacks are served in live mode alone."""
 PUBLIC = [row for row in EVERY if row.scope is None]
 Opening = Callable[[], Application]
-Asked = tuple[str, str, str]
-"""Method, target and variant."""
+Asked = tuple[str, str, str]  # method, target and variant
 
 
 NOWHERE = ("none", "guides/none.md")

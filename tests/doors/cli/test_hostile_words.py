@@ -23,8 +23,7 @@ HOSTILE: Final = (
 EXAMPLES: Final = (("Path", "file"), ("int", "1"), ("datetime", "2026-07-01T00:00:00Z"), ("date", "2026-07-01"))
 """Values by a word in the name of an argument's type."""
 MEMORY_MAX: Final = 4 * 1024**3
-STARTS: Final = {"listen"}
-"""Verbs that run until they are interrupted."""
+STARTS: Final = {"listen"}  # verbs that run until they are interrupted
 
 
 def list_verbs() -> Iterator[tuple[tuple[str, ...], App]]:

@@ -94,8 +94,7 @@ class Act(Struct, frozen=True, kw_only=True):
     refused_path: str = ""
     refused_fields: Mapping[str, str] = {}
     leaves: int = 1
-    is_operators: bool = False
-    """Forbidden for a holder's visitor."""
+    is_operators: bool = False  # forbidden for a holder's visitor
 
 
 async def _wait_for_operators(console: InProcess) -> list[int]:

@@ -44,8 +44,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     scheme: str = "light"
     size: tuple[int, int] = (1280, 800)
     language: str = "en"
-    unfolds: bool = False
-    """Whether folded parts are open, as after a click."""
+    unfolds: bool = False  # whether folded parts are open, as after a click
 
 
 PHONE = (390, 844)

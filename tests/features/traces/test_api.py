@@ -25,8 +25,7 @@ class Noted(Struct):
     parent: str | None
     facts: dict[str, Fact]
     traceparent: str = OWN
-    has_failed: bool | None = None
-    """``None`` while it is open."""
+    has_failed: bool | None = None  # ``None`` while it is open
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:
         self.has_failed = has_failed

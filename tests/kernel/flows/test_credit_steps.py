@@ -35,8 +35,7 @@ from support.service import (
 )
 
 FUNDS_CENTS = 1_000_000
-Begin = Callable[[CreditReport], CreditReport]
-"""The first step: it is accepted, or held as suspect."""
+Begin = Callable[[CreditReport], CreditReport]  # the first step: it is accepted, or held as suspect
 
 
 async def expire(service: Service) -> int:

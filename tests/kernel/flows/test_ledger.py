@@ -51,8 +51,7 @@ async def test_nobody_has_no_balance(service: Service) -> None:
 
 _account_numbers = count(100)
 
-Deed = tuple[str, int, int, int]
-"""The operation, its holder, the amount, and an earlier operation."""
+Deed = tuple[str, int, int, int]  # the operation, its holder, the amount, and an earlier operation
 DEEDS = st.tuples(
     st.sampled_from(
         ["deposit", "receive", "send", "book", "refund", "settle", "reject", "give up", "clock", "move in", "move out"]

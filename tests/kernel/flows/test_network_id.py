@@ -48,8 +48,7 @@ async def service(database: Addresses) -> AsyncIterator[Service]:
 
 
 class Order(AnyOrder, frozen=True, kw_only=True):
-    told: str
-    """The network's id for it."""
+    told: str  # the network's id for it
 
     async def find(self, service: Service, name: str) -> int:
         if self.is_refund:

@@ -27,8 +27,7 @@ from support.service import open_holder, open_service
 
 pytestmark = [pytest.mark.long]
 
-AGE_MAX_S = 5.0
-"""More than a look is late on a busy machine."""
+AGE_MAX_S = 5.0  # more than a look is late on a busy machine
 WITHIN_S = 40.0
 
 Pair = tuple[Addresses, servers.Standby]

@@ -127,8 +127,7 @@ def test_a_txid_has_no_other_characters() -> None:
 
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
-CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"
-"""The beginning of version 1, without the check digits."""
+CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"  # the beginning of version 1, without the check digits
 
 
 def test_a_cursor_of_version_1_is_these_octets() -> None:

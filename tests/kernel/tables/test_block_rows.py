@@ -6,8 +6,7 @@ from support.books import check_books
 from support.service import Service, open_holder
 
 FIRST, SECOND = 1_000_000_100, 1_000_000_101
-ALL_CENTS = 1_000_000
-"""The holder's first balance."""
+ALL_CENTS = 1_000_000  # the holder's first balance
 
 
 def block(cents: int = 100, covered_cents: int | None = None, *, kind: str = "judicial", wanted_cents: int | None = None,

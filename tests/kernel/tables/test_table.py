@@ -55,8 +55,7 @@ NOT_IN_RECORDS: Final = {
     "webhook_endpoint": {"resumed_at"},
 }
 """Columns that are only used in statements. A new column must be in its table's declaration, or here."""
-NEVER_READ_AS_NULL: Final = {"delivery.due_at"}
-"""Only pending deliveries are read as due, and they have an instant."""
+NEVER_READ_AS_NULL: Final = {"delivery.due_at"}  # only pending deliveries are read as due, and they have an instant
 
 _COLUMNS: Final = """
     select atttypid = to_regtype($2) as is_of_type, not attnotnull as is_nullable,

@@ -30,10 +30,8 @@ class Application:
 
     def __init__(self) -> None:
         self.called_count = 0
-        self.ended: list[int] = []
-        """The requests with a complete answer."""
-        self.mixed_up: set[int] = set()
-        """Those with trailers among their headers, which a mutation may cause."""
+        self.ended: list[int] = []  # the requests with a complete answer
+        self.mixed_up: set[int] = set()  # those with trailers among their headers, which a mutation may cause
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         number = self.called_count

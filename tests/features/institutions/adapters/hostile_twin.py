@@ -32,8 +32,7 @@ class Killed(Exception):  # noqa: N818  it is not an error
 class HostileTwin:
     """A stand-in for an account's calls, which draws its own answers."""
 
-    LATE_MAX_S: ClassVar[int]
-    """How long a network may delay a call."""
+    LATE_MAX_S: ClassVar[int]  # how long a network may delay a call
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self.chance, self.clock = chance, clock
@@ -97,8 +96,7 @@ class _Traits(Struct):
 class RailWorker:
     """The parts of a worker that concern the rail; a new one continues after a kill."""
 
-    ENDS_A_REPEAT: ClassVar[type | UnionType]
-    """The trusted effect of a second call."""
+    ENDS_A_REPEAT: ClassVar[type | UnionType]  # the trusted effect of a second call
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self.chance, self.clock = chance, clock

@@ -68,8 +68,7 @@ class Liar:
         self.said: bytes | Behave = answer({})
         self.tokens: list[bytes] = []
         self.token: object = dict(access_token=TOKEN, expires_in=3600, token_type="Bearer")
-        self.refused_scopes = b""
-        """The same answer also when the scopes of charges with a due date are requested."""
+        self.refused_scopes = b""  # the same answer also when the scopes of charges with a due date are requested
         self.asked: list[str] = []
         self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()

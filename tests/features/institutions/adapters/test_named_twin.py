@@ -37,8 +37,7 @@ class Sent(Struct):
     cents: int
     key: str
     begun_at: Any
-    seen_from: Any
-    """From then on it is found by our name or in the statement."""
+    seen_from: Any  # from then on it is found by our name or in the statement
     status: Literal["waits", "under_way", "settled", "refused"] = "under_way"
     settled_at: Any = None
 
@@ -49,8 +48,7 @@ class Twin(HostileTwin):
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         super().__init__(chance, clock)
         self.sent: list[Sent] = []
-        self.marks = dict[str, str]()
-        """The beginning of each error description, by code."""
+        self.marks = dict[str, str]()  # the beginning of each error description, by code
 
     def find(self, name: str) -> list[Sent]:
         return [each for each in self.sent if each.name == name]
@@ -121,8 +119,7 @@ class Efi(Twin):
 
 
 class Inter(Twin):
-    FORGETS_AFTER = timedelta(seconds=61)
-    """It keeps a key exactly as long as we rely on it."""
+    FORGETS_AFTER = timedelta(seconds=61)  # it keeps a key exactly as long as we rely on it
 
     def take(self, call: Any) -> Content:
         body, name = call.body, call.headers["x-id-idempotente"]

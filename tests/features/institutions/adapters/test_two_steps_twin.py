@@ -70,8 +70,7 @@ class Twin:
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self._chance, self._clock = chance, clock
-        self.calls = Counter[str]()
-        """Second steps that arrived or may still arrive."""
+        self.calls = Counter[str]()  # second steps that arrived or may still arrive
         self.ended: dict[str, str] = {}
         self.late: list[str] = []
         self._seen_from = clock.real_now()

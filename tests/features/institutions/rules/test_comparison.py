@@ -102,8 +102,7 @@ class Move(Struct, frozen=True, kw_only=True):
     cents: int
     there_s: float | None
     here_s: float | None
-    called_s: float | None = None
-    """When the order ended in the books."""
+    called_s: float | None = None  # when the order ended in the books
     ended_s: float | None = None
     kind: str = "pix"
 

@@ -42,8 +42,7 @@ class Recorded:
         self.ends = {JUNE_ENDS: 10_000}
         self.closed = frozenset[date]()
         self.is_stable = False
-        self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)
-        """When files are made."""
+        self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)  # when files are made
         self.newer = frozenset[date]()
         self.has_investments = False
 

@@ -32,8 +32,7 @@ class InTwoSteps(FakeInstitution):
     def __init__(self, live: Service) -> None:
         super().__init__(live.clock, TRAITS)
         self.minted: list[str] = []
-        self.mint_answers: list[MintAnswer] = []
-        """Of the next first steps."""
+        self.mint_answers: list[MintAnswer] = []  # of the next first steps
         self.confirmed: list[str] = []
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:

@@ -27,8 +27,7 @@ from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"))
-DOUBTFUL = ("B1", "-30.00", "SALDO")
-"""The bank's balances agree neither with this line nor without it."""
+DOUBTFUL = ("B1", "-30.00", "SALDO")  # the bank's balances agree neither with this line nor without it
 
 
 @pytest.fixture

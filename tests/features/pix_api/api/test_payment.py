@@ -191,8 +191,7 @@ async def test_hours_that_are_over_are_counted_once(door: Api, service: Service,
 
 @pytest.mark.long
 async def test_what_the_network_dated_back_is_listed_when_the_network_says(door: Api, service: Service) -> None:
-    hours = [0, 3, 0, 0, 30, 0, -2, 1]
-    """Dated back by how many hours, one every forty minutes."""
+    hours = [0, 3, 0, 0, 30, 0, -2, 1]  # dated back by how many hours, one every forty minutes
     horarios: dict[str, datetime] = {}
     for number, back in enumerate(hours):
         now = service.clock.now()

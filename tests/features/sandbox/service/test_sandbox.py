@@ -64,8 +64,7 @@ class FakeControl:
         self.deadlines: list[datetime] = []
         self.stops: list[datetime] = []
         self.is_reachable = True
-        self.slow_s = 0.0
-        """The time of its first answer."""
+        self.slow_s = 0.0  # the time of its first answer
 
     async def call(self, what: ControlCall[Any, Any], asked: Any) -> Due:
         if not self.is_reachable:

@@ -24,8 +24,7 @@ from support.postgres import Addresses
 from support.service import Service, credit_report, make_charge, movement_report, open_holder, open_service
 
 PATH = "/v1/webhook/feed"
-HOLDER_ID = 7
-"""The holder of the stub's token."""
+HOLDER_ID = 7  # the holder of the stub's token
 
 
 class Feed(Api):

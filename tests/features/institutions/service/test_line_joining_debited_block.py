@@ -100,8 +100,10 @@ async def test_a_block_is_debited_and_returned_in_parts(shop: Shop) -> None:
         assert (await moved(shop), await funds(shop)) == ([-25_00], (75_00, 0, 75_00))
 
 
-@pytest.mark.parametrize("is_given_back", [True, False])
-async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop: Shop, is_given_back: bool) -> None:
+@pytest.mark.parametrize(("is_given_back", "tells_opening"), [(True, True), (False, True), (False, False)])
+async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(
+    shop: Shop, is_given_back: bool, tells_opening: bool
+) -> None:
     await tell(shop, 0)
     shop.live.clock.advance(days=20)
     told = dict(last="20260702", closing="100.00" if is_given_back else "60.00")
@@ -114,7 +116,7 @@ async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(shop
     for day in ("20260703", "20260708"):
         await settle(shop)
         assert await moved(shop) == [], "a day since then may have the line that gives it back"
-        await read(shop, first=day, last=day, opening=told["closing"], closing=told["closing"])
+        await read(shop, first=day, last=day, opening=told["closing"] if tells_opening else None, closing=told["closing"])
     for _ in range(2):
         await statement_usecases.settle_items(shop.live.context, shop.account)
         assert await moved(shop) == ([] if is_given_back else [-40_00])
@@ -137,8 +139,7 @@ async def test_a_debit_that_is_read_before_its_block_becomes_the_blocks(
         assert await funds(shop) == (60_00, 40_00, 60_00)
         shop.live.clock.advance(days=1)
         if is_given_back:
-            back = "J2", "40.00", "DESBLOQUEIO JUDICIAL", "04"
-            await read(shop, back, first="20260704", last="20260704", opening="60.00", closing="100.00")
+            await read(shop, (*CREDIT[:3], "04"), first="20260704", last="20260704", opening="60.00", closing="100.00")
         shop.live.clock.advance(days=6)
         if not is_given_back:
             await read(shop, *lines, first="20260703", last="20260708", closing="60.00")
@@ -156,8 +157,7 @@ async def test_a_debit_that_one_order_kept_is_not_the_next_ones(shop: Shop) -> N
     shop.live.clock.advance(days=2)
     await read(shop, (*DEBIT, "03"), first="20260703", last="20260708", closing="60.00")
     assert (await funds(shop), await moved(shop)) == ((20_00, 40_00, 60_00), [-40_00])
-    later = ("J2", "-40.00", "BLOQUEIO JUDICIAL", "09")
-    await read(shop, later, first="20260709", last="20260709", opening="60.00", closing="20.00")
+    await read(shop, ("J2", *DEBIT[1:], "09"), first="20260709", last="20260709", opening="60.00", closing="20.00")
     assert (await funds(shop), await waiting(shop)) == ((20_00, 40_00, 20_00), {})
 
 

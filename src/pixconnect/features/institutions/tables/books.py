@@ -175,16 +175,17 @@ list_kept: Final = Tuples[tuple[str, int, int], int, datetime, int](f"""
             select from generate_series(
                 debit.day::timestamp, (block.modified_at at time zone 'America/Sao_Paulo')::date + $3::integer, interval '1 day'
             ) as span (day)
-            -- Read whole, or without a file between two equal balances.
+            -- Read whole, or without a file between two balances that agree; without a told opening a day closes only then.
             where not coalesce((
                 select (read_at at time zone 'America/Sao_Paulo')::date > told.day or told.state like 'closed%'
                 from institution_day as told where told.institution_id = $1 and told.day = span.day::date
             ), (
-                select closing_cents from institution_day where institution_id = $1 and day < span.day::date
-                order by day desc limit 1
-            ) = (
-                select opening_cents from institution_day where institution_id = $1 and day > span.day::date
-                order by day limit 1
+                select case when next.opening_cents is null then next.state = 'closed' else next.opening_cents = (
+                    select closing_cents from institution_day where institution_id = $1 and day < span.day::date
+                    order by day desc limit 1
+                ) end
+                from institution_day as next where next.institution_id = $1 and next.day > span.day::date
+                order by next.day limit 1
             ), false)
         )
 """)

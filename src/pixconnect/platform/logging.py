@@ -120,8 +120,7 @@ _SECRETS: Final = re.compile(
     r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
 )
 _HIDDEN: Final = "[hidden]"
-# Refused because of the sender: unknown, not permitted, or too often.
-_REFUSED: Final = frozenset({401, 403, 429})
+_REFUSED: Final = frozenset({401, 403, 429})  # refused because of the sender: unknown, not permitted, or too often
 
 _log = structlog.get_logger(__name__)
 

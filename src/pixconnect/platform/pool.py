@@ -40,8 +40,7 @@ for _name, _types in {"IterableABC": _ARRAYS, "SizedABC": _ARRAYS, "MappingABC":
 
 Operation = TypeVar("Operation", bound=Callable[..., Awaitable[object]])
 
-# How many may wait for a connection of one pool by default.
-WAITING_MAX = 4096
+WAITING_MAX = 4096  # how many may wait for a connection of one pool by default
 
 LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 10_000
@@ -57,8 +56,7 @@ _END_AFTER_S = 0.05
 _FINISH_TIMEOUT_S = 2.0
 _CLOSE_TIMEOUT_S = 1.0
 
-# A caller waiting for an absent standby could use the primary instead.
-_STANDBY_CONNECT_TIMEOUT_S = 2
+_STANDBY_CONNECT_TIMEOUT_S = 2  # a caller waiting for an absent standby could use the primary instead
 
 # PostgreSQL needs 4 to 12 MiB for a connection that was used. The pool hands out the one that was released last, so whatever a
 # process reads at rest keeps that one open, and the others end. The only connection of a pool has no such reader.

@@ -76,8 +76,7 @@ class ActivatedProcess:
                 self._report(f"{self._child.name} ended ({reason})")
 
 
-# For the operator's verbs, housekeeping and people with psql.
-_OTHER_CONNECTIONS = 30
+_OTHER_CONNECTIONS = 30  # for the operator's verbs, housekeeping and people with psql
 
 _CONSOLE_ABOVE_API = 1000
 """The console's default port, counted from the API's: so far above that a second service beside the first has room."""

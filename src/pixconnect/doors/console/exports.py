@@ -31,8 +31,7 @@ LEFT_AFTER_S: Final = 120.0
 _READ_SIZE: Final = 64 * 1024
 _log = structlog.get_logger(__name__)
 
-# Each part of a file, with how many lines it has.
-Parts = AsyncIterator[tuple[int, bytes]]
+Parts = AsyncIterator[tuple[int, bytes]]  # each part of a file, with how many lines it has
 
 
 class Export:

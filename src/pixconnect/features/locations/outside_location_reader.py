@@ -39,8 +39,7 @@ from pixconnect.platform.json_members import list_names, refuse_repeated
 
 KEY_LENGTH_MAX: Final = 77
 
-# The ``modalidadeAlteracao`` of a charge whose payer chooses the amount.
-_ANY_AMOUNT: Final = 1
+_ANY_AMOUNT: Final = 1  # the ``modalidadeAlteracao`` of a charge whose payer chooses the amount
 
 _QUESTION_LENGTH_MAX: Final = 140
 

@@ -42,8 +42,7 @@ SUBMIT_TIMEOUT_S: Final = 3.0
 CONNECTIONS_MAX: Final = 256
 # Below the 75 s after which the sandbox closes an idle connection, so that it does not close one in use.
 IDLE_S: Final = 60.0
-# Orders, queries or acknowledgements in one request.
-GROUP_MAX: Final = 256
+GROUP_MAX: Final = 256  # orders, queries or acknowledgements in one request
 
 ANSWER_LENGTH_MAX: Final = 4 * 1024 * 1024
 

@@ -15,8 +15,7 @@ from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
 LEASE = timedelta(seconds=15)  # how long a worker counts as alive after its last renewal
-# Advisory locks of workers.
-_LOCK_CLASS: Final = 0x7078_776B
+_LOCK_CLASS: Final = 0x7078_776B  # advisory locks of workers
 
 
 async def join(connection: Connection) -> int:

@@ -101,8 +101,7 @@ _FROM_DIGITS: Final = bytes.maketrans(b"10", b"\x00\xff")
 _masks: Final = dict[int, Masks]()
 """By a symbol's width; the standard has forty."""
 
-# The pause after a picture, as a multiple of its time, while other parties are active.
-REST_TIMES: Final = 3
+REST_TIMES: Final = 3  # the pause after a picture, as a multiple of its time, while other parties are active
 
 
 class QrPictures:

@@ -25,8 +25,7 @@ from pixconnect.platform.base import errors
 
 Item = TypeVar("Item")
 
-# How long a party counts as active after a request: meanwhile others leave it half.
-PRESENT_S: Final = 1.0
+PRESENT_S: Final = 1.0  # how long a party counts as active after a request: meanwhile others leave it half
 
 _SERVICE: Final = "the service"
 current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVICE)

@@ -35,12 +35,10 @@ AT_ONCE_MAX: Final = 32
 LOOK_EVERY_S: Final = 0.004
 # Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
 LATE_S: Final = 0.002
-# Requests that begin at one check.
-LET_IN_MAX: Final = 16
+LET_IN_MAX: Final = 16  # requests that begin at one check
 # However late the loop is, one request begins after this, because something else may make it late.
 REST_MAX_S: Final = 0.02
-# A party's rest after a long request, as a multiple of its duration.
-REST_TIMES: Final = 3
+REST_TIMES: Final = 3  # a party's rest after a long request, as a multiple of its duration
 # Maximum rest, even after a replay of minutes or a page behind a slow database: the next one is answered in time.
 LONG_REST_MAX_S: Final = 5.0
 

@@ -13,8 +13,7 @@ from pixconnect.platform.http.listening import CHUNKS_AT_ONCE, CUT_COSTS, FIELDS
 _BLANK: Final = 0x20
 _END: Final = b"\r\n\r\n"
 _VERSIONS: Final = ("1.1", "1.0")
-# The characters of a host with a port (RFC 3986).
-_HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
+_HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")  # the characters of a host with a port (RFC 3986)
 
 
 class Head:

@@ -119,8 +119,7 @@ def _explain(error: OSError, host: str, port: int, port_setting: str) -> str:
     return f"cannot listen on {host} port {port} ({error.strerror}): set {port_setting} or PIXCONNECT_HOST"
 
 
-# At the maximum one in 64 is closed at once, so that not every new connection scans all others.
-_ROOM = 64
+_ROOM = 64  # at the maximum one in 64 is closed at once, so that not every new connection scans all others
 
 
 class Connections:
@@ -248,20 +247,15 @@ class _Stall:
 
 # Octets read from a socket at once. Anything a client sends beyond one slice before it has its answer stays in the kernel.
 SLICE_MAX: Final = 16 * 1024
-# Octets of a request line with its headers.
-HEAD_MAX: Final = 16 * 1024
-# Headers of a request.
-FIELDS_MAX: Final = 128
+HEAD_MAX: Final = 16 * 1024  # octets of a request line with its headers
+FIELDS_MAX: Final = 128  # headers of a request
 # Octets around and after the chunks of a body, and one more for each eight octets of body. They are read and dropped.
 TRAILERS_MAX: Final = 1024
-# Each blank line in a chunk, at which the input is cut, counts as this many of those octets.
-CUT_COSTS: Final = 32
-# Octets in and around chunks that are parsed between checks of the overhead.
-CHUNKS_AT_ONCE: Final = 2 * 1024
+CUT_COSTS: Final = 32  # each blank line in a chunk, at which the input is cut, counts as this many of those octets
+CHUNKS_AT_ONCE: Final = 2 * 1024  # octets in and around chunks that are parsed between checks of the overhead
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
-# Octets read and dropped after octets that are not HTTP/1.1.
-UNREAD_MAX: Final = 1024 * 1024
+UNREAD_MAX: Final = 1024 * 1024  # octets read and dropped after octets that are not HTTP/1.1
 # Likewise for a body that the application no longer wants: twice the largest of any operation. Most clients send a whole body
 # before they read the answer, and would never see why one was refused.
 UNREAD_BODY_MAX: Final = 8 * 1024 * 1024
@@ -270,22 +264,15 @@ UNREAD_BODY_MAX: Final = 8 * 1024 * 1024
 FIRST_OCTET_TIMEOUT_S: Final = 10
 HEAD_TIMEOUT_S: Final = 10
 BODY_TIMEOUT_S: Final = 30
-# How long a client may leave our answer unread.
-STALLED_MAX_S: Final = 30
-# How long a client that was refused may go on sending.
-LINGER_S: Final = 2
-# From an answer to the next request.
-KEEP_ALIVE_S: Final = 75
-# How long running requests may go on after the stop signal.
-GRACE_S: Final = 2.5
+STALLED_MAX_S: Final = 30  # how long a client may leave our answer unread
+LINGER_S: Final = 2  # how long a client that was refused may go on sending
+KEEP_ALIVE_S: Final = 75  # from an answer to the next request
+GRACE_S: Final = 2.5  # how long running requests may go on after the stop signal
 
-# If the process may open that many files; see ``platform/http/server.py``.
-CONNECTIONS_MAX: Final = 10_000
-# Octets of unanswered requests, of all connections together.
-HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024
+CONNECTIONS_MAX: Final = 10_000  # if the process may open that many files; see ``platform/http/server.py``
+HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024  # octets of unanswered requests, of all connections together
 # A request that arrives in one piece and is no larger does not count: the number of connections limits those.
 SMALL_MAX: Final = 2 * 1024
 # Octets of answers that clients have not read, of all connections together...
 UNSENT_IN_ALL_MAX: Final = 64 * 1024 * 1024
-# ...and of one, after it had a second to read.
-UNSENT_OF_ONE_MAX: Final = 16 * 1024 * 1024
+UNSENT_OF_ONE_MAX: Final = 16 * 1024 * 1024  # ...and of one, after it had a second to read

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from pixconnect.platform.config import DEMONSTRATION_FILE
 
-# Incremented when older programs cannot use what newer ones write.
-FORMAT = 1
+FORMAT = 1  # incremented when older programs cannot use what newer ones write
 
 
 class HomeError(Exception):

@@ -22,8 +22,7 @@ from pixconnect_client import (
     Unavailable,
 )
 
-# A person waits for the answer, so few tries; the client itself repeats only safe requests.
-_RETRIES = 2
+_RETRIES = 2  # a person waits for the answer, so few tries; the client itself repeats only safe requests
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -20,8 +20,7 @@ def rotate(*, json: Json = False) -> None:
     output.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
 
 
-# One key in 64 has a name that begins with a hyphen.
-Kid = Annotated[str, Parameter(allow_leading_hyphen=True)]
+Kid = Annotated[str, Parameter(allow_leading_hyphen=True)]  # one key in 64 has a name that begins with a hyphen
 
 
 @app.command

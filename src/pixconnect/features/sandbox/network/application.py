@@ -40,8 +40,7 @@ from pixconnect.platform.outgoing_text import name_database_error
 
 _encode: Final = msgspec.json.Encoder().encode
 
-# A group of 256 orders is about 200 kB.
-BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
+BODY_LENGTH_MAX: Final = 2 * 1024 * 1024  # a group of 256 orders is about 200 kB
 
 JSON: Final = b"application/json"
 

@@ -42,8 +42,7 @@ from pixconnect.platform.flow.batches import Batches
 
 # How long a payer, contest or decision waits for the service's acknowledgement.
 ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
-# Delay of a report that comes out of order.
-OVERTAKEN_BY_MS: Final = 1_000
+OVERTAKEN_BY_MS: Final = 1_000  # delay of a report that comes out of order
 
 ARRIVALS_MAX: Final = 256
 MERCHANT_CITY: Final = "Sao Paulo"

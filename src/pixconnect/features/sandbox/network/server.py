@@ -26,8 +26,7 @@ from pixconnect.platform.privileges import SANDBOX_ROLE
 
 SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.features.sandbox.network"
-# The advisory lock of the process that is the sandbox of this database.
-LOCK_KEY: Final = 0x7069_7862
+LOCK_KEY: Final = 0x7069_7862  # the advisory lock of the process that is the sandbox of this database
 
 _CONNECTIONS_MAX = 8
 _GRACE_S = 1

@@ -83,13 +83,11 @@ class EventSignatures:
         return jws
 
 
-# After something was found, without wake-ups.
-_READ_EVERY_S = 0.25
+_READ_EVERY_S = 0.25  # after something was found, without wake-ups
 # The health check fails when this worker could not read anything for this long.
 _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
-# The largest share of the time for reading, however much there is to do.
-_READ_PART_MAX = 0.5
+_READ_PART_MAX = 0.5  # the largest share of the time for reading, however much there is to do
 # Attempts that start together need one read of their endpoints. They are signed one after the other, so this bounds how long a
 # signature waits; it is twice the limit of one holder (``QueueLimits.holder_max``).
 START_MAX = 256

@@ -61,11 +61,7 @@ LOGIN_ROLES: Final[Mapping[str, str | None]] = {
 
 
 async def try_login(settings: Settings, name: str, box: SecretBox | None = None) -> None:
-    """Log in by the setting of this name, as its part does, and compare the secret key of ``box`` with the tables.
-
-    Raises:
-        SealBroken: It is another key.
-    """
+    """Log in by the setting of this name, as its part does; ``SealBroken`` if the secret key of ``box`` is not the tables'."""
     connection = await pool.connect(
         getattr(settings, name), role=LOGIN_ROLES[name], schema=SERVICE_SCHEMA, name="pixconnect doctor"
     )

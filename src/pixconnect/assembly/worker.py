@@ -149,11 +149,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def run_housekeeping(context: Context, retention_days: int) -> None:
-    """Repeat every task at its own interval, until cancelled.
-
-    Args:
-        retention_days: Of events.
-    """
+    """Repeat every task at its own interval, until cancelled; ``retention_days`` is of events."""
     rest_s = FOLD_EVERY_S
 
     async def fold() -> float:

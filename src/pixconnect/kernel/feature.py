@@ -61,8 +61,6 @@ class Scope(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event that webhooks deliver."""
-
     name: str
     resource: str  # the kind of resource that changed
     fact: str

@@ -31,7 +31,6 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float, count: int = 1) -> None:
-        """Count a value, ``count`` times."""
         self.counts[bisect_left(self.bounds, value)] += count
         self.total += value * count
 

@@ -43,11 +43,7 @@ def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """Read the variables of a file; empty if there is no file.
-
-    Raises:
-        CommandError: systemd or a shell would read a line differently; it names the line.
-    """
+    """Read a file's variables, if it exists; ``CommandError`` names a line that systemd or a shell would read differently."""
     try:
         text = read_named_file(path).decode()
     except FileNotFoundError:

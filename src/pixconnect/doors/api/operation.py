@@ -105,8 +105,6 @@ class Reader(Struct, frozen=True, kw_only=True):
 
 
 class RefusalForm(Struct, frozen=True, kw_only=True):
-    """How an operation writes refusals."""
-
     # Receives the error, the request's id and the time.
     write: Callable[[errors.PixConnectError, str, datetime], Refused]
     record: type | None  # the body of a refusal; ``None`` is ours, in the envelope

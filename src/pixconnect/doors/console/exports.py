@@ -35,11 +35,7 @@ Parts = AsyncIterator[tuple[int, bytes]]  # each part of a file, with how many l
 
 
 class Export:
-    """One file, written by a separate task.
-
-    Raises:
-        ServiceUnavailable: There is no folder for it.
-    """
+    """One file, written by a separate task; ``ServiceUnavailable`` if there is no folder for it."""
 
     def __init__(self, name: str, media_type: str, lines_count: int, parts: Parts) -> None:
         self.name = name

@@ -67,11 +67,7 @@ _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
 async def read_form(request: Request, *, size_max: int = FORM_SIZE_MAX, fields_max: int = FIELDS_MAX) -> FormData:
-    """Read the fields of a form; files are ignored.
-
-    Raises:
-        PayloadTooLarge: It has more octets.
-    """
+    """Read the fields of a form; files are ignored. ``PayloadTooLarge`` if it has more octets."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _MEDIA_TYPE:
         raise errors.BadRequest("form: no page of the console sends such a form")
     body = await _read_body(request, size_max)

@@ -267,11 +267,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.operator.acting_as(self.who.audit_name)
 
     def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
-        """Return the actor on a holder's resources, and the audit's record of the act.
-
-        Raises:
-            BadRequest: No holder was chosen.
-        """
+        """Return the actor on a holder's resources, and the audit's record of it; ``BadRequest`` without a chosen holder."""
         caller = self.who.caller(self.holder_id, self.address)
         return caller, self._make_act(verb, subject, dict(after or {}, holder_id=caller.holder_id))
 

@@ -194,7 +194,6 @@ class DueLook:
         self._query: LiteralString = "select " + ", ".join(asked)
 
     async def run(self) -> None:
-        """Look until cancelled."""
         while True:
             await asyncio.sleep(until_beat(DUE_LOOK_EVERY_S, Poller.DUE, self._context.clock.monotonic_s()))
             try:

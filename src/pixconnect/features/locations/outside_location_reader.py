@@ -148,7 +148,6 @@ def _parse_count(number: _Number, name: str) -> int:
 
 
 def _find_expiry(calendar: _Calendar, created_at: datetime | None) -> datetime | None:
-    """Find when it expires; ``None`` if unknown."""
     if calendar.due_on is not None:
         return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
     if created_at is None:

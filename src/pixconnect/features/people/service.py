@@ -84,11 +84,7 @@ def read_tax_id(text: str) -> str:
 
 
 async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLine]:
-    """Yield everything about a person, row by row; the request is recorded first.
-
-    Raises:
-        InvalidTaxId: It is no CPF or CNPJ.
-    """
+    """Yield everything about a person, row by row; the request is recorded first. ``InvalidTaxId`` if it is no CPF or CNPJ."""
     tax_id, ages = read_tax_id(text), requested_periods(context)
     # In a separate transaction, before the first row is read: an aborted export has shown a part of it.
     async with write_alone(context.pool) as connection:

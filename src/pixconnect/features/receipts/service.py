@@ -44,11 +44,7 @@ class PartiesView(Struct, frozen=True, kw_only=True):
 
 
 async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:
-    """Read a transfer of the caller's with the known facts about its sides.
-
-    Raises:
-        NotFound: The caller has no transfer with this id.
-    """
+    """Read a transfer of the caller's with the known facts about its sides; ``NotFound`` if the caller has none of this id."""
     view = await read_transfer_by_id(context, caller, transfer_id)
     if view.transfer.direction == "OUT":
         known = await with_payee(context.pool, view.transfer)

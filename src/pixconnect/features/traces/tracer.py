@@ -52,11 +52,7 @@ class Tracer(Protocol):
 
 @asynccontextmanager
 async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer | None]:
-    """What sends the spans of a process; ``None`` where none are sent.
-
-    Raises:
-        SettingsError: The address is not allowed, or what sends them is not installed.
-    """
+    """What sends a process's spans, or ``None``; ``SettingsError`` for a forbidden address or a missing library."""
     if not settings.traces_url:
         yield None
         return

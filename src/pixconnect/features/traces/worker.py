@@ -78,11 +78,7 @@ class TracedRail(WrappedRail):
     """A rail with a span for each order that is handed over or queried."""
 
     def __init__(self, rail: Rail, tracer: Tracer, traces: OrderTraces, clock: Clock, *, one_by_one: bool) -> None:
-        """Wrap a rail.
-
-        Args:
-            one_by_one: Each order is a separate call, and so can have its own trace.
-        """
+        """Wrap a rail; ``one_by_one`` if each order is a separate call, and so can have its own trace."""
         super().__init__(rail)
         self.reports, self.acknowledge = rail.reports, rail.acknowledge
         self._tracer = tracer

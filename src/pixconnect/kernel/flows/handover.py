@@ -55,11 +55,7 @@ AnswerTo = Literal["first", "again", "query"]
 async def move_due(
     context: Context, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
-    """Do the next step of every due order of the installation's own rail.
-
-    Returns:
-        When each was due; ``count_max`` of them means that there may be more.
-    """
+    """Do the next step of every due order of the installation's own rail; return when each was due, at most ``count_max``."""
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
     await _move(context, fence, due, until)
     return [order.due_at for order in due]

@@ -346,11 +346,7 @@ def _subject(holder_id: int) -> str:
 
 
 async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:
-    """Return the caller as the holder of this account number: its own, or a predecessor's.
-
-    Raises:
-        NotFound: None of them has this account number.
-    """
+    """Return the caller as the holder of this account number: its own, or a predecessor's; ``NotFound`` for any other."""
     holder_id = await holder_store.find_in_family(context.pool, caller.holder_id, account_number)
     if holder_id is None:
         raise errors.NotFound("X-Account-Number: neither this holder nor one that it has succeeded has this account number")

@@ -42,11 +42,7 @@ class Idempotency(Generic[MadeT]):
         self._find_many = find_many
 
     async def find_replay(self, pool: Pool, caller: Caller, request: Request) -> MadeT | None:
-        """Return the first result of the same request; ``None`` if it is new.
-
-        Raises:
-            ExternalIdConflict: The external id was used with other contents.
-        """
+        """Return the first result of the same request; ``None`` if it is new, ``ExternalIdConflict`` if contents differ."""
         if request.external_id is None:
             return None
         made = await self._find(pool, caller.holder_id, request.external_id)

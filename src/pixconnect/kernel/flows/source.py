@@ -109,7 +109,6 @@ class Accounts:
     """What a feature adds where money of holders lies on accounts at institutions. The kernel alone knows of none."""
 
     async def find_states(self, context: Context) -> Collection[str]:
-        """The states that accounts are in."""
         del context
         return ()
 

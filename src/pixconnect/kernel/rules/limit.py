@@ -90,11 +90,7 @@ def find_stricter(before: int | None, wanted: int | None) -> int | None:
 
 
 def read_night_begin(hour: int, now: datetime) -> bool:
-    """Whether a night that begins at this hour is the later one.
-
-    Raises:
-        BadRequest: A night may not begin then.
-    """
+    """Whether a night that begins at this hour is the later one; ``BadRequest`` if none may begin then."""
     hours = [find_night_begin(is_late=is_late, now=now) for is_late in (False, True)]
     if hour not in hours:
         raise errors.BadRequest(f"night_begins: must be {hours[0]} or {hours[1]}, the hour in Sao Paulo")

@@ -119,11 +119,7 @@ def write_cursor(cursor: Cursor, listed: bytes) -> str:
 
 
 def read_cursor(text: str, listed: bytes) -> Cursor:
-    """Read a cursor of a list.
-
-    Raises:
-        BadRequest: It is garbled, or not of this list, this caller and these filters.
-    """
+    """Read a cursor; ``BadRequest`` if it is garbled, or not of this list, this caller and these filters."""
     microseconds, last_id, position, total_count = _OF_LISTS.read(listed, text)
     # A forged cursor can have a correct check.
     if microseconds > _LATEST or max(last_id, position, total_count) > NUMBER_MAX:

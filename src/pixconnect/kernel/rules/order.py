@@ -84,7 +84,6 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
 
 
 def complete_ending(ending: Ending, order: OpenOrder) -> Ending:
-    """Complete an ending with the order's own facts."""
     return structs.replace(ending, approval=order.approval) if isinstance(ending, GivenUp) else ending
 
 

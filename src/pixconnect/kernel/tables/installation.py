@@ -167,11 +167,7 @@ _NOTE_SERVER: Final[LiteralString] = """
 
 
 async def note_server(connection: Connection, server: DatabaseServer, *, has_come: bool) -> None:
-    """Record the server of the tables.
-
-    Args:
-        has_come: Whether it is known that they were elsewhere, or in another state, until now.
-    """
+    """Record the server of the tables; ``has_come`` if they are known to have been elsewhere, or in another state."""
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
 
 

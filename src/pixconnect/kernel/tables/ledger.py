@@ -135,11 +135,7 @@ _ADD_DEPOSITS: Final[LiteralString] = """
 
 
 async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], now: datetime) -> None:
-    """Record, before these entries, deposits of money from outside the scheme.
-
-    Raises:
-        asyncpg.InsufficientPrivilegeError: This is not a sandbox.
-    """
+    """Record outside money's deposits before these entries; ``asyncpg.InsufficientPrivilegeError`` if this is no sandbox."""
     if not entries:
         return
     rows = [(entry.id, entry.holder_id, entry.amount_cents) for entry in entries]

@@ -315,11 +315,7 @@ _READ_FILTERED_AFTER: Final = listing_store.merge_statuses(
 
 
 async def filter_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
-    """Read a page filtered by fields without an index.
-
-    Raises:
-        BadRequest: The period has too many transfers to scan.
-    """
+    """Read a page filtered by fields without an index; ``BadRequest`` if the period has too many transfers to scan."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         # From whole hours' totals: counting the transfers would cost what the limit saves.
         whole = structs.replace(span, page=1, page_size=1, after=None)

@@ -56,11 +56,7 @@ class NameLookups:
         self._failed = BoundedCache[str, tuple[float, str]](FAILURES_MAX)
 
     async def find(self, host: str, port: int) -> Sequence[str]:
-        """All addresses of a name.
-
-        Raises:
-            ServiceUnavailable: Too many look-ups wait already.
-        """
+        """All addresses of a name; ``ServiceUnavailable`` if too many look-ups wait already."""
         self._check_failed(host)
         key = (current_party.get(), host, port)
         asked = self._asked.get(key)

@@ -167,11 +167,7 @@ class OutgoingHttp:
         self._exchange_timeout = SharedTimeout(limits.exchange_s)
 
     async def check(self, target: Target) -> None:
-        """Check that a target may be reached, by the addresses that its name has now.
-
-        Raises:
-            TargetRefused: One of its addresses is forbidden, or it has none.
-        """
+        """Check that a name's present addresses may be reached; ``TargetRefused`` without one, or with a forbidden one."""
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 await self._resolve(target)
@@ -179,11 +175,7 @@ class OutgoingHttp:
             raise ConnectionFailed(f"the host's name was not resolved within {self._limits.connect_s:g} s") from None
 
     async def exchange(self, target: Target, request: bytes) -> ReceivedAnswer:
-        """Send one request and read its answer.
-
-        Raises:
-            TargetRefused: An address behind the name is forbidden.
-        """
+        """Send one request and read its answer; ``TargetRefused`` if an address behind the name is forbidden."""
         connection: HttpConnection | None = None
         try:
             with self._exchange_timeout.begin():
@@ -296,11 +288,7 @@ _TARGETS_MAX = 4096
 
 class WebhookSender:
     def __init__(self, http: OutgoingHttp, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS, hint: str = "") -> None:
-        """Post to public hosts, and to those that are named.
-
-        Args:
-            hint: Advice for an owner whose host is not public.
-        """
+        """Post to public hosts, and to named ones; ``hint`` advises an owner whose host is not public."""
         self._http = http
         self._allows_loopback = allows_loopback
         self._named = named

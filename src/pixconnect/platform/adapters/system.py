@@ -73,7 +73,6 @@ class SystemEntropy:
         self._uuid7_digits: list[str] = []
 
     def token(self, length: int) -> str:
-        """Unguessable text of ``[a-zA-Z0-9]``."""
         # 8 of 256 bytes are dropped, so 16 more than needed are nearly always enough.
         letters = os.urandom(length + 16).translate(_FOLD, _UNEVEN)
         while len(letters) < length:
@@ -96,7 +95,6 @@ class SystemEntropy:
         return f"{milliseconds[:8]}-{milliseconds[8:]}-7{digits[:3]}-{_VARIANTS[digits[3]]}{digits[4:7]}-{digits[7:19]}"
 
     def fraction(self) -> float:
-        """A number in [0, 1), for jitter."""
         return random.random()  # noqa: S311  jitter guards no secret
 
 

@@ -48,11 +48,7 @@ class ProxyHeader(Struct, frozen=True, kw_only=True):
 
 
 def read_proxy_header(octets: bytes) -> ProxyHeader | None:
-    """Read the header at the beginning; ``None`` while it is incomplete.
-
-    Raises:
-        ProxyHeaderError: There is none, and no more octets could make it one.
-    """
+    """Read the header at the beginning; ``None`` while incomplete, ``ProxyHeaderError`` if no more octets could make it one."""
     # Octets may come one by one, so the beginning of a signature counts as one until more have come.
     if octets[: len(_SIGNATURE)] == _SIGNATURE[: len(octets)]:
         return _read_block(octets)

@@ -113,11 +113,7 @@ class EmbeddedPostgres:
         return postgres_placement.find_programs(self._data_version() or self._version)
 
     async def start(self) -> None:
-        """Start the server, again if it has died, and wait until it answers.
-
-        Raises:
-            PostgresUnavailableError: It does not start; the message states the reason and the remedy.
-        """
+        """Start the server, again if it has died, until it answers; ``PostgresUnavailableError`` states why and the remedy."""
         try:
             await self._start()
         # Also when the start is cancelled.

@@ -97,11 +97,7 @@ async def remember_answer(context: Operator, writes: Writer, proposal: Proposal)
 
 
 async def forget_pattern(context: Operator, name: str, pattern_id: int) -> None:
-    """Revoke a pattern at once: it sets nothing aside any more.
-
-    Raises:
-        NotFound: The account does not exist, or remembers no such pattern.
-    """
+    """Revoke a pattern at once: it sets nothing aside any more. ``NotFound`` without the account or such a pattern."""
     async with write_alone(context.pool) as connection:
         account = found(await account_store.find_named(connection, name), name)
         # After it, no process is setting lines aside by the pattern.

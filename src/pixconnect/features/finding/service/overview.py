@@ -71,11 +71,7 @@ class HolderPage(Struct, frozen=True, kw_only=True):
 
 
 async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
-    """Read all of a holder, for operators only.
-
-    Raises:
-        NotFound: The holder does not exist.
-    """
+    """Read all of a holder, for operators only; ``NotFound`` if it does not exist."""
     holder, funds = await holder_usecases.read_holder_with_funds(context, holder_id)
     viewer = Viewer(holder_id=holder_id, scopes=READING_SCOPES)
     money = await read_money(context, viewer, [holder_id])

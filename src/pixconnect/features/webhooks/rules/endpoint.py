@@ -219,7 +219,6 @@ USER_AGENT = "PixConnect-Webhooks/1.0"
 
 
 def make_standard_secret(octets: bytes) -> str:
-    """Make a secret as the Standard Webhooks specification defines it."""
     return SECRET_PREFIX + base64.b64encode(octets).decode()
 
 

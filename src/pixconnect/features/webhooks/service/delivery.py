@@ -123,11 +123,7 @@ class Recipient:
 
 
 async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> Conclusion:
-    """Post a delivery once; any failure, including ours, becomes the conclusion.
-
-    Raises:
-        ServiceUnavailable: There is no key to sign with; nothing was sent.
-    """
+    """Post a delivery once; any failure becomes the conclusion. ``ServiceUnavailable`` without a key: nothing was sent."""
     try:
         exchange = await _post(context, delivery, recipient, signatures)
         return _conclude(context, delivery, exchange, recipient.retry_waits)

@@ -67,11 +67,7 @@ class EventSignatures:
                 return
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
-        """Return the detached JWS of a delivery's body.
-
-        Raises:
-            ServiceUnavailable: There is no key to sign with.
-        """
+        """Return the detached JWS of a delivery's body; ``ServiceUnavailable`` if there is no key to sign with."""
         now_s, kid, message_id = int(real_now.timestamp()), self._signer.current_kid, delivery.message_id
         kept = self._kept.get(message_id)
         # From 0: after the clock was set back, an old signature would otherwise look young.

@@ -1,5 +1,6 @@
 """The rail's settled items are compared with ours, item by item and in sum."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
 from typing import cast
@@ -9,6 +10,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.proof.service.rule_group import compare_with_rail
 from pixconnect.features.proof.service.verify import ProofRequest, verify
+from pixconnect.features.proof.tables.reports import ITEMS, SUM
 from pixconnect.kernel.flows.incoming import receive_credit
 from pixconnect.kernel.flows.settlement import end_orders
 from pixconnect.kernel.rules.access import Caller
@@ -62,9 +64,15 @@ async def test_both_sides_agree(service: Service, database: Addresses, told: Tol
     ]
     told.as_of = STARTED_AT + timedelta(days=1)
     async with open_book_reader(service, database) as reader:
-        rail = cast("Rail", told)
-        found = await compare_with_rail(reader.connection, rail, None, OF_RAIL.rules, items_at_once=1)
+        found = await compare_with_rail(reader.connection, cast("Rail", told), None, OF_RAIL.rules, items_at_once=1)
     assert found == []
+
+
+async def test_no_table_is_read_for_each_item_before_it_was_analyzed(service: Service, database: Addresses) -> None:
+    async with open_book_reader(service, database) as reader:
+        for broken, position in ((ITEMS.broken, []), (SUM.broken, [1000])):
+            plan = await reader.connection.fetch(f"explain {broken}", "[]", STARTED_AT, STARTED_AT, *position)
+            assert not [line for (line,) in plan if "Nested Loop Left Join" in line]
 
 
 async def test_each_unequal_item_is_found(service: Service, database: Addresses, told: ToldRail) -> None:
@@ -73,14 +81,11 @@ async def test_each_unequal_item_is_found(service: Service, database: Addresses,
     told.settled = [structs.replace(first, amount_cents=501), order, unknown]
     # The sums are compared without the items.
     told.position_cents += 1 - 700 + 900
-    assert sorted(await _find(service, database, told)) == sorted(
-        [
-            ("rail_settled_the_same", f"credit {first.id}", "501", "500"),
-            ("rail_settled_the_same", f"credit {second.id}", None, "700"),
-            ("rail_settled_the_same", "credit E1", "900", None),
-        ],
-        key=str,
-    )
+    assert Counter(await _find(service, database, told)) == Counter([
+        ("rail_settled_the_same", f"credit {first.id}", "501", "500"),
+        ("rail_settled_the_same", f"credit {second.id}", None, "700"),
+        ("rail_settled_the_same", "credit E1", "900", None),
+    ])  # fmt: skip
 
 
 async def test_a_sum_of_a_cent_more_is_found(service: Service, database: Addresses, told: ToldRail) -> None:
@@ -121,9 +126,8 @@ async def test_a_silent_rail_breaks_no_rule(service: Service, database: Addresse
     async with open_book_reader(service, database) as reader:
         found = await verify(structs.replace(reader, rail=cast("Rail", told)), OF_RAIL, lambda *_: None)
     assert found.findings == []
-    assert {(each.verdict, each.reason) for each in found.judgements} == {
-        ("not_checkable", "the rail does not answer: connection refused")
-    }
+    reason = "the rail does not answer: connection refused"
+    assert {(each.verdict, each.reason) for each in found.judgements} == {("not_checkable", reason)}
 
 
 async def _find(service: Service, database: Addresses, told: ToldRail) -> list[tuple[str, str, str | None, str | None]]:

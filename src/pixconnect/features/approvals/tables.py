@@ -39,9 +39,7 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True):
 PENDING_APPROVAL: Final = Table(
     "pending_approval",
     PendingApproval,
-    """
-    order_name text, transfer_id bigint, holder_id bigint, is_above boolean, is_new_payee boolean, since timestamptz
-    """,
+    "order_name text, transfer_id bigint, holder_id bigint, is_above boolean, is_new_payee boolean, since timestamptz",
     key=("order_name",),
 )
 APPROVAL_ANSWER: Final = Table(
@@ -59,9 +57,7 @@ find: Final = FindOne[PendingApproval, int](PENDING_APPROVAL, "where transfer_id
 
 find_awaited: Final = FindOne[PendingApproval, str](
     PENDING_APPROVAL,
-    """
-    where order_name = $1 and exists (select from open_order where name = order_name and approval || '' = 'awaited')
-""",
+    "where order_name = $1 and exists (select from open_order where name = order_name and approval || '' = 'awaited')",
 )
 
 find_decision: Final = FindOne[ApprovalAnswer, str](APPROVAL_ANSWER, "where order_name = $1")

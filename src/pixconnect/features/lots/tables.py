@@ -26,10 +26,7 @@ LOT: Final = Table(
 ITEM: Final = Table(
     "lot_item",
     LotItem,
-    """
-    holder_id bigint, lot_number bigint, place smallint, txid text, status text, charge_id bigint, wanted text,
-    refusal text
-    """,
+    "holder_id bigint, lot_number bigint, place smallint, txid text, status text, charge_id bigint, wanted text, refusal text",
     key=("holder_id", "lot_number", "place"),
     read={"refusal": (decode_refusal, "refusal")},
     write={"refusal": lambda item: encode_refusal(item.refusal)},
@@ -37,9 +34,7 @@ ITEM: Final = Table(
 REQUEST: Final = Table(
     "lot_request",
     LotRequest,
-    """
-    holder_id bigint, lot_number bigint, place smallint, number integer, slot smallint, asked text, asked_by text
-    """,
+    "holder_id bigint, lot_number bigint, place smallint, number integer, slot smallint, asked text, asked_by text",
     key=("holder_id", "lot_number", "place", "number"),
 )
 

@@ -129,9 +129,7 @@ list_open_blocks: Final = FindAll[Block, Sequence[int]](
 find_blocks: Final = FindBy[str, Block, Sequence[str], int | None](
     BLOCK,
     "reference",
-    """
-    where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
-""",
+    "where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)",
 )
 """Find blocks by the institution's names, of any holder, including ended ones."""
 

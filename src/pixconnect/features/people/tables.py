@@ -30,9 +30,7 @@ class PersonRow(Struct, frozen=True, kw_only=True):
 
 # Limited by ids and not by matches: a person may be in none of the next million transfers, and each statement has to end in
 # time.
-_NEXT_SLICE: Final[LiteralString] = """
-    select max(id) from (select id from transfer where id > $1 order by id limit $2) as slice
-"""
+_NEXT_SLICE: Final[LiteralString] = "select max(id) from (select id from transfer where id > $1 order by id limit $2) as slice"
 # Every recorded form of the counterparty is searched: the first report, its completion, the payee reached, and the one that the
 # institution named before payment. A key counts too, since a tax id may be one. The retention starts at the last event: a
 # refund made years later keeps the texts of its payment.

@@ -53,9 +53,7 @@ class DatabaseClock(Struct, frozen=True):
     revision: int  # number of moves
 
 
-READ: Final[LiteralString] = """
-    select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()
-"""
+READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
 
 
 async def read(connection: Connection | Pool) -> DatabaseClock:

@@ -23,10 +23,7 @@ APPEND: Final = of_columns(
     EVENT,
     name="event_row",
     once=["name, resource, created_at, holder_id", "name, resource, created_at"],
-    sql="""
-        insert into event ({names}) {rows}
-        returning id, holder_id, name, resource, resource_id, slot, created_at
-    """,
+    sql="insert into event ({names}) {rows} returning id, holder_id, name, resource, resource_id, slot, created_at",
 )
 
 

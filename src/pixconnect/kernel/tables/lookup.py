@@ -310,9 +310,7 @@ find_budget: Final = ReadOne[KeptBudget, int](
 )
 
 # Tokens regained meanwhile are added first: waiting neither loses nor gains any.
-_REFILLED: Final[LiteralString] = """
-    least($4, kept.tokens + greatest(0, extract(epoch from $3 - kept.read_at)) * $5)
-"""
+_REFILLED: Final[LiteralString] = "least($4, kept.tokens + greatest(0, extract(epoch from $3 - kept.read_at)) * $5)"
 _SPEND: Final[LiteralString] = f"""
     insert into lookup_budget as kept (holder_id, tokens, read_at, settled_until)
     values ($1, greatest(-$4::float8, $4 - $2::float8), $3, $6)

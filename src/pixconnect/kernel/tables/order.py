@@ -116,10 +116,7 @@ count_unsent_of_account: Final = Value[int, int, int]("""
 
 list_unsent_refunds: Final = FindAll[OpenOrder, int, datetime, int](
     ORDER,
-    """
-        where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
-        order by ordered_at limit $3
-    """,
+    "where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2 order by ordered_at limit $3",
 )
 """List an account's refunds that have waited for handover since an instant, oldest first."""
 
@@ -289,9 +286,7 @@ class WaitingOrder(Struct, frozen=True, kw_only=True):
 WAITING: Final = Table(
     "waiting_order",
     WaitingOrder,
-    """
-    order_name text, transfer_id bigint, holder_id bigint, institution_id smallint, waits_for text, since timestamptz
-    """,
+    "order_name text, transfer_id bigint, holder_id bigint, institution_id smallint, waits_for text, since timestamptz",
     key=("order_name",),
 )
 

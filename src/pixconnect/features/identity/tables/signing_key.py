@@ -88,9 +88,7 @@ class Authority(Struct, frozen=True, kw_only=True):
 _AUTHORITY: Final = Table(
     "certificate_authority",
     Authority,
-    """
-    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
-    """,
+    "id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz",
     key=("id",),
 )
 

@@ -75,9 +75,7 @@ where a.id = r.id and a.is_open and (a.next_report is not null) = r.is_first
 returning a.id, a.is_open, a.code, a.due_at, a.report, a.is_open and a.held_at is not null
 """
 
-OPEN_ORDERS = """
-select id, due_at, code, is_due from settlement where is_open order by due_at, id
-"""
+OPEN_ORDERS = "select id, due_at, code, is_due from settlement where is_open order by due_at, id"
 
 # A fee is due once its payment has settled, and dropped if that has failed.
 RELEASE_FEES = """

@@ -38,9 +38,7 @@ DUE: Final = Table(
 ATTEMPT: Final = Table(
     "delivery_attempt",
     Attempt,
-    """
-    number integer, started_at timestamptz, status_code smallint, duration_us bigint, response text, error text
-    """,
+    "number integer, started_at timestamptz, status_code smallint, duration_us bigint, response text, error text",
     key=("number",),
 )
 

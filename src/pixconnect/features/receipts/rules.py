@@ -55,24 +55,18 @@ class Receipt(Struct, frozen=True, kw_only=True):
     holder_id: int
     direction: Direction
     amount_cents: int
-    settled_at: datetime
-    """By the network's clock, if known."""
-    payer: ReceiptParty
-    """For a refund, the returning party."""
+    settled_at: datetime  # by the network's clock, if known
+    payer: ReceiptParty  # for a refund, the returning party
     payee: ReceiptParty
+    # The network's id of the Pix, for a refund that of the original; ``None`` if only we know it.
     end_to_end_id: str | None
-    """The network's id of the Pix, for a refund that of the original; ``None`` if only we know it."""
-    return_id: str | None
-    """The network's id of a refund."""
+    return_id: str | None  # the network's id of a refund
     txid: str | None
     code_kind: CodeKind
-    returned_cents: int
-    """How much of a transfer has been returned since."""
+    returned_cents: int  # how much of a transfer has been returned since
     message: str | None
-    is_book: bool
-    """Settled within this institution, without the network."""
-    is_test: bool
-    """No money has moved: a sandbox, or an installation that uses test environments."""
+    is_book: bool  # settled within this institution, without the network
+    is_test: bool  # no money has moved: a sandbox, or an installation that uses test environments
 
 
 class ReceiptSection(Struct, frozen=True, kw_only=True):

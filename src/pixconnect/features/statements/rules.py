@@ -96,8 +96,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     final_at: datetime
     made_at: datetime
     extent: NumberRange
-    language: Language = "en"
-    """The language of descriptions."""
+    language: Language = "en"  # the language of descriptions
 
     @property
     def closed_at(self) -> datetime:
@@ -128,32 +127,24 @@ class MovedItem(Struct, frozen=True, kw_only=True):
 class StatementLine(Struct, frozen=True, kw_only=True):
     id: int
     created_at: datetime
+    # The transfer's; of a refund, the original's. ``None`` for a deposit, movement, repayment, adjustment or block.
     end_to_end_id: str | None
-    """The transfer's; of a refund, the original's. ``None`` for a deposit, movement, repayment, adjustment or block."""
     return_id: str | None
-    direction: Literal["IN", "OUT"]
-    """``IN`` raised current funds, ``OUT`` lowered them."""
+    direction: Literal["IN", "OUT"]  # ``IN`` raised current funds, ``OUT`` lowered them
     amount_cents: int
     running_balance_cents: int
     counterparty: Counterparty | None
-    description: str | None
-    """A refund's text by its author, or a movement's by the institution."""
+    description: str | None  # a refund's text by its author, or a movement's by the institution
+    # The holder's own name for the transfer or refund, or for the charge that was paid.
     external_id: str | None = None
-    """The holder's own name for the transfer or refund, or for the charge that was paid."""
-    txid: str | None = None
-    """The transfer's; of a refund, the original's."""
-    movement: MovedItem | None = None
-    """Set where the institution moved the money by itself."""
-    is_repayment: bool = False
-    """Of a deficit: taken from newly available money."""
-    adjustment: str | None = None
-    """Set where two operators have adjusted the books for a case."""
-    is_suspect: bool = False
-    """Of a suspect credit that the institution holds: released or returned, it leaves again."""
-    payer_message: str | None = None
-    """Of a transfer; the statement does not show it."""
+    txid: str | None = None  # the transfer's; of a refund, the original's
+    movement: MovedItem | None = None  # set where the institution moved the money by itself
+    is_repayment: bool = False  # of a deficit: taken from newly available money
+    adjustment: str | None = None  # set where two operators have adjusted the books for a case
+    is_suspect: bool = False  # of a suspect credit that the institution holds: released or returned, it leaves again
+    payer_message: str | None = None  # of a transfer; the statement does not show it
+    # When it settled by the network's clock, if that differs by minutes; for a movement always.
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock, if that differs by minutes; for a movement always."""
 
     @property
     def dated_at(self) -> datetime:

@@ -86,33 +86,25 @@ class NewCharge(Struct, kw_only=True):
 class Charge(ChargeFields, frozen=True, kw_only=True):
     id: int
     holder_id: int
-    external_id: str
-    """The client's name for it; unique for the holder."""
+    external_id: str  # the client's name for it; unique for the holder
+    # Of the first request, to distinguish a replay from a conflict; in the standard API, of its first contents.
     fingerprint: bytes
-    """Of the first request, to distinguish a replay from a conflict; in the standard API, of its first contents."""
-    txid: str
-    """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
+    txid: str  # 32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it
     br_code: str
     status: ChargeStatus
     slot: int
     created_at: datetime
     modified_at: datetime
-    expires_at: datetime
-    """It cannot be paid from this instant on."""
-    held_by: int | None = None
-    """The transfer that was accepted for it and has not ended yet."""
-    contents: ChargeContents | None = None
-    """``None`` if only the contract's door has written it."""
-    revision: int | None = None
-    """How often its contents were changed; ``None`` is never."""
+    expires_at: datetime  # it cannot be paid from this instant on
+    held_by: int | None = None  # the transfer that was accepted for it and has not ended yet
+    contents: ChargeContents | None = None  # ``None`` if only the contract's door has written it
+    revision: int | None = None  # how often its contents were changed; ``None`` is never
+    # Whether its location was taken away, so that no code leads to it; ``None`` means no.
     is_unbound: bool | None = None
-    """Whether its location was taken away, so that no code leads to it; ``None`` means no."""
+    # The account at an institution at which it was opened; ``None`` is the installation's own rail.
     institution_id: int | None = None
-    """The account at an institution at which it was opened; ``None`` is the installation's own rail."""
-    asked_cents: int | None = None
-    """The requested amount, if another amount has paid it."""
-    due_on: date | None = None
-    """The due date of its contents; ``None`` for a charge that is to be paid at once."""
+    asked_cents: int | None = None  # the requested amount, if another amount has paid it
+    due_on: date | None = None  # the due date of its contents; ``None`` for a charge that is to be paid at once
 
     @property
     def shown_status(self) -> ShownStatus:

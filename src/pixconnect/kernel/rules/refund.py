@@ -95,16 +95,12 @@ class Refund(Struct, frozen=True, kw_only=True):
     holder_id: int
     transfer_id: int
     flow: Flow
-    is_book: bool
-    """Between two holders of this service, without the rail."""
-    external_id: str | None = None
-    """The client's name for an outgoing one."""
-    fingerprint: bytes | None = None
-    """The fingerprint of the request that made it; incoming ones have none."""
-    return_id: str
-    """For an outgoing one our own id, used in queries of the rail; it never changes."""
+    is_book: bool  # between two holders of this service, without the rail
+    external_id: str | None = None  # the client's name for an outgoing one
+    fingerprint: bytes | None = None  # the fingerprint of the request that made it; incoming ones have none
+    return_id: str  # for an outgoing one our own id, used in queries of the rail; it never changes
+    # The id that callers see: it changes when the rail reports the network's id of the original.
     original_end_to_end_id: str
-    """The id that callers see: it changes when the rail reports the network's id of the original."""
     correlation_id: UUID
     amount_cents: int
     status: RefundStatus
@@ -113,15 +109,15 @@ class Refund(Struct, frozen=True, kw_only=True):
     outcome_code: str | None = None
     outcome_reason: str | None = None
     slot: int
+    # When an outgoing one was handed to the rail; while it is under way, only its order knows.
     handed_at: datetime | None = None
-    """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
     settled_at: datetime | None = None
     created_at: datetime
     modified_at: datetime
+    # The network's name of an outgoing one, if that is not our id; some rails report it later.
     network_id: str | None = None
-    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
+    # When it settled by the network's clock; ``settled_at`` is by our clock.
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock; ``settled_at`` is by our clock."""
     made_by: MadeBy = "service"
 
     @property

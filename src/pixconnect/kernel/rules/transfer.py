@@ -142,19 +142,13 @@ class Transfer(Struct, frozen=True, kw_only=True):
     holder_id: int
     direction: Direction
     initiation_type: InitiationType
-    is_book: bool
-    """Between two holders of this service, without the rail."""
-    external_id: str | None = None
-    """The client's name for an outgoing one; unique for the holder."""
-    fingerprint: bytes | None = None
-    """The fingerprint of the request that made it; incoming ones have none."""
-    end_to_end_id: str
-    """For an outgoing one our own id, used in queries of the rail; it never changes."""
-    correlation_id: UUID
-    """Shared by everything of one payment, refunds included."""
+    is_book: bool  # between two holders of this service, without the rail
+    external_id: str | None = None  # the client's name for an outgoing one; unique for the holder
+    fingerprint: bytes | None = None  # the fingerprint of the request that made it; incoming ones have none
+    end_to_end_id: str  # for an outgoing one our own id, used in queries of the rail; it never changes
+    correlation_id: UUID  # shared by everything of one payment, refunds included
     txid: str | None
-    charge_id: int | None = None
-    """The charge that an incoming one pays, or was refused for."""
+    charge_id: int | None = None  # the charge that an incoming one pays, or was refused for
     amount_cents: int
     status: TransferStatus
     own_key: str | None
@@ -162,23 +156,22 @@ class Transfer(Struct, frozen=True, kw_only=True):
     outcome_code: str | None = None
     outcome_reason: str | None = None
     returned_cents: int = 0
-    returning_cents: int = 0
-    """Refunds under way; ``returned_cents`` are those that settled."""
+    returning_cents: int = 0  # refunds under way; ``returned_cents`` are those that settled
     slot: int
+    # When an outgoing one was handed to the rail; while it is under way, only its order knows.
     handed_at: datetime | None = None
-    """When an outgoing one was handed to the rail; while it is under way, only its order knows."""
     settled_at: datetime | None = None
     created_at: datetime
     modified_at: datetime
+    # The network's name of an outgoing one, if that is not our id; some rails report it later.
     network_id: str | None = None
-    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     payer_message: str | None = None
+    # We refused it before it had settled: if it settles all the same, it can no longer be refused.
     acceptance_refused: bool | None = None
-    """We refused it before it had settled: if it settles all the same, it can no longer be refused."""
+    # When it settled by the network's clock; lists use ``settled_at``, by our clock.
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock; lists use ``settled_at``, by our clock."""
+    # The account that it came in on or left over; ``None`` is the installation's own rail.
     institution_id: int | None = None
-    """The account that it came in on or left over; ``None`` is the installation's own rail."""
 
     @property
     def shown_id(self) -> str:

@@ -50,24 +50,19 @@ _log = structlog.get_logger(__name__)
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    status: HealthStatus
-    """``healthy``, or the service's status when this check fails."""
+    status: HealthStatus  # ``healthy``, or the service's status when this check fails
     duration_s: float
-    error: str | None = None
-    """The reason, without addresses or secrets."""
+    error: str | None = None  # the reason, without addresses or secrets
+    # ``False`` if the check found nothing out: no answer in time, or none of the database. ``database`` reports that one.
     is_read: bool = True
-    """``False`` if the check found nothing out: no answer in time, or none of the database. ``database`` reports that one."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    status: HealthStatus
-    """``unhealthy`` without the database, ``degraded`` if anything else fails."""
-    duration_s: float
-    """How long the checks took."""
+    status: HealthStatus  # ``unhealthy`` without the database, ``degraded`` if anything else fails
+    duration_s: float  # how long the checks took
     checked_at: datetime
     checks: dict[str, CheckResult]
-    uptime_s: float
-    """Since this process started."""
+    uptime_s: float  # since this process started
 
 
 class ServiceHealth(Struct, frozen=True, kw_only=True):

@@ -89,10 +89,8 @@ class SandboxHolder(Struct, frozen=True, kw_only=True):
 
     holder_id: int
     client_id: str
-    client_secret: str
-    """Returned here and cannot be read again."""
-    key: str
-    """An EVP."""
+    client_secret: str  # returned here and cannot be read again
+    key: str  # an EVP
 
 
 async def prepare_demonstration(

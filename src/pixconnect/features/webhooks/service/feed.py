@@ -73,11 +73,9 @@ class FeedEvent(Struct, frozen=True, kw_only=True):
 
     event: Event
     charge: Charge | None = None
-    transfer: Transfer | None = None
-    """For a paid charge, the payment."""
+    transfer: Transfer | None = None  # for a paid charge, the payment
     refund: Refund | None = None
-    next: FeedCursor
-    """Continues after this event."""
+    next: FeedCursor  # continues after this event
 
 
 class FeedPage(Struct, frozen=True, kw_only=True):

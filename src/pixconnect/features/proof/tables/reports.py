@@ -169,8 +169,8 @@ _OURS: Final[LiteralString] = """
     from block_step as step join block on block.id = block_id and block.holder_id = step.holder_id
     where block.kind = 'precautionary' and institution_id is null and {steps}
 """
-# Facts with an id are compared by id on both sides, regardless of their dates. The full join, of which only one side's rows are
-# kept, has no plan that reads all transfers for each item, which PostgreSQL chooses while it has not analyzed them.
+# Facts with an id are compared by id on both sides, regardless of their dates. Of the full joins only one side's rows are kept:
+# any other join would go through all facts for each item while PostgreSQL has not analyzed the tables.
 _BY_NAME: Final[LiteralString] = (
     _OURS.replace(
         "{transfers}",
@@ -203,8 +203,8 @@ ITEMS: Final = Rule(
             and ours.amount_cents is distinct from theirs.amount_cents
         union all
         select ours.holder_id, array[ours.kind || ' ' || ours.id], null, ours.amount_cents::text, ours.settled_at
-        from ({_BY_INSTANT}) as ours
-        where not exists (select from theirs where theirs.id = ours.id and theirs.kind = ours.kind)
+        from theirs full join ({_BY_INSTANT}) as ours on ours.id = theirs.id and ours.kind = theirs.kind
+        where theirs.id is null
     """,
     of="rail",
     meaning=_WHAT_MAY_BE,
@@ -226,8 +226,8 @@ SUM: Final = Rule(
         behind as (
             select coalesce(sum(case when ours.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
                 * ours.amount_cents), 0) as cents
-            from ({_BY_INSTANT}) as ours
-            where not exists (select from theirs where theirs.id = ours.id and theirs.kind = ours.kind)
+            from theirs full join ({_BY_INSTANT}) as ours on ours.id = theirs.id and ours.kind = theirs.kind
+            where theirs.id is null
         ),
         held as (
             select -coalesce(sum(settlement_cents), 0) as cents from whole_balance join holder on holder.id = holder_id

@@ -197,6 +197,10 @@ class Adjustment(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
     @property
+    def slot(self) -> int:
+        return self.id % SLOTS_COUNT
+
+    @property
     def signed_cents(self) -> int:
         return self.amount_cents if self.direction == "IN" else -self.amount_cents
 
@@ -268,13 +272,4 @@ def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:
         status="POSTED",
         create_timestamp=format_instant(adjustment.created_at),
     )
-    return Event(
-        id=event_id,
-        holder_id=adjustment.holder_id,
-        name="adjustment.posted",
-        resource="adjustment",
-        resource_id=adjustment.id,
-        slot=adjustment.id % SLOTS_COUNT,
-        body=events.encode_body(event_id, "adjustment.posted", payload, adjustment.created_at),
-        created_at=adjustment.created_at,
-    )
+    return events.make_event(event_id, "adjustment.posted", payload, "adjustment", adjustment, adjustment.created_at)

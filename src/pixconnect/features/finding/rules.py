@@ -164,14 +164,9 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
         ended = structs.replace(first, at=ordered.modified_at, status=ordered.status)
         yield structs.replace(ended, code=ordered.outcome_code, reason=ordered.outcome_reason)
     if order is not None:
-        planned = structs.replace(first, status=None, count=order.asked_count, is_planned=True)
-        is_handed = handed_at is not None
         # An order that was handed over is never given up; others are still being tried.
-        yield (
-            structs.replace(planned, at=order.due_at, kind="next_look")
-            if is_handed
-            else structs.replace(planned, at=order.give_up_at, kind="give_up")
-        )
+        at, kind = (order.give_up_at, "give_up") if handed_at is None else (order.due_at, "next_look")
+        yield structs.replace(first, at=at, kind=kind, status=None, count=order.asked_count, is_planned=True)
 
 
 def _step_of_entry(entry: LedgerEntry) -> Step:

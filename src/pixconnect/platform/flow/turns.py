@@ -30,8 +30,7 @@ from pixconnect.platform.flow.shares import FairQueue, FairSemaphore, RecentPart
 
 # Requests of a party that run regardless of others: with four a hot account keeps more than half of its speed.
 AT_ONCE_FREELY: Final = 4
-# Requests of a party that run at once while others are active.
-AT_ONCE_MAX: Final = 32
+AT_ONCE_MAX: Final = 32  # requests of a party that run at once while others are active
 LOOK_EVERY_S: Final = 0.004
 # Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
 LATE_S: Final = 0.002

@@ -38,6 +38,7 @@ _LOOKED_UP_MAX: Final = 256
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer", bound=SubmitAnswer | QueryAnswer)
+_RailCall = Callable[[Sequence[Asked]], Awaitable[list[Answer]]]
 
 _log = structlog.get_logger(__name__)
 
@@ -100,11 +101,7 @@ class TracedRail(WrappedRail):
         return await self._each("rail query", ids, str, self._rail.query)
 
     async def _each(
-        self,
-        what: str,
-        asked: Sequence[Asked],
-        name: Callable[[Asked], str],
-        call: Callable[[Sequence[Asked]], Awaitable[list[Answer]]],
+        self, what: str, asked: Sequence[Asked], name: Callable[[Asked], str], call: _RailCall[Asked, Answer]
     ) -> list[Answer]:
         if not self._one_by_one or len(asked) <= 1:
             return await self._call(what, asked, name, call)
@@ -116,11 +113,7 @@ class TracedRail(WrappedRail):
         return [answer for answers in done if not isinstance(answers, BaseException) for answer in answers]
 
     async def _call(
-        self,
-        what: str,
-        asked: Sequence[Asked],
-        name: Callable[[Asked], str],
-        call: Callable[[Sequence[Asked]], Awaitable[list[Answer]]],
+        self, what: str, asked: Sequence[Asked], name: Callable[[Asked], str], call: _RailCall[Asked, Answer]
     ) -> list[Answer]:
         opened = [self._open(what, name(one)) for one in asked]
         is_alone = len(opened) == 1 and opened[0] is not None

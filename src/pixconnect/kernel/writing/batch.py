@@ -188,8 +188,7 @@ A silently dead connection is detected by nothing else soon, and all later reque
 lock, which the server ends.
 """
 LOCKED_TIMEOUT_S: Final = 4.5  # how long a request waits, over all tries, for a row that another transaction has locked
-LAST_LOCK_S: Final = 0.5
-"""How long its last try may wait for the lock: longer than other batches that write the same row take."""
+LAST_LOCK_S: Final = 0.5  # how long its last try may wait for the lock: longer than other batches that write the same row take
 LAST_TRY_S: Final = 0.25  # how long its last try may take to connect: enough if the database is back
 
 _Waiters: TypeAlias = Sequence[PendingRequest[Any, Any]]
@@ -253,10 +252,7 @@ class BatchAttempt:
 
 
 async def write_at_once(
-    operation: WriteOperation[Request, Answer],
-    batch: Batch[Request],
-    waiters: Sequence[PendingRequest[Request, Answer]],
-    attempt: BatchAttempt,
+    operation: WriteOperation[Request, Answer], batch: Batch[Request], waiters: _Waiters, attempt: BatchAttempt
 ) -> Outcomes[Answer] | None:
     """Write a batch by a single statement; return ``None``, with nothing written, if the operation cannot."""
     # A retry may find a lost commit, or has its own lock timeout: a transaction handles both.
@@ -273,10 +269,7 @@ async def write_at_once(
 
 
 async def write_in_transaction(
-    operation: WriteOperation[Request, Answer],
-    batch: Batch[Request],
-    waiters: Sequence[PendingRequest[Request, Answer]],
-    attempt: BatchAttempt,
+    operation: WriteOperation[Request, Answer], batch: Batch[Request], waiters: _Waiters, attempt: BatchAttempt
 ) -> Outcomes[Answer]:
     """Write a batch between BEGIN and COMMIT; ``waiters`` may grow meanwhile."""
     connection = batch.connection

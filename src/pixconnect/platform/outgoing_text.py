@@ -26,8 +26,7 @@ _OBEYED_BY_TERMINALS: Final = re.compile(r"[^\n\t\x20-\x7e]")
 _OUR_COLOURS: Final = re.compile(r"\x1b\[(?:0|1|2|31|32|33)m")
 # A spreadsheet would part cells at these; which one it parts by is its language's to say.
 _PARTS_CELLS: Final = re.compile(r"[;\t\r\n]")
-# Some languages read the wide ones as the narrow ones.
-_FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
+_FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")  # some languages read the wide ones as the narrow ones
 # A program that parts by commas begins a cell at each, also within quotes that it does not see; those of amounts stay.
 _COMMA_BEFORE_FORMULA: Final = re.compile(rf',(?=[\s",]*[{re.escape("".join(_FORMULA_BEGINS))}])')
 _NUMBER: Final = re.compile(r"-?[0-9]+([.,][0-9]+)?")

@@ -35,8 +35,7 @@ else:
 _OF_ANOTHER_KIND: Final = (*DATABASE_AWAY, *DATABASE_BUSY, asyncpg.InsufficientPrivilegeError)
 
 
-AWAY_AFTER_S: Final = 1.0
-"""How long opening connections fails before requests fail at once: a restart may be over by then."""
+AWAY_AFTER_S: Final = 1.0  # how long opening connections fails before requests fail at once: a restart may be over by then
 SLOW_S: Final = 0.5
 """A caller that gave up after this long has found the database away; an earlier cancellation proves nothing."""
 LOOK_EVERY_S: Final = 0.25

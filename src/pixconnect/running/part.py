@@ -17,8 +17,7 @@ from socket import AF_UNIX, SOCK_SEQPACKET, socket, socketpair
 
 # Parts inherit these besides the settings, which they get resolved.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "NO_COLOR", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
-# A part writes its own words over those of the process that it is forked from, and they are longer.
-_ROOM = " " * 160
+_ROOM = " " * 160  # a part writes its own words over those of the process that it is forked from, and they are longer
 
 
 def main(words: Sequence[str]) -> None:

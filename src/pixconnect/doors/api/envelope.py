@@ -197,8 +197,7 @@ def choose_request_id(given: bytes | None, entropy: Entropy) -> str:
     return entropy.uuid7()
 
 
-SUCCESS_HEAD: Final = b'{"success":true,"data":'
-"""The octets before ``data``, for an answer that we send while we write it."""
+SUCCESS_HEAD: Final = b'{"success":true,"data":'  # the octets before ``data``, for an answer that we send while we write it
 
 
 def write_success_tail(request_id: str, now: datetime) -> bytes:

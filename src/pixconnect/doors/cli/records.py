@@ -27,8 +27,7 @@ Named = TypeVar("Named", Charge, Transfer, Refund)
 
 MONEY: Final = frozenset({"amount", "amount_returned", "held", "taken", "available_funds", "current_funds"})
 """Amounts, shown to people as reais."""
-_NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
-"""The form of end-to-end ids and return identifications."""
+_NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")  # the form of end-to-end ids and return identifications
 _ASKED_AGAIN_AFTER_S: Final = 0.3
 
 Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]

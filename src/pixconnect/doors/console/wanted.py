@@ -13,8 +13,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import BRAZILIAN_DAY, NAMED_DAY, SAO_PAULO, WEEKDAY, as_days, number_days
 
 PAGE_SIZE_MAX: Final = 200
-LISTED: Final = b"console"
-"""Cursors of these lists contain this, and not the filters, which people may change between pages."""
+LISTED: Final = b"console"  # cursors of these lists contain this, and not the filters, which people may change between pages
 TEXT_LENGTH_MAX: Final = 255
 _ID_LENGTH_MAX: Final = 16
 _DAY_LENGTH: Final = len("2026-11-03")

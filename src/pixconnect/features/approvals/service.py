@@ -30,8 +30,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 100_000  # counting for metrics stops here: measuring a backlog must not be a load
-WAITS_MAX: Final = timedelta(hours=1)
-"""A waiting transfer is given up some hours later: an operator should check it before."""
+WAITS_MAX: Final = timedelta(hours=1)  # a waiting transfer is given up some hours later: an operator should check it before
 PAID_COUNTED_MAX: Final = 100
 
 

@@ -32,8 +32,7 @@ METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
 # In octets: client_id and secret have 107 characters, each of which may be percent-encoded.
 _BASIC_MAX: Final = 1024
 _BASIC: Final = re.compile(rb"[Bb][Aa][Ss][Ii][Cc] +([A-Za-z0-9+/]+=*)")
-# RFC 6749, 5.2: neither quotes nor a backslash.
-_NOT_IN_DESCRIPTIONS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+_NOT_IN_DESCRIPTIONS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")  # RFC 6749, 5.2: neither quotes nor a backslash
 
 
 class Grant(Struct, frozen=True, kw_only=True):

@@ -194,8 +194,7 @@ class Funds(OrderRule):
 
 
 ORDER_RULES: Final[tuple[type[OrderRule], ...]] = (HolderLimits, Flags, Originals, Funds)
-BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)
-"""Rules whose refusals precede those that concern the payee."""
+BEFORE_PAYEE: Final[tuple[type[OrderRule], ...]] = (HolderLimits,)  # rules whose refusals precede those that concern the payee
 
 
 @cache

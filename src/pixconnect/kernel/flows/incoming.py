@@ -187,8 +187,7 @@ def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: b
     return ReportOutcome(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
 
 
-REFUSALS_KEPT_FOR: Final = timedelta(days=30)
-"""How long a rail may repeat its report of a payment refused without a transfer."""
+REFUSALS_KEPT_FOR: Final = timedelta(days=30)  # how long a rail may repeat its report of a payment refused without a transfer
 REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 

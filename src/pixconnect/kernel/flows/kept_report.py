@@ -23,8 +23,7 @@ from pixconnect.platform.pool import Connection, Pool
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
 REASON_LENGTH_MAX: Final = 1000
-UNREADABLE_OPEN_MAX: Final = 500
-"""Maximum of open unreadable reports, of all accounts: more than a person reads one by one."""
+UNREADABLE_OPEN_MAX: Final = 500  # maximum of open unreadable reports, of all accounts: more than a person reads one by one
 
 AHEAD_MAX: Final = timedelta(minutes=5)  # maximum lead of institutions' clocks over ours
 

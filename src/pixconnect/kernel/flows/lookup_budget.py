@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 Found = Literal["nobody", "somebody"]
 
-DIRECTORY_AT_ONCE_MAX: Final = 128
-"""Concurrent look-ups in the directory per process: half of the connections that a rail has."""
+DIRECTORY_AT_ONCE_MAX: Final = 128  # concurrent look-ups in the directory per process: half of the connections that a rail has
 
 _WAITING_MAX: Final = 4096
 _HOLDERS_MAX: Final = 20_000

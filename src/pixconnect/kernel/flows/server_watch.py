@@ -70,8 +70,7 @@ class ServerWatch:
         self._counted_at_s = float("-inf")  # when the last comparison of sequences with ids began
         self._has_begun = False
         self._known: DatabaseServer | None = None
-        self._latest: DatabaseServer | None = None
-        """The furthest known position of the server; at first the remembered one."""
+        self._latest: DatabaseServer | None = None  # the furthest known position of the server; at first the remembered one
         self._forgetters: list[Callable[[], None]] = []
         self.first_ids = FirstIds()  # the first ids after the last start that this process knows of
 

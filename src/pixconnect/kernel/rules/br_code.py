@@ -58,8 +58,7 @@ _FORMS: Final = (
     ("59", True, re.compile("[ -~]{1,25}"), "must be 1 to 25 printable ASCII characters"),
     ("60", True, re.compile("[ -~]{1,15}"), "must be 1 to 15 printable ASCII characters"),
 )
-_IN_PAYLOAD: Final = frozenset({"54", "59", "60"})
-"""Fields that the payload of a dynamic code has too, as it has field 62."""
+_IN_PAYLOAD: Final = frozenset({"54", "59", "60"})  # fields that the payload of a dynamic code has too, as it has field 62
 
 
 class BrCode(Struct, frozen=True, kw_only=True):

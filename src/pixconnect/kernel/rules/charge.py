@@ -49,8 +49,7 @@ ChargeStatus = ShownStatus | Removal
 
 STATUSES: Final = tuple[ChargeStatus, ...](status for kind in get_args(ChargeStatus) for status in get_args(kind))
 
-ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))
-"""Those that may still be changed: an expiry can be revised."""
+ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))  # those that may still be changed: an expiry can be revised
 PAID: Final = frozenset[ChargeStatus](("APPROVED", "RETURNED"))
 SHOWN_AS_EXPIRED: Final = ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP")
 PAYER_TOLD_AFTER_EXPIRY: Final = timedelta(days=7)

@@ -276,8 +276,7 @@ Certainty = Literal["known", "masked", "unknown"]
 
 _STAR: Final = "*"
 _ORDER: Final[tuple[Certainty, ...]] = ("unknown", "masked", "known")
-_TOLD: Final = ("account_number", "branch", "ispb", "name", "tax_id")
-"""The members of a payer that an institution may report."""
+_TOLD: Final = ("account_number", "branch", "ispb", "name", "tax_id")  # the members of a payer that an institution may report
 
 
 def judge_member(party: Party, member: str) -> Certainty:

@@ -38,8 +38,7 @@ Flow = Literal["IN", "OUT"]
 MadeBy = Literal["service", "institution"]
 """``institution`` includes a person in its app: either returned received money without a request here."""
 
-AUTOMATIC_PREFIX: Final = "auto:"
-"""The ``external_id`` of an automatic refund is this and the transfer's ``end_to_end_id``."""
+AUTOMATIC_PREFIX: Final = "auto:"  # the ``external_id`` of an automatic refund is this and the transfer's ``end_to_end_id``
 
 THEIRS_PREFIX: Final = "theirs:"  # the ``external_id`` of an institution's refund is this and the network's name
 

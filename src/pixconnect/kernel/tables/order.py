@@ -36,8 +36,7 @@ _NEW: Final = _NEW_THERE.without("institution_id, br_code")
 _ALIKE: Final = "ordered_at, due_at, give_up_at"
 INSERT: Final = insert_of(ORDER, _NEW, name="open_order_row", once=[f"{_ALIKE}, holder_id", _ALIKE])
 INSERT_THERE: Final = insert_of(ORDER, _NEW_THERE, name="open_order_there_row")
-# Few wait for an operator, on any rail.
-INSERT_AWAITED: Final = insert_of(ORDER, _NEW_AWAITED, name="awaited_order_row")
+INSERT_AWAITED: Final = insert_of(ORDER, _NEW_AWAITED, name="awaited_order_row")  # few wait for an operator, on any rail
 
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",

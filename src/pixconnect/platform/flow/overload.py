@@ -51,8 +51,7 @@ AGE_MAX_S: Final = 1.0  # how old an open order may be before accepting is slowe
 SLOWER_WHILE_OLD: Final = 0.95
 FASTER_WHILE_YOUNG: Final = 1.1
 STEP_MIN: Final = 0.7
-STEP_MAX: Final = 1.2
-"""Maximum change of the rate at one reading: batches settle in leaps, which make single readings wrong."""
+STEP_MAX: Final = 1.2  # maximum change of the rate at one reading: batches settle in leaps, which make single readings wrong
 PER_SECOND_MIN: Final = 50.0
 STUCK_LOOKS_MAX: Final = 6
 _KEPT_LOOKS: Final = 16

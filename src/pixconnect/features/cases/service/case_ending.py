@@ -36,8 +36,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_local, to_day
 from pixconnect.platform.pool import Connection
 
-SILENT_MAX: Final = 1000
-"""Maximum of an account's orders per check; if there are more, none of their cases ends by itself."""
+SILENT_MAX: Final = 1000  # maximum of an account's orders per check; if there are more, none of their cases ends by itself
 
 
 class WantedEnding(Struct, frozen=True, kw_only=True):

@@ -58,8 +58,7 @@ _FIXED: Final = (
     (2024, 11, 20),
     (1, 12, 25),
 )
-_FROM_EASTER: Final = (-48, -47, -2, 60)
-"""Days from Easter to Carnival's Monday and Tuesday, Good Friday and Corpus Christi."""
+_FROM_EASTER: Final = (-48, -47, -2, 60)  # days from Easter to Carnival's Monday and Tuesday, Good Friday and Corpus Christi
 
 
 def is_business_day(day: date) -> bool:

@@ -52,8 +52,7 @@ _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]
 _HALF: Final = 16
 _CODE_BEGINS: Final = "000201"
 _LISTED: Final = dict[str, browse.Kind[Any]](charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)
-_TO_THE_MINUTE: Final = 21
-"""One holder's are searched among all with this beginning, which are few only within one minute."""
+_TO_THE_MINUTE: Final = 21  # one holder's are searched among all with this beginning, which are few only within one minute
 LOOKED_FOR_MAX: Final = PAGE_SIZE_MAX
 _SHOWN_MAX: Final = 20  # maximum per kind, if people type other facts than an id
 _HOLDERS_LOOKED_AT_MAX: Final = 10_000

@@ -49,8 +49,7 @@ class Keyring:
         self._host = signing_key.own_host(core.policy)
         self._keys: Sequence[SigningKey] = ()
         self._revision: int | None = None
-        self._signing: tuple[SigningKey, datetime] | None = None
-        """The key that signs now, and when the next one replaces it."""
+        self._signing: tuple[SigningKey, datetime] | None = None  # the key that signs now, and when the next one replaces it
         self._private: dict[str, jose.PrivateKey] = {}
         self._public: dict[str, ECKey] = {}
         self._tokens_until: dict[str, datetime] = {}  # for each replaced key, when its last token has expired

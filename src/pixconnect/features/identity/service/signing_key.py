@@ -25,12 +25,10 @@ from pixconnect.platform import certificates, jose
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
-ROTATED_AFTER: Final = timedelta(days=90)
-"""A new key is made when the newest is this old: well before its certificate ends."""
+ROTATED_AFTER: Final = timedelta(days=90)  # a new key is made when the newest is this old: well before its certificate ends
 PUBLISHED_FOR: Final = timedelta(days=30)
 """How long a key stays published after its last signature: longer than payers keep a QR code's payload."""
-_PRIVATE_KEPT = timedelta(minutes=10)
-"""How long a private part outlives its last signature: a slow process may still need it."""
+_PRIVATE_KEPT = timedelta(minutes=10)  # how long a private part outlives its last signature: a slow process may still need it
 _AUTHORITY_NAME = "Pix Connect CA"
 ABOUT_AUTHORITY = "certificate_authority"  # the binding of an authority's sealed private part
 

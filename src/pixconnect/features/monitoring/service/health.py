@@ -43,8 +43,7 @@ CHECK_TIMEOUT_S = 1.5
 KEPT_S = 0.2  # how long an answer is repeated after its check began: a fault, or its end, shows at most this much later
 WEBHOOK_LAG_MAX_S = 60  # if a delivery without an obstacle is overdue for longer than this, webhooks are not being sent
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
-Check = Callable[[], Awaitable[None]]
-"""Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
+Check = Callable[[], Awaitable[None]]  # raises ``ServiceUnavailable``, with a message for the public, when something is wrong
 
 _log = structlog.get_logger(__name__)
 

@@ -29,8 +29,7 @@ OVERLAP: Final = timedelta(hours=1)
 LOOK_EVERY_S: Final = 0.2
 _log = structlog.get_logger(__name__)
 
-Progress = Callable[[int, int], None]
-"""Called after each slice with the number of checked holders, and of findings so far."""
+Progress = Callable[[int, int], None]  # called after each slice with the number of checked holders, and of findings so far
 
 
 class BookReader(Struct, frozen=True, kw_only=True):
@@ -295,8 +294,7 @@ def explain(error: NotReadableError) -> str:
 
 
 ITEMS_AT_ONCE: Final = 100_000
-APART: Final = timedelta(hours=1)
-"""Maximum distance of both sides' dates of one item: reports come late, but not that late."""
+APART: Final = timedelta(hours=1)  # maximum distance of both sides' dates of one item: reports come late, but not that late
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)  # a sandbox whose clock was moved back has items dated days ahead of it
 
 

@@ -235,6 +235,16 @@ def test_ids_that_overlapping_files_have_shown_to_be_stable_set_lines_aside() ->
     assert recorded.other_ids_count == 1
 
 
+def test_another_form_of_a_line_stands_for_it_and_a_further_one_is_another_line() -> None:
+    recorded = Recorded()
+    recorded.read(FEE)
+    form = a_line("X9", -100, "TARIFA JULHO")
+    assert recorded.read(form, closing=9_900) == ["same_line"]
+    recorded.closed = frozenset({july(1)})
+    assert recorded.read(form, a_line("X8", -100, "TARIFA JULHO"), closing=9_800) == ["known", "new"]
+    assert recorded.counted == [-100, -100]
+
+
 def test_what_is_announced_is_withdrawn_or_becomes_money_with_the_file_of_its_day() -> None:
     recorded = Recorded()
     assert recorded.read(a_line("S1", -100, day=2), a_line("S2", -300, day=2)) == ["announced"] * 2

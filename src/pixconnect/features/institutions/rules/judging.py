@@ -31,6 +31,8 @@ from pixconnect.platform.base.clock import to_day
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """The outcome of a doubtful line if the balances agree without it."""
+_FORMS: Final = frozenset[Outcome | None](("same_line", "withdrawn", "no_money"))
+"""Outcomes of lines set aside that may be another form of a counted one."""
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
 
 
@@ -275,7 +277,23 @@ def _match(
         before = free.get(line.item_id)
         if matches[number] is None and before is not None and _is_cut(line, before, today):
             matches[number] = free.pop(line.item_id)
+    _match_forms(matches, free)
     return matches, list(free.values())
+
+
+def _match_forms(matches: list[RecordedItem | None], free: dict[str, RecordedItem]) -> None:
+    """Match lines that are other forms of unmatched counted ones with these: only further such lines are additional."""
+    counted = defaultdict[Hashable, deque[RecordedItem]](deque)
+    for item in free.values():
+        if not _is_set_aside(item):
+            counted[item.day, item.signed_cents].append(item)
+    for number, match in enumerate(matches):
+        if match is None or match.waits not in _FORMS or balance_proof.is_called_balance(match):
+            continue
+        if forms := counted[match.day, match.signed_cents]:
+            matches[number] = counts = forms.popleft()
+            del free[counts.item_id]
+            free[match.item_id] = match
 
 
 def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:

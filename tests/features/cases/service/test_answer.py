@@ -311,6 +311,21 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     assert tuple(row) == ("transfer", "name")
 
 
+async def test_a_line_that_names_a_pix_with_another_amount_counts_by_an_answer(shop: Shop) -> None:
+    text = f"RETENCAO PIX {shop.pay(300_00).end_to_end_id}"
+    await shop.read()
+    lines = ("P1", "300.00", text), ("R1", "-0.99", text), ("R2", "0.10", text), ("P2", "300.00", text)
+    await read(shop, *lines, closing="699.11")
+    shop.live.clock.advance(days=2)
+    await shop.read()
+    await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
+    (case,) = await look(shop)
+    with pytest.raises(errors.BadRequest, match="counts: is no answer about line P2, which waits as not_yet_read"):
+        await answer(shop, case.id, counts=["P2"])
+    await answer(shop, case.id, counts=["R1", "R2"])
+    assert (await moved(shop), await waiting(shop)) == ([-99, 10], {"P2": "not_yet_read"})
+
+
 async def test_a_debit_is_the_refund_that_two_operators_name(shop: Shop) -> None:
     await shop.allow()
     pix = await shop.receive(10_00)

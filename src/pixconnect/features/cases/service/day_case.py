@@ -82,8 +82,8 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count and waits != "separated":
         waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
-    elif item.waits == "not_yet_read" and item.direction == "IN":
-        waits = "not_yet_read (no reading reports it; if it gives a transfer back, `case adjust` records that)"
+    elif item.direction == "IN" and (waits == "not_yet_read" or (waits == "could_be_ours" and item.names)):
+        waits += " (no reading reports it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)
     return (
         f"line {item.item_id} of {_format_cents(item.signed_cents)}, {item.kind}, {waits}, read on"

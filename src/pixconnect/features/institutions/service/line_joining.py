@@ -5,6 +5,7 @@ Network names are looked up first, at any date of our lines; then resemblances.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
@@ -163,6 +164,7 @@ async def _judge_left(
         our_names=frozenset(await movement_store.find_names(connection, names, debited, account.id)),
         read_until=None if near is None else near.began_at - OVERLAP,
     )
+    known = structs.replace(known, booked=await _find_booked(connection, account, known.our_names))
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
     # An item to be posted is no sum of unmatched transfers.
@@ -176,6 +178,18 @@ async def _judge_left(
     verdicts = await _hold_forgotten(connection, account, await hold_back(connection, account, verdicts))
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
+
+
+async def _find_booked(
+    connection: Connection, account: InstitutionAccount, names: Collection[str]
+) -> Mapping[str, Collection[tuple[str, int]]]:
+    """Find the directions and cents of the lines that some names' records may have; an order may come back whole."""
+    booked = defaultdict[str, set[tuple[str, int]]](set)
+    for line in await line_store.find_named(connection, account.id, [*names], []) if names else ():
+        for name in (*line.names, *line.original):
+            booked[name] |= {(line.direction, line.amount_cents)}
+            booked[name] |= {("IN", line.amount_cents)} if line.is_order else set()
+    return booked
 
 
 async def _hold_forgotten(

@@ -101,11 +101,15 @@ def test_a_file_without_one_statement_of_the_account_is_refused(statements: list
         ("TARIFA BLOQUEIO JUDICIAL", "fee"),
         ("TED RECEBIDA", "wire"),
         ("TARIFA PIX", "fee"),
+        ("DEB. TAR PIX", "fee"),
+        ("TAXA S/ PIX RECEBIDO", "fee"),
+        ("COMISSAO E99999004202607011500abcdefghijk", "fee"),
         ("PIX DEVOLVIDO", "refund"),
         # A payer's text follows the bank's words and the payer's name.
         ("TRANSF RECEBIDA ANA SOUZA boleto 12", "other"),
         ("CREDITO ANA MARIA SOUZA ordem judicial", "other"),
         ("PIX RECEBIDO tarifa de julho", "pix"),
+        ("TAXA DE CONDOMINIO", "other"),
     ],
 )
 def test_a_kind_is_what_a_text_begins_with(text: str, kind: str) -> None:

@@ -317,15 +317,19 @@ def _only(found: Iterable[str]) -> str | None:
 
 
 _PIX: Final = re.compile(r"\bPIX\b", re.IGNORECASE)
+# Payers write about costs too: such words count only before the word PIX or a network name.
+_FEE: Final = re.compile(
+    r"\W*((DEB\w*\W+(DE\W+)?)?(TARIFAS?|TAR|FEE)\b|(TAXAS?|TX|COMISS\w+|CUSTOS?)\W+(\w+\W+)?(PIX\b|E[0-9]{16}))", re.IGNORECASE
+)
 # Payers and payees write into these texts: their words follow the bank's own, so only the beginning counts.
 _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
-    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
+    ("fee", _FEE),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
     ("refund", re.compile(r"\W*((PIX\W+)?(DEV\b|DEVOLU|DEVOLVID)|REFUND\b)", re.IGNORECASE)),
 )
 # Two of these may follow the bank's own first words.
 _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
-    ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
+    ("fee", _FEE),
     ("judicial", re.compile(r"(?:\W*+\w++){0,3}?\W*+(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
     ("judicial", re.compile(r"(?:\W*+\w++)?\W*+(?:DES)?BLOQ(?:\w*+\W++){1,5}?JUDICIAL", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),

@@ -230,6 +230,14 @@ async def test_a_whole_file_replaces_older_balances_within_its_days_until_a_late
     assert (await bank.states(2), await bank.asked()) == (["closed", "closed"], [])
 
 
+async def test_a_whole_file_replaces_an_older_balance_before_a_day(bank: Bank) -> None:
+    await bank.read(FEE, opening="100.00", closing="99.00")
+    # By this file the first day had one more line.
+    await bank.read(("T1", "10.00", "TED"), day=2, opening="98.00", closing="109.00")
+    await bank.read(FEE, ("T1", "10.00", "TED", "02"), last=2, opening="100.00", closing="109.00")
+    assert (await bank.states(2), await bank.asked()) == (["closed"] * 2, [])
+
+
 async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) -> None:
     span = dict(first="20260701", last="20260701")
     files = [make_ofx(make_ofx_line(item_id=name, amount="-1.00", at="20260701"), **span) for name in ("A", "B")]

@@ -53,6 +53,8 @@ class Balances(Struct, frozen=True, kw_only=True):
     """From the file."""
     ends: Mapping[date, int] = {}
     """Balances at the ends of days, from other files or the account's opening balance."""
+    begins: Mapping[date, int] = {}
+    """Balances before days, from those days' files: ``ends`` lacks them if the day before has another."""
     agreed: frozenset[date] = frozenset()
     """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the day on which the books began."""
     closed: frozenset[date] = frozenset()
@@ -342,9 +344,12 @@ def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[
     before, cents, closing = balances.first_on - timedelta(days=1), find_opening(balances), balances.closing
     if closing is None or cents is None or closing.on in balances.newer or not chains(balances, {before: cents}, closing):
         return []
-    inner = {day: told for day, told in balances.ends.items() if before < day < closing.on and day not in balances.newer}
-    changes = {day: balances.sum_changes(line for line in lines if line.day <= day) for day in inner}
-    return [day for day, told in inner.items() if (moved := changes[day]) is not None and told != cents + moved]
+    told = [(day, day, end) for day, end in balances.ends.items()]
+    begins = [(day, cents) for day, cents in balances.begins.items() if day not in balances.elsewhere]
+    told += [(day - timedelta(days=1), day, begin_cents) for day, begin_cents in begins]
+    inner = [(end, told_cents) for end, by, told_cents in told if before < end < closing.on and by not in balances.newer]
+    changes = {day: balances.sum_changes(line for line in lines if line.day <= day) for day, _ in inner}
+    return [day for day, told_cents in inner if (moved := changes[day]) is not None and told_cents != cents + moved]
 
 
 def find_opening(balances: Balances) -> int | None:

@@ -191,6 +191,7 @@ async def _read_evidence(
         opening_cents=None if file.opening is None else file.opening.cents,
         closing=file.closing,
         ends={day: cents for day, cents in ends.items() if span[0] <= day <= span[1]},
+        begins={day.day: day.opening_cents for day in recorded if day.opening_cents is not None},
         agreed=frozenset(agreed),
         closed=closed,
         newer=newer,

@@ -275,7 +275,9 @@ async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Boo
 
 
 async def test_a_file_of_another_account_is_refused(books: Books) -> None:
-    await books.read()
+    await books.read_file(make_ofx().replace(b"<ACCTTYPE>CHECKING", b""))
+    with pytest.raises(errors.BadRequest, match="the account type is savings, and loja's is checking"):
+        await books.read_file(make_ofx().replace(b"CHECKING", b"SAVINGS"))
     with pytest.raises(errors.BadRequest, match=r"the number is 999, and loja's is 12345-6: export"):
         await books.read(number="999")
     await books.read(number="0001123456")

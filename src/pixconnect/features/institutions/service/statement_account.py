@@ -97,9 +97,13 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
     sources = await file_store.list_sources(connection, account.id)
     # The institution's own files are certainly of the account.
     sources.sort(key=lambda source: (not source.is_own, source.format != file.format))
-    known = [source.account for source in sources if source.is_own or not is_own]
+    known = merge([_read_known(account), *(source.account for source in sources if source.is_own or not is_own)])
+    is_confirmed = any((source.format, source.is_own) == (file.format, is_own) for source in sources)
     try:
-        statements = choose_statements(file, merge([_read_known(account), *known]), account.name)
+        statements = choose_statements(file, known, account.name)
+        if is_confirmed and not known.type and statements[0].account.type == "savings":
+            # Banks give a holder's savings the same number, and nobody has confirmed a file of them.
+            choose_statements(statements[0], structs.replace(known, type="checking"), account.name)
     except InvalidStatement as error:
         raise errors.BadRequest(f"file: {error}") from error
     accounts = dict.fromkeys(one.account for one in (file, *file.others))
@@ -107,7 +111,7 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
         statements=statements,
         others=[one for one in accounts if one != statements[0].account],
         is_own=is_own,
-        is_confirmed=any((source.format, source.is_own) == (file.format, is_own) for source in sources),
+        is_confirmed=is_confirmed,
     )
 
 

@@ -8,6 +8,7 @@ applied under the balance's lock. An incredible report is kept for an operator, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -235,12 +236,17 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
         amounts = sorted({*amounts, *(item.amount_cents for item in credited)})
         alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
         alone = [line for line in alone if line.state == "settled" and line.key[0] != "movement"]
-        for line in [line for line in alone if line.is_order]:
-            mistaken = await return_store.find_mistaken(
-                connection, institution_id, line.amount_cents, line.names, line.original, line.day
+        orders = [line for line in alone if line.is_order]
+        alike, taken = Counter((line.amount_cents, line.day) for line in orders), set[tuple[int, str]]()
+        for line in orders:
+            found = await return_store.list_mistaken(
+                connection, institution_id, line.amount_cents, line.names, line.original, line.day, line.ordered_on
             )
-            if mistaken is not None:
-                proved.append(OrderItem(mistaken=mistaken, key=line.key, name=line.names[-1]))
+            # Of no more movements than orders of a day, each is one of these: which one changes no sum.
+            free = [one for one in found if one.key not in taken]
+            if free and len(found) <= alike[line.amount_cents, line.day]:
+                taken.add(free[0].key)
+                proved.append(OrderItem(mistaken=free[0], key=line.key, name=line.names[-1]))
         if credited and (lines := [line for line in alone if line.direction == "IN"]):
             whole = {day.day for day in await day_store.list_days(connection, institution_id, *days) if day.was_read_whole}
             proved += [

@@ -341,6 +341,7 @@ def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
 
 
 KNOWN = OpenAmounts(
+    open_since={500: DAY, 600: DAY},
     unnamed_cents=frozenset({500}),
     our_names=frozenset({E2E}),
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
@@ -401,6 +402,11 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
+        # One with a name is no line with another name, no fee, and none of a day before it.
+        (dict(direction="OUT", kind="other", amount_cents=600), "order_unknown"),
+        (dict(direction="OUT", kind="pix", amount_cents=600, end_to_end_id=OTHER_E2E), "by_hand"),
+        (dict(direction="OUT", kind="pix", amount_cents=600, day=DAY - timedelta(days=1)), "by_hand"),
+        (dict(direction="OUT", kind="fee", amount_cents=600), "fee"),
         (dict(direction="OUT", kind="wire", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "order_unknown"),

@@ -33,7 +33,6 @@ NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_ba
 """Kinds of items that are never Pix."""
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
-
 OPENING_PREFIX: Final = "opening-balance:"
 CLOSING_PREFIX: Final = "closing-balance:"
 YIELD_PREFIX: Final = "yield:"
@@ -49,6 +48,7 @@ class BookLine(Struct, frozen=True, kw_only=True):
     amount_cents: int
     day: date
     """In Sao Paulo, by the network's instant if reported."""
+    since: date | None = None  # its recording: the institution may have debited an order since
     settled_at: datetime | None
     names: tuple[str, ...]
     """Our names and the network's; for a movement the institution's id of its item."""
@@ -62,6 +62,10 @@ class BookLine(Struct, frozen=True, kw_only=True):
     @property
     def is_order(self) -> bool:
         return self.direction == "OUT" and self.key[0] != "movement"
+
+    @property
+    def ordered_on(self) -> date:
+        return min(self.since or self.day, self.day) if self.is_order else self.day
 
 
 class ItemJoin(Struct, frozen=True, kw_only=True):
@@ -164,6 +168,7 @@ def join_items(
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
         _join_near(pairing, whole, only_pix=only_pix)
+        _join_debited(pairing, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
     ordered = {join.item_id for join in pairing.joins if join.key[0] != "movement"}
     return Joined(
@@ -337,6 +342,17 @@ def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) ->
         is_only = len(items) == len(lines) == 1
         if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")
+
+
+def _join_debited(pairing: _Pairing, *, only_pix: bool) -> None:
+    """Match the items of a day with as many orders or more that were made by that day, and settled later."""
+    for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
+        for day in sorted({item.day for item in items}):
+            alike = [item for item in items if item.day == day]
+            orders = [line for line in lines if line.key in pairing.lines and line.ordered_on <= day < line.day]
+            pairs = [*zip(alike, orders, strict=False)] if len(alike) <= len(orders) else []
+            for item, line in pairs if all(_agree(item, line) for item, line in pairs) else ():
+                pairing.join(item, line, "near")
 
 
 def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:

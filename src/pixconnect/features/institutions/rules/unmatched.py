@@ -42,8 +42,10 @@ _RETURNS_READ_WITHIN: Final = timedelta(days=3)
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The facts for judging items beside the lines: pending orders, and the beginning of the books."""
 
+    open_since: Mapping[int, date] = {}
+    """Amounts of open orders and refunds, with the day of the first: the institution may have debited it since."""
     unnamed_cents: frozenset[int]
-    """Amounts of open orders and refunds without a known network name."""
+    """Of those without a known network name."""
     our_names: frozenset[str]
     """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
     begins_at: datetime
@@ -72,12 +74,18 @@ class LeftLines:
     def __init__(self, lines: Iterable[BookLine], *, is_cut: bool = False) -> None:
         self._is_cut = is_cut
         self._days = defaultdict[tuple[str, int | None], list[date]](list)
-        for line in sorted(lines, key=lambda line: line.day):
-            self._days[line.direction, line.amount_cents].append(line.day)
-            self._days[line.direction, None].append(line.day)
+        for line in lines:
+            for number in range((line.day - line.ordered_on).days + 1):
+                self._days[line.direction, line.amount_cents].append(line.ordered_on + timedelta(days=number))
+                self._days[line.direction, None].append(line.ordered_on + timedelta(days=number))
+        for days in self._days.values():
+            days.sort()
 
     def has_near(self, item: InstitutionItem) -> bool:
-        """Whether a line is near the item's day, of its direction and amount; for a sum, of any amount."""
+        """Whether a line is near the item's day, of its direction and amount; for a sum, of any amount.
+
+        An order is near from the day on which it was made to the day on which it settled.
+        """
         apart = timedelta(days=DAYS_APART_MAX)
         days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
         place = bisect_left(days, item.day - apart)
@@ -130,7 +138,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         # Not every institution calls a Pix one: the next reading may show that it is.
         if item.day >= known.today or not _is_read(item, known.read_until):
             return "day_not_over" if item.day >= known.today else "not_yet_read"
-    elif item.amount_cents in known.unnamed_cents:
+    elif item.amount_cents in known.unnamed_cents or _may_be_order(item, known):
         return "order_unknown"
     return None
 
@@ -142,12 +150,21 @@ def _is_read(item: InstitutionItem, until: datetime | None) -> bool:
     return is_over(item.day, until) if item.settled_at is None else item.settled_at < until
 
 
+def _may_be_order(item: InstitutionItem, known: OpenAmounts) -> bool:
+    """Whether a line without names may be an open order; one with names would have the order's."""
+    since = known.open_since.get(item.amount_cents)
+    return since is not None and since <= item.day and not item.names and item.kind not in NO_PIX
+
+
 def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:
     """Whether a line sums outgoing money that may include open orders: only settled ones are matched."""
     if item.direction == "IN" or not is_sum(item):
         return False
-    is_named = item.parts is not None and not known.our_names.isdisjoint(item.parts.names)
-    return (is_named and item.kind != "fee") or (bool(known.unnamed_cents) and item.kind not in NO_PIX)
+    names = () if item.parts is None else item.parts.names
+    is_named = not known.our_names.isdisjoint(names)
+    is_open = any(cents < item.amount_cents and since <= item.day for cents, since in known.open_since.items())
+    may_be_open = bool(known.unnamed_cents) or (is_open and not names)
+    return (is_named and item.kind != "fee") or (may_be_open and item.kind not in NO_PIX)
 
 
 # The outcomes of judging a statement line: whether it is money, and whether an operator has to decide.

@@ -49,10 +49,10 @@ async def find_left(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
 ) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
     """Match items as far as possible, and judge the rest, with items that lost a match by resemblance."""
-    open_cents, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+    open_since, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     # A block's line names the contested Pix, which has a line of its own.
     about = [item for item in alone if item.end_to_end_id and not item.return_id and special_line.is_about_block(item)]
-    about_left, held = await join_debits(connection, account, about, open_cents)
+    about_left, held = await join_debits(connection, account, about, open_since)
     of_blocks = [item for item in about if item not in about_left or item.item_id in held]
     alone = [item for item in alone if item not in of_blocks]
     # By names before resemblance, which gets only items that no name has claimed.
@@ -61,16 +61,17 @@ async def find_left(
         outdone = await item_store.release_outdone(connection, account.id, looks)
         released = [*released, *(await item_store.find(connection, account.id, outdone)).values()]
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
-    alike_ids = await _join_alike(connection, account, bare)
+    alike_ids = await _join_alike(connection, account, bare, to_day(now))
     left = [item for item in bare if item.item_id not in alike_ids] + [item for item in of_blocks if item.item_id in held]
     reversed_ids, waiting_ids = await join_nameless(connection, account, left)
     left = [item for item in left if item.item_id not in reversed_ids]
     waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
-    left, may_be_blocked = await join_debits(connection, account, left, open_cents)
+    left, may_be_blocked = await join_debits(connection, account, left, open_since)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
     # Names, and how far Pix were read, are looked up for the rest.
     known = OpenAmounts(
+        open_since=open_since,
         unnamed_cents=unnamed_cents,
         our_names=frozenset(),
         begins_at=account.opened_at,
@@ -123,9 +124,11 @@ async def _join_named(
     return joined_ids, released
 
 
-async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
+async def _join_alike(
+    connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem], today: date
+) -> set[str]:
     sum_forms = await item_store.list_sum_forms(connection, account.id)
-    lines = await _list_near(connection, account, [item for item in bare if not item.names], sum_forms)
+    lines = await _list_near(connection, account, [item for item in bare if not item.names], today, sum_forms)
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
     joined = joining.join_items(bare, lines, whole={day.day for day in days if day.was_read_whole}, sum_forms=sum_forms)
@@ -135,16 +138,26 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
 
 
 async def _list_near(
-    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], sum_forms: Collection[str] = ()
+    connection: Connection,
+    account: InstitutionAccount,
+    items: Sequence[RecordedItem],
+    today: date,
+    sum_forms: Collection[str] = (),
 ) -> list[BookLine]:
-    """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum."""
+    """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum.
+
+    An order for which a debit waits may settle on any later day; none was made later.
+    """
     if not items:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
-    days = min(item.day for item in items) - apart, max(item.day for item in items) + apart
+    ends = [today for item in items if item.waits is not None and item.direction == "OUT"]
+    until = max(item.day for item in items) + apart
+    days = min(item.day for item in items) - apart, max([until, *ends])
     has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
     amounts = None if has_sum else sorted({item.amount_cents for item in items})
-    return await line_store.list_unmatched(connection, account.id, days, amounts)
+    found = await line_store.list_unmatched(connection, account.id, days, amounts)
+    return found if len(found) >= line_store.ALONE_MAX else [line for line in found if line.ordered_on <= until]
 
 
 async def _judge_left(
@@ -154,7 +167,7 @@ async def _judge_left(
     known: OpenAmounts,
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
-    listed = await _list_near(connection, account, [item for item in left if not names_its_pix(item)])
+    listed = await _list_near(connection, account, [item for item in left if not names_its_pix(item)], known.today)
     lines = LeftLines(listed, is_cut=len(listed) >= line_store.ALONE_MAX)
     near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})

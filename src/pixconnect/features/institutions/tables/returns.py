@@ -33,7 +33,7 @@ _MAY_BE_PIX: Final[LiteralString] = """
 """
 
 # A process that died after posting the movement has not matched its line yet. The line is found by its names if it has some.
-# Without names it must be the only line of its amount on the days of its order, without other marks.
+# Without names it has the amount and a day of its order, without other marks.
 _FIND_MISTAKEN: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         item.end_to_end_id is not null or item.return_id is not null as is_named
@@ -51,13 +51,37 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
             else item.day between $8 and $5 and item.joined_by is distinct from 'answer'
         end
-        and item.day between $5 - $6::integer and $5 + $6::integer
+        and item.day between least($8, $5 - $6::integer) and $5 + $6::integer
         and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
         )
     order by is_named desc, item.day, item.item_id
 """
+
+
+async def list_mistaken(
+    connection: Connection | Pool,
+    institution_id: int,
+    amount_cents: int,
+    names: Sequence[str],
+    of: Sequence[str],
+    day: date,
+    since: date | None = None,
+) -> list[ReversedMovement]:
+    """List movements that may really be this transfer or refund, if its line was read before; one, if it has a name of it.
+
+    Args:
+        names: Of the transfer or refund on the network.
+        of: The names of the returned payment.
+        day: On which it settled, in Sao Paulo.
+        since: On which it was ordered: the institution may have debited it since. By default the same day.
+    """
+    days = day, DAYS_APART_MAX, list(NO_PIX), since or day
+    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, *days)
+    rows = rows[:1] if rows and rows[0]["is_named"] else rows
+    names_of = "institution_id", "line_id", "holder_id", "item_id"
+    return [ReversedMovement(**{name: row[name] for name in names_of}) for row in rows]
 
 
 async def find_mistaken(
@@ -69,20 +93,9 @@ async def find_mistaken(
     day: date,
     since: date | None = None,
 ) -> ReversedMovement | None:
-    """Find the movement that was really this transfer or refund, if its line was read before.
-
-    Args:
-        names: Of the transfer or refund on the network.
-        of: The names of the returned payment.
-        day: On which it settled, in Sao Paulo.
-        since: On which it was ordered: the institution may have debited it since. By default the same day.
-    """
-    days = day, DAYS_APART_MAX, list(NO_PIX), since or day
-    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, *days)
-    # Several that only resemble it may each be something else: an operator finds out.
-    if not rows or (not rows[0]["is_named"] and len(rows) > 1):
-        return None
-    return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
+    """Find the movement that was really this transfer or refund; of several that only resemble it, each may be another."""
+    found = await list_mistaken(connection, institution_id, amount_cents, names, of, day, since)
+    return found[0] if len(found) == 1 else None
 
 
 _LIST_MOVED: Final[LiteralString] = f"""

@@ -312,22 +312,24 @@ async def list_unsettled(
 
 
 _LIST_OPEN: Final[LiteralString] = """
-    select transfer.amount_cents, transfer.network_id is null as is_unnamed from transfer
-    where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
-        and not transfer.is_book
-    union
-    select refund.amount_cents, refund.network_id is null from refund
-    join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
-    where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
-        and not refund.is_book
+    select amount_cents, bool_or(network_id is null) as is_unnamed, min(created_at) as since from (
+        select transfer.amount_cents, transfer.network_id, transfer.created_at from transfer
+        where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
+            and not transfer.is_book
+        union all
+        select refund.amount_cents, refund.network_id, refund.created_at from refund
+        join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+        where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
+            and not refund.is_book
+    ) as pending group by amount_cents
 """
 
 
-async def read_open_amounts(connection: Connection | Pool, institution_id: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Return amounts of pending orders: of all, and of those whose network name is not reported yet."""
+async def read_open_amounts(connection: Connection | Pool, institution_id: int) -> tuple[dict[int, date], frozenset[int]]:
+    """Return amounts of pending orders: of all, with the day of the first, and of those without a reported network name."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
-    every, unnamed = rows, [row for row in rows if row["is_unnamed"]]
-    return frozenset(row["amount_cents"] for row in every), frozenset(row["amount_cents"] for row in unnamed)
+    unnamed = frozenset(row["amount_cents"] for row in rows if row["is_unnamed"])
+    return {row["amount_cents"]: to_day(row["since"]) for row in rows}, unnamed
 
 
 def _begin_of(day: date) -> datetime:
@@ -342,6 +344,7 @@ def _read(row: asyncpg.Record) -> BookLine:
         direction=row["direction"],
         amount_cents=row["amount_cents"],
         day=to_day(settled_at or row["created_at"]),
+        since=to_day(row["created_at"]),
         settled_at=settled_at,
         names=tuple(row["names"]),
         original=tuple(row["original"]),

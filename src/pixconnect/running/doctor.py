@@ -22,12 +22,19 @@ from cyclopts import Parameter
 
 from pixconnect import __version__
 from pixconnect.doors.cli import failures, live_mode, operating, output, terminal
-from pixconnect.doors.cli import settings as cli_settings
 from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.doors.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.doors.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.output import Json
+from pixconnect.doors.cli.settings import (
+    RUNNING_FILE,
+    find_port,
+    reachable_host,
+    read_database_settings,
+    read_listeners,
+    write_start,
+)
 from pixconnect.platform import environment
 from pixconnect.platform.config import KEY_FILE, Settings, SettingsError
 from pixconnect.platform.local.home import closed_mode
@@ -74,7 +81,7 @@ def _look_at_readers(settings: Settings) -> Iterator[Symptom]:
     from pixconnect.assembly import outside, sandbox  # noqa: PLC0415  with them comes nearly everything
 
     readers: list[Callable[[], object]] = [
-        partial(cli_settings.read_listeners, settings),
+        partial(read_listeners, settings),
         partial(tls.check_files, settings),
         partial(outside.make_tls, *settings.webhook_tls_files),
     ]
@@ -95,7 +102,7 @@ def _look_at_readers(settings: Settings) -> Iterator[Symptom]:
 def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
     """Check parts that are started one by one by a report: at the service's address, or at a port of this machine."""
     address = public = settings.public_base_url
-    here = [f"http://{cli_settings.reachable_host(settings.host)}:{port}" for port in (settings.port, _USUAL_PORT)]
+    here = [f"http://{reachable_host(settings.host)}:{port}" for port in (settings.port, _USUAL_PORT)]
     checks, failed = None, dict[str, Exception]()
     for address in dict.fromkeys((public, *here)):
         try:
@@ -138,7 +145,7 @@ def _advise_address(address: str, error: Exception) -> str:
 
 
 def _look_at_home(settings: Settings) -> Iterator[Symptom]:
-    home, start = settings.home_path, cli_settings.write_start(settings)
+    home, start = settings.home_path, write_start(settings)
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         yield live_mode.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
@@ -152,7 +159,7 @@ def _look_at_home(settings: Settings) -> Iterator[Symptom]:
         yield live_mode.wrong("home", f"{home} holds secrets and is open to others", wanted)
     elif _runs(home):
         yield live_mode.ok("home", f"the service runs on {home}")
-    elif (home / cli_settings.RUNNING_FILE).exists():
+    elif (home / RUNNING_FILE).exists():
         yield live_mode.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
     elif not settings.database_url:
         yield live_mode.note("home", f"nothing runs on {home}", f"start `{start}`")
@@ -179,7 +186,7 @@ def _runs(home: Path) -> bool:
 
 
 def _look_at_port(settings: Settings) -> Iterator[Symptom]:
-    port = cli_settings.find_port(settings)
+    port = find_port(settings)
     if not port:
         return
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -199,7 +206,7 @@ def _look_at_database() -> Iterator[Symptom]:
     from pixconnect.assembly import operators  # noqa: PLC0415  with it comes nearly everything
 
     try:
-        settings = cli_settings.read_database_settings()
+        settings = read_database_settings()
     except (CommandError, SettingsError) as error:
         yield live_mode.split("database", str(error))
         return

@@ -18,10 +18,20 @@ from pixconnect.doors.api.decoding import BODY_MAX
 from pixconnect.doors.api.document import PDF_TYPE, Document, KeptDocument
 from pixconnect.doors.api.operation import AnyOperation, Nothing, Section
 from pixconnect.doors.api.prepared import too_large
-from pixconnect.features.documentation import records
 from pixconnect.features.documentation.api import DOCS_TYPE, OPENAPI_TYPE, Descriptions
 from pixconnect.features.documentation.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
-from pixconnect.features.documentation.records import Schema, convert_part, described, parameter, to_schema, typed
+from pixconnect.features.documentation.records import (
+    Schema,
+    convert_part,
+    describe_query,
+    describe_records,
+    described,
+    envelope_name,
+    parameter,
+    split_docstring,
+    to_schema,
+    typed,
+)
 from pixconnect.features.documentation.standard import describe_door
 from pixconnect.features.documentation.webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.features.identity import api as oauth
@@ -84,7 +94,7 @@ fields may come: ignore those that you do not know. Unknown fields of a request 
 def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> Schema:
     """Build the OpenAPI document; addresses as callers see them, and the program's version."""
     operations = [row for section in sections for row in section.operations]
-    schemas = records.describe_records(operations, PAYLOADS) | dict(_FILES.values())
+    schemas = describe_records(operations, PAYLOADS) | dict(_FILES.values())
     add_event_schemas(schemas)
     paths: Schema = {}
     for section in sections:
@@ -174,7 +184,7 @@ def _need(scopes: Sequence[str]) -> list[Schema]:
 
 def summarize(row: AnyOperation) -> tuple[str, str]:
     """Split a docstring into an operation's summary and its description."""
-    first, rest = records.split_docstring(row.handler.__doc__ or "")
+    first, rest = split_docstring(row.handler.__doc__ or "")
     return row.summary or first.removesuffix("."), rest
 
 
@@ -186,7 +196,7 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
     found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
     headers = [_IDEMPOTENCY_KEY, _REQUEST_ID] if idempotency_key.is_taken_by(row) else [_REQUEST_ID]
     own = [_PAYEE_PARAMETER] if row.handler is transfer.initiate_pix_with_key else []
-    found["parameters"] = [*_describe_parameter(row), *records.describe_query(row.query), *own, *headers]
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row.query), *own, *headers]
     if row.body is not Nothing:
         content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
         # Only the first: of two, generators send both at once.
@@ -205,7 +215,7 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
     content: Schema = {}
     if row.answer is not Document:
         # First, because generators take what comes first.
-        schema = to_schema(row.record.__name__ if row.is_bare else records.envelope_name(row))
+        schema = to_schema(row.record.__name__ if row.is_bare else envelope_name(row))
         content["application/json"] = {"schema": schema, "example": example_of_answer(row, schemas)}
     for media_type in row.media_types:
         content.setdefault(media_type, {"schema": to_schema(_FILES[media_type][0])})

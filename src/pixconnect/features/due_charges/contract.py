@@ -13,7 +13,15 @@ from pixconnect.doors.api.operation import Request, Section, Services
 from pixconnect.doors.api.routing import NONE
 from pixconnect.features.pix_api.service import charge as standard_charge_usecases
 from pixconnect.kernel.rules import charge_contents
-from pixconnect.kernel.rules.charge_contents import VALID_DAYS, DeductionKind, DiscountKind, InterestKind, Payer, read_fields
+from pixconnect.kernel.rules.charge_contents import (
+    VALID_DAYS,
+    ChargeContents,
+    DeductionKind,
+    DiscountKind,
+    InterestKind,
+    Payer,
+    read_fields,
+)
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base import errors
 
@@ -109,7 +117,7 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
     body = request.body
     payer = Payer(name=body.payer.name, tax_id=body.payer.tax_id)
     # Its terms set the end of its last day, in place of a lifetime.
-    contents = charge_contents.ChargeContents(**read_fields(body, payer=payer, lifetime_s=0, due=_read_terms(body)))
+    contents = ChargeContents(**read_fields(body, payer=payer, lifetime_s=0, due=_read_terms(body)))
     made = await standard_charge_usecases.create_due_charge(services.context, request.caller, contents, body.external_id)
     return await answer_charge(services, made, request.query)
 

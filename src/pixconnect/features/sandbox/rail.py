@@ -18,8 +18,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.rules import Answered, Asked, Failure, LookupQuestion, SandboxSilent, SandboxUnavailable
+from pixconnect.features.sandbox.rules import (
+    Answered,
+    Asked,
+    ControlCall,
+    Failure,
+    LookupAnswers,
+    LookupQuestion,
+    SandboxKeyRefused,
+    SandboxRefusal,
+    SandboxSilent,
+    SandboxUnavailable,
+)
 from pixconnect.kernel.rules import rail
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
 from pixconnect.platform.flow.batches import Batches
@@ -57,7 +67,7 @@ _entry = msgspec.json.Decoder(rail.DirectoryEntry)
 
 _Alone = Literal["alone"]
 _ALONE: Final[_Alone] = "alone"
-_lookup_answers = msgspec.json.Decoder(sandbox_control.LookupAnswers)
+_lookup_answers = msgspec.json.Decoder(LookupAnswers)
 _failure = msgspec.json.Decoder(Failure)
 
 
@@ -263,17 +273,17 @@ class HttpSandboxControl:
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
 
-    async def call(self, what: sandbox_control.ControlCall[Asked, Answered], asked: Asked) -> Answered:
+    async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
         try:
             status, body = await self._connection.ask("POST", f"/control/{what.name}", _encode(asked), total_s=what.timeout_s)
         except _NothingSentError as error:
-            failure = sandbox_control.SandboxKeyRefused if isinstance(error, _KeyRefusedError) else SandboxUnavailable
+            failure = SandboxKeyRefused if isinstance(error, _KeyRefusedError) else SandboxUnavailable
             raise failure(str(error)) from error
         except _UnknownOutcomeError as error:
             raise SandboxSilent(str(error)) from error
         if status in (400, 422):
             refused = _read(_failure, 200, body, SandboxUnavailable)
-            raise sandbox_control.SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)
+            raise SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)
         return _read(msgspec.json.Decoder(what.answer), status, body, SandboxSilent)
 
 

@@ -15,9 +15,20 @@ from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller
 from pixconnect.kernel.flows.idempotency import Idempotency
 from pixconnect.kernel.flows.source import find_accounts
 from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
-from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import PAID, Charge, ChargeRequest, NewCharge, announce_charge, pay_charge, read_contents
+from pixconnect.kernel.rules.charge import (
+    PAID,
+    Charge,
+    ChargeRequest,
+    NewCharge,
+    announce_charge,
+    expire_charge,
+    may_expire,
+    open_charge,
+    pay_charge,
+    read_contents,
+    return_charge,
+)
 from pixconnect.kernel.rules.charge_contents import DayAmount, digest_contents
 from pixconnect.kernel.rules.charge_payment import announce_divergence
 from pixconnect.kernel.rules.event import Divergence
@@ -89,7 +100,7 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
 
     def create(new: NewCharge) -> Charge:
-        charge = charge_rules.open_charge(new, work.now)
+        charge = open_charge(new, work.now)
         work.put(CHARGES, charge)
         work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
         work.announce(announce_charge, charge, "qrcode.pending")
@@ -148,8 +159,8 @@ async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
             work = await begin_work(batch)
             for charge in charges.values():
                 # Checked again under the lock by the database's time: the charge may be paid or held, and ``until`` may be off.
-                if charge_rules.may_expire(charge, work.now):
-                    after = charge_rules.expire_charge(charge, max(work.now, charge.modified_at))
+                if may_expire(charge, work.now):
+                    after = expire_charge(charge, max(work.now, charge.modified_at))
                     work.move(CHARGES, charge, after)
                     work.announce(announce_charge, after, "qrcode.expired")
             await work.write()
@@ -181,7 +192,7 @@ def count_returned(work: UnitOfWork, transfer: Transfer, amount_cents: int, *, r
     if after.status == "RETURNED" and after.charge_id is not None:
         name = after.charge_id, after.holder_id
         charge = work.charges[name]
-        work.charges[name] = charge_rules.return_charge(charge, work.now)
+        work.charges[name] = return_charge(charge, work.now)
         work.move(CHARGES, charge, work.charges[name])
 
 

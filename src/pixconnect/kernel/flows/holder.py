@@ -15,11 +15,19 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import CONFIRM, confirm, make_proposal, propose
 from pixconnect.kernel.flows.context import Context, Core, Operator, Writer, write_alone
 from pixconnect.kernel.rules import holder as holder_rules
-from pixconnect.kernel.rules import limit as limit_rules
 from pixconnect.kernel.rules import tax_id as tax_id_rules
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.kernel.rules.ledger import Funds
+from pixconnect.kernel.rules.limit import (
+    LIMIT_COLUMNS,
+    cut_limits,
+    find_raise_wait,
+    find_stricter,
+    read_limits,
+    read_night_begin,
+    write_limits,
+)
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.rules.tax_id import STREET_LENGTH_MAX, check_state, read_postal_code
@@ -144,7 +152,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
         if field.endswith("_cents"):
             _check_limit(field, value)
     if (night_begins_h := wanted.pop("night_begins_h", None)) is not None:
-        wanted["night_begins_late"] = limit_rules.read_night_begin(night_begins_h, context.clock.now())
+        wanted["night_begins_late"] = read_night_begin(night_begins_h, context.clock.now())
     is_disabled = wanted.pop("is_disabled", None)
     changes_address = not wanted.keys().isdisjoint(_ADDRESS)
     async with write_alone(context.pool) as connection:
@@ -156,7 +164,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
         if changes_address:
             wanted |= _read_address({name: wanted.get(name, getattr(before, name)) for name in _ADDRESS})
         holder = msgspec.structs.replace(before, **wanted)
-        if not wanted.keys().isdisjoint(limit_rules.LIMIT_COLUMNS):
+        if not wanted.keys().isdisjoint(LIMIT_COLUMNS):
             holder = await _keep_higher(context, connection, before, holder)
         if not wanted.keys().isdisjoint(_APPROVALS):
             holder = await _keep_approvals(context, connection, before, holder)
@@ -174,7 +182,7 @@ async def loosen_holder(context: Operator, writes: Writer, proposal: Proposal) -
         # First: a trigger refuses what only one operator wants.
         await confirm(context, connection, proposal)
         if proposal.act == "limits":
-            holder = before.with_limits(limit_rules.read_limits(proposal.contents))
+            holder = before.with_limits(read_limits(proposal.contents))
         else:
             above, new_payees = map(proposal.contents.get, _APPROVALS)
             holder = structs.replace(before, approve_above_cents=above, approve_new_payees=new_payees == 1)
@@ -265,13 +273,13 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
         The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox.
     """
     await proposal_store.forget(connection, "limits", holder_id=before.id)
-    at_once = limit_rules.cut_limits(before.limits, asked.limits)
+    at_once = cut_limits(before.limits, asked.limits)
     if at_once == asked.limits or context.policy.is_sandbox:
         return asked
     # Its day would begin before it is visible. A reduction never waits for a clock.
     await service_now_to_write(context.clock, connection)
-    waits = limit_rules.find_raise_wait(context.clock.real_now())
-    raised = make_proposal(context, "limits", limit_rules.write_limits(asked.limits), holder_id=before.id, acts_after=waits)
+    waits = find_raise_wait(context.clock.real_now())
+    raised = make_proposal(context, "limits", write_limits(asked.limits), holder_id=before.id, acts_after=waits)
     await propose(context, connection, "holder set", f"limits of holder {before.id}", raised)
     return asked.with_limits(at_once)
 
@@ -279,7 +287,7 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
 async def _keep_approvals(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
     """Store a locked holder's lesser approvals as pending, all or none of them, as ``_keep_higher``."""
     await proposal_store.forget(connection, "approvals", holder_id=before.id)
-    above = limit_rules.find_stricter(before.approve_above_cents, asked.approve_above_cents)
+    above = find_stricter(before.approve_above_cents, asked.approve_above_cents)
     is_fewer = above != asked.approve_above_cents or before.approve_new_payees > asked.approve_new_payees
     if not is_fewer or context.policy.is_sandbox:
         return asked

@@ -23,7 +23,16 @@ from pixconnect.kernel.rules.holder import parse_pix_key
 from pixconnect.kernel.rules.identifiers import fingerprint
 from pixconnect.kernel.rules.listing import Page, Span, TransferSearch
 from pixconnect.kernel.rules.order import open_order
-from pixconnect.kernel.rules.transfer import NO_TERMS, NewTransfer, SendingTerms, Transfer, TransferRequest, TransferView
+from pixconnect.kernel.rules.transfer import (
+    NO_TERMS,
+    AccountTransferRequest,
+    NewTransfer,
+    SendingTerms,
+    Transfer,
+    TransferRequest,
+    TransferStatus,
+    TransferView,
+)
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.origin import ORIGINS, Asked
 from pixconnect.kernel.tables.transfer import TRANSFERS
@@ -105,7 +114,7 @@ async def _try_transfer(
     end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
         context.policy.ispb, context.clock.now(), context.entropy
     )
-    if request.external_id is not None and not isinstance(request, transfer_rules.AccountTransferRequest):
+    if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before any query to the network
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
@@ -244,9 +253,7 @@ async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_t
     return await view_transfer(context, errors.found(transfer, f"endToEndId: {_MISSING}"))
 
 
-async def list_transfers(
-    context: Context, caller: Caller, status: transfer_rules.TransferStatus, span: Span
-) -> Page[TransferView]:
+async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
     return page.with_items([await view_transfer(context, transfer) for transfer in page.items])

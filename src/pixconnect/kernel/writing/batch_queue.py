@@ -39,8 +39,25 @@ import asyncpg
 import structlog
 
 from pixconnect.kernel.tables.table import find_refusal
-from pixconnect.kernel.writing import batch as batches
-from pixconnect.kernel.writing.batch import Answer, BatchAttempt, Outcomes, PendingRequest, Request, queue_full, refuse_stalled
+from pixconnect.kernel.writing.batch import (
+    Answer,
+    Batch,
+    BatchAttempt,
+    Outcomes,
+    PendingReply,
+    PendingRequest,
+    Request,
+    WriteOperation,
+    account_stalled,
+    find_lock_timeout_ms,
+    find_reach_timeout_s,
+    has_ended,
+    may_find_out,
+    queue_full,
+    refuse_stalled,
+    write_at_once,
+    write_in_transaction,
+)
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_AWAY, explain_undone, lacks_memory
@@ -81,7 +98,7 @@ class BatchQueue(Generic[Request, Answer]):
 
     def __init__(  # noqa: PLR0913  most of them every queue of a process has
         self,
-        operation: batches.WriteOperation[Request, Answer],
+        operation: WriteOperation[Request, Answer],
         *,
         pool: Pool,
         clock: Clock,
@@ -134,7 +151,7 @@ class BatchQueue(Generic[Request, Answer]):
         has_written.set(True)
         return written
 
-    def put(self, request: Request, reply: batches.PendingReply[Answer]) -> None:
+    def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, with a reply object; a full queue, or an unreachable database, is raised at once."""
         if self._pool.is_away:
             raise errors.ServiceUnavailable(explain_undone(self._pool.away_error()))
@@ -202,7 +219,7 @@ class BatchQueue(Generic[Request, Answer]):
                 elif len(own_queue) < self._size_max:
                     own_queue.append(waiter)
                 else:
-                    waiter.resolve(batches.account_stalled())
+                    waiter.resolve(account_stalled())
         return waiters
 
     def _size_now(self) -> int:
@@ -246,10 +263,10 @@ class BatchQueue(Generic[Request, Answer]):
         is_first = True
         while True:
             now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
-            reach_timeout_s = batches.find_reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
+            reach_timeout_s = find_reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
             # A lost transaction may hold its locks while it waits for a standby, and its callers are answered before that.
             is_quick = is_brief or self._may_find_out(waiters)
-            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else batches.find_lock_timeout_ms(waiters, now_s)
+            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else find_lock_timeout_ms(waiters, now_s)
             attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
@@ -280,21 +297,21 @@ class BatchQueue(Generic[Request, Answer]):
             raise error
         # A full disk needs a person, and requests do not wait for people.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
-        if batches.has_ended(waiters, now_s, away_for_s):
+        if has_ended(waiters, now_s, away_for_s):
             raise errors.ServiceUnavailable(explain_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: _Waiters[Request, Answer]) -> bool:
-        return batches.may_find_out(waiters, self._clock.monotonic_s())
+        return may_find_out(waiters, self._clock.monotonic_s())
 
     async def _write_once(self, waiters: _Waiters[Request, Answer], attempt: BatchAttempt) -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=attempt.reach_timeout_s, insists=True) as connection:
             requests, find_latecomers = [waiter.request for waiter in waiters], partial(self._find_latecomers, waiters)
             wakes = self._wake_workers, self._wake_sequencer
-            batch = batches.Batch(requests, connection, self._clock, *wakes, find_latecomers)
-            outcomes = await batches.write_at_once(self._operation, batch, waiters, attempt)
+            batch = Batch(requests, connection, self._clock, *wakes, find_latecomers)
+            outcomes = await write_at_once(self._operation, batch, waiters, attempt)
             if outcomes is None:
-                outcomes = await batches.write_in_transaction(self._operation, batch, waiters, attempt)
+                outcomes = await write_in_transaction(self._operation, batch, waiters, attempt)
             self.commits_by_size[len(batch)] += 1
             if self._overload is not None:
                 self._overload.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)

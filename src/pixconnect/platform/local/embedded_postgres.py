@@ -22,7 +22,15 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.platform.local import cluster_template, postgres_placement, process_death
 from pixconnect.platform.local import home as home_files
-from pixconnect.platform.local.postgres_placement import DATABASE, LOGIN_ROLE, OWNER_ROLE, PostgresUnavailableError
+from pixconnect.platform.local.postgres_placement import (
+    CONSOLE_LOGIN_ROLE,
+    DATABASE,
+    FEW_ITERATIONS,
+    INITDB_OPTIONS,
+    LOGIN_ROLE,
+    OWNER_ROLE,
+    PostgresUnavailableError,
+)
 
 # Recovery reads at most max_wal_size.
 READY_TIMEOUT_S = 120
@@ -93,7 +101,7 @@ class EmbeddedPostgres:
     def console_url(self) -> str:
         """The address of the console's login, which may sign people in."""
         password = self._placement.console_password
-        return postgres_placement.address(postgres_placement.CONSOLE_LOGIN_ROLE, password, self._socket_folder, DATABASE)
+        return postgres_placement.address(CONSOLE_LOGIN_ROLE, password, self._socket_folder, DATABASE)
 
     @property
     def data_folder(self) -> Path:
@@ -233,7 +241,7 @@ class EmbeddedPostgres:
             programs / "bin" / "initdb",
             f"--pgdata={unfinished / 'data'}",
             f"--pwfile={password_file}",
-            *postgres_placement.INITDB_OPTIONS,
+            *INITDB_OPTIONS,
             *([] if self._durable else ["--no-sync"]),
         ]
         if await process_death.exit_status(self._launch(command)) != 0:
@@ -244,12 +252,12 @@ class EmbeddedPostgres:
         data = unfinished / "data"
         found = self._placement
         logins = {OWNER_ROLE: found.owner_password, LOGIN_ROLE: found.login_password}
-        logins[postgres_placement.CONSOLE_LOGIN_ROLE] = found.console_password
+        logins[CONSOLE_LOGIN_ROLE] = found.console_password
         lines = [f"alter role {role} password '{password}'\n" for role, password in logins.items()]
         try:
             postgres_placement.make_empty(unfinished)
             commands = unfinished / "commands"
-            home_files.write_private(commands, (postgres_placement.FEW_ITERATIONS + "".join(lines)).encode())
+            home_files.write_private(commands, (FEW_ITERATIONS + "".join(lines)).encode())
             with commands.open("rb") as file:
                 cluster_template.copy(template, data, self._user)
                 postgres_placement.make_private(unfinished, self._user)

@@ -15,7 +15,15 @@ from msgspec import Struct, structs
 from pixconnect.features.sandbox.network import registry, tables
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Pending
-from pixconnect.features.sandbox.network.tables import Acknowledged, DueOrder, KnownOrder, NewArrival, NewOrder, Original
+from pixconnect.features.sandbox.network.tables import (
+    Acknowledged,
+    DueOrder,
+    KnownOrder,
+    MerchantClaim,
+    NewArrival,
+    NewOrder,
+    Original,
+)
 from pixconnect.features.sandbox.rules import OutsideMovement
 from pixconnect.kernel.rules import rail, reject_code
 from pixconnect.kernel.rules.block_report import InfractionReport
@@ -212,7 +220,7 @@ def answer_order(
 
 
 def judge_claims(
-    arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, tables.MerchantClaim]
+    arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
 ) -> tuple[dict[str, NewOrder], dict[str, str]]:
     """Reject orders for codes that are paid (BE17) or ask for another amount (AM09); return the orders and payers."""
     judged: dict[str, NewOrder] = {}

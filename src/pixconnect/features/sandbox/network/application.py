@@ -21,7 +21,17 @@ from msgspec import Meta, Struct
 from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.network import contesting, outside
 from pixconnect.features.sandbox.network.outside import Outside
-from pixconnect.features.sandbox.rules import Answered, Asked, ControlCall, Failure, LookupQuestion, Message, SandboxUnavailable
+from pixconnect.features.sandbox.rules import (
+    Answered,
+    Asked,
+    ControlCall,
+    Failure,
+    LookupAnswers,
+    LookupQuestion,
+    Message,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
 from pixconnect.kernel.rules.block_report import Defence
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, Position, RefundOrder, SettledItem
 from pixconnect.platform.database_failure import DATABASE_FAILED
@@ -239,7 +249,7 @@ class SandboxApplication:
             return await answering
         except msgspec.MsgspecError as error:
             return failure(400, "invalid", str(error))
-        except sandbox_control.SandboxRefusal as refusal:
+        except SandboxRefusal as refusal:
             return failure(422, refusal.reason, refusal.message)
         except SandboxUnavailable as error:
             return failure(503, "unavailable", str(error))
@@ -275,7 +285,7 @@ async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:
     # Those for which a fault rule may change the answer.
     alone = {key for key in keys if world.faults.concerns(Message(operation="lookup", id="", key=key))}
     entries = await outside.find_entries(world, keys - alone)
-    return SandboxAnswer(200, _encode(sandbox_control.LookupAnswers(entries=entries, alone=sorted(alone))))
+    return SandboxAnswer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
 
 
 _reports: Final = _decoding(

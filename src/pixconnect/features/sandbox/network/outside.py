@@ -13,7 +13,6 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.sandbox import rules as sandbox_control
 from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network import registry as directory
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Chance, Faults
@@ -21,7 +20,20 @@ from pixconnect.features.sandbox.network.network import Network
 from pixconnect.features.sandbox.network.outbox import Pending
 from pixconnect.features.sandbox.network.registry import MerchantCode, MerchantSigner
 from pixconnect.features.sandbox.network.tables import NewArrival
-from pixconnect.features.sandbox.rules import Arrival, ArrivalStatus, FaultAnswer, FaultRule, Message, NewQrCode, SandboxRefusal
+from pixconnect.features.sandbox.rules import (
+    Arrival,
+    ArrivalStatus,
+    FaultAnswer,
+    FaultRule,
+    Message,
+    NewKey,
+    NewQrCode,
+    OutsideMovement,
+    OutsideReturn,
+    OutsideTransfer,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
 from pixconnect.kernel.rules import br_code, identifiers
 from pixconnect.kernel.rules.rail import CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
 from pixconnect.platform.base import errors
@@ -108,7 +120,7 @@ async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
     return [*directory.FIXED_ENTRIES.values(), *await directory.list_added(outside.pool)]
 
 
-async def add_key(outside: Outside, new: sandbox_control.NewKey) -> DirectoryEntry:
+async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
     """Add an entry, or return the key's existing one."""
     found = None if new.key is None else await _find_entry(outside, new.key)
     if found is not None:
@@ -142,7 +154,7 @@ async def serve_location(outside: Outside, token: str) -> str | None:
     return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
 
 
-async def pay(outside: Outside, transfer: sandbox_control.OutsideTransfer) -> Arrival:
+async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
     number = next(outside.network.arrival_numbers)
     end_to_end_id = make_network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
@@ -163,7 +175,7 @@ async def pay(outside: Outside, transfer: sandbox_control.OutsideTransfer) -> Ar
     return await _arrive(outside, number, "credit", report, key, how)
 
 
-async def give_back(outside: Outside, asked: sandbox_control.OutsideReturn) -> Arrival:
+async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
     """Return a transfer that the network has settled. The service checks the amount."""
     end_to_end_id = asked.end_to_end_id
     order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
@@ -184,7 +196,7 @@ async def give_back(outside: Outside, asked: sandbox_control.OutsideReturn) -> A
     return await _arrive(outside, number, "return", report, order.key, how)
 
 
-async def move(outside: Outside, asked: sandbox_control.OutsideMovement) -> Arrival:
+async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
     """Move money as the institution or a person in its app does."""
     number = next(outside.network.arrival_numbers)
     item_id = make_network_id(outside, "M", number)
@@ -204,7 +216,7 @@ async def _arrive(
 ) -> Arrival:
     """Store what comes from outside, report it unless a rule prevents that, and wait for the acknowledgement."""
     if how.is_refused:
-        raise sandbox_control.SandboxUnavailable("a fault rule says that the network cannot be reached")
+        raise SandboxUnavailable("a fault rule says that the network cannot be reached")
     if how.dated_back_s is not None:
         dated_at = report.reported_at - timedelta(seconds=how.dated_back_s)
         report = msgspec.structs.replace(report, settled_at=dated_at)
@@ -308,7 +320,7 @@ async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
 async def _check_answers(how: Behaviour) -> None:
     """Wait as long as the rule requires, and fail if it withholds the answer."""
     if how.is_refused or not how.is_answered:
-        raise sandbox_control.SandboxUnavailable("a fault rule keeps the network from answering this")
+        raise SandboxUnavailable("a fault rule keeps the network from answering this")
     await asyncio.sleep((how.delay_ms or 0) / 1000)
 
 

@@ -9,7 +9,28 @@ from typing import Final, Literal
 from msgspec import structs
 
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.rules import NO_TERMS, Answered, Arrival, Asked, OutsideTransfer, PaymentTerms, SandboxControl
+from pixconnect.features.sandbox.rules import (
+    DRAW_FAULT,
+    NO_TERMS,
+    Answered,
+    Arrival,
+    Asked,
+    ControlCall,
+    MadeMovementKind,
+    Message,
+    NewKey,
+    NewQrCode,
+    OutsideMovement,
+    OutsideReturn,
+    OutsideTransfer,
+    OutsideVerdict,
+    PaymentTerms,
+    SandboxControl,
+    SandboxRefusal,
+    SandboxSilent,
+    SandboxUnavailable,
+    Verdict,
+)
 from pixconnect.kernel.flows.context import Context, Port
 from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
@@ -23,14 +44,14 @@ from pixconnect.platform.base import errors
 SANDBOX_CONTROL: Final = Port[SandboxControl | None]("control of the sandbox", None)  # ``None`` in live mode
 
 
-async def draw_fault(context: Context, message: sandbox_control.Message) -> str:
+async def draw_fault(context: Context, message: Message) -> str:
     """The effect of the rule; empty if there is none, or no sandbox to ask."""
     control = context.port(SANDBOX_CONTROL)
     if control is None:
         return ""
     try:
-        return (await control.call(sandbox_control.DRAW_FAULT, message)).effect or ""
-    except sandbox_control.SandboxUnavailable:
+        return (await control.call(DRAW_FAULT, message)).effect or ""
+    except SandboxUnavailable:
         return ""
 
 
@@ -88,12 +109,12 @@ async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: i
     return await _pay(context, OutsideTransfer(credit_party=party, amount_cents=amount_cents, **structs.asdict(terms)))
 
 
-async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: sandbox_control.Verdict) -> Arrival:
+async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
     """Release or return by hand one of this holder's payments that the sandbox, its institution, holds as suspect."""
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.status != "PROCESSING":
         raise errors.BadRequest("endToEndId: no payment of this name is held as suspect")
-    asked = sandbox_control.OutsideVerdict(end_to_end_id=transfer.end_to_end_id, verdict=verdict)
+    asked = OutsideVerdict(end_to_end_id=transfer.end_to_end_id, verdict=verdict)
     return await call(context, sandbox_control.JUDGE_CREDIT, asked)
 
 
@@ -107,14 +128,14 @@ async def give_back(context: Context, caller: Caller, end_to_end_id: str, amount
     # If nothing is left, request all of it from the sandbox: the network then refuses that.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
-    asked = sandbox_control.OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
+    asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
     return await call(context, sandbox_control.GIVE_BACK, asked)
 
 
 async def move(
     context: Context,
     caller: Caller,
-    kind: sandbox_control.MadeMovementKind,
+    kind: MadeMovementKind,
     direction: Literal["IN", "OUT"],
     amount_cents: int,
     description: str | None,
@@ -128,7 +149,7 @@ async def move(
     money.check_amount(amount_cents)
     if description is not None and not kept_report.is_text(description):
         raise errors.BadRequest("text: holds a character that is no text")
-    asked = sandbox_control.OutsideMovement(
+    asked = OutsideMovement(
         party=(await context.directory.read_account(caller.holder_id)).party,
         kind=kind,
         direction=direction,
@@ -143,7 +164,7 @@ async def move(
     raise errors.HolderBlocked("the holder may not deposit")
 
 
-async def add_key(context: Context, new: sandbox_control.NewKey) -> DirectoryEntry:
+async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
     """Add a directory entry of a new outside account, or return the key's existing one."""
     key = None if new.key is None else holder.parse_pix_key(new.key, new.key_type).key
     # Our own directory comes first for our keys, so an entry outside would never be found.
@@ -154,23 +175,23 @@ async def add_key(context: Context, new: sandbox_control.NewKey) -> DirectoryEnt
     return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
 
 
-async def make_qr_code(context: Context, new: sandbox_control.NewQrCode) -> str:
+async def make_qr_code(context: Context, new: NewQrCode) -> str:
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
     return await call(context, sandbox_control.MAKE_QR_CODE, new)
 
 
-async def call(context: Context, what: sandbox_control.ControlCall[Asked, Answered], asked: Asked) -> Answered:
+async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
     """Call the sandbox, and turn its refusals and its silence into errors for the caller."""
     try:
         return await find_control(context).call(what, asked)
-    except sandbox_control.SandboxRefusal as refusal:
+    except SandboxRefusal as refusal:
         raise what.refused(refusal.message) from None
-    except sandbox_control.SandboxUnavailable as error:
+    except SandboxUnavailable as error:
         # A read changes nothing, so its outcome cannot be unknown.
         if what.only_reads:
             raise errors.ServiceUnavailable(error.summary) from None
-        if isinstance(error, sandbox_control.SandboxSilent):
+        if isinstance(error, SandboxSilent):
             raise errors.OutcomeUnknown(
                 "the sandbox did not answer: it may have done what you asked for; look, then ask again"
             ) from None

@@ -18,7 +18,14 @@ from msgspec import Struct, structs
 from pixconnect.features.identity.service.secret_key import Resealing, SealedKind
 from pixconnect.features.webhooks.rules import endpoint as endpoint_rules
 from pixconnect.features.webhooks.rules.delivery import Delivery, DeliveryStatus, Receivers
-from pixconnect.features.webhooks.rules.endpoint import Endpoint, EndpointChange, EndpointStatus, KeyWebhookEvent, notifies_key
+from pixconnect.features.webhooks.rules.endpoint import (
+    Endpoint,
+    EndpointChange,
+    EndpointRequest,
+    EndpointStatus,
+    KeyWebhookEvent,
+    notifies_key,
+)
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
 from pixconnect.features.webhooks.tables import feed as feed_store
@@ -98,11 +105,7 @@ class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
 
 
 async def create_endpoint(
-    context: Context,
-    caller: Caller,
-    request: endpoint_rules.EndpointRequest,
-    act: Act | None = None,
-    terms: CallbackTerms | None = None,
+    context: Context, caller: Caller, request: EndpointRequest, act: Act | None = None, terms: CallbackTerms | None = None
 ) -> Endpoint:
     """Register a webhook endpoint of a holder; ``act``, here and below, goes into the audit with the change.
 

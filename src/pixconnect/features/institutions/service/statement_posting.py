@@ -34,7 +34,7 @@ from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, RecordedItem
 from pixconnect.features.institutions.rules.special_line import is_own_investment, name_yield, plan_investments
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
@@ -158,7 +158,9 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     if left.waits is not None or left.item.kind in NO_PIX:
         return None
     apart, day = timedelta(days=DAYS_APART_MAX), left.item.day
-    near = [ending for ending in alike if ending.days[0] <= day <= ending.days[1] + apart]
+    # The two operators have seen a line that was read before.
+    later = [ending for ending in alike if isinstance(left.item, RecordedItem) and left.item.recorded_at >= ending.ended_at]
+    near = [ending for ending in later if ending.days[0] <= day <= ending.days[1] + apart]
     return near[0] if len(near) == 1 else None
 
 

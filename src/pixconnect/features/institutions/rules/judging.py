@@ -31,7 +31,7 @@ from pixconnect.platform.base.clock import to_day
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """The outcome of a doubtful line if the balances agree without it."""
-_FORMS: Final = frozenset[Outcome | None](("same_line", "withdrawn", "no_money"))
+_FORMS: Final = frozenset[Outcome | None](("same_line", "withdrawn"))
 """Outcomes of lines set aside that may be another form of a counted one."""
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
 
@@ -288,7 +288,7 @@ def _match_forms(matches: list[RecordedItem | None], free: dict[str, RecordedIte
         if not _is_set_aside(item):
             counted[item.day, item.signed_cents].append(item)
     for number, match in enumerate(matches):
-        if match is None or match.waits not in _FORMS or balance_proof.is_called_balance(match):
+        if match is None or match.waits not in _FORMS:
             continue
         if forms := counted[match.day, match.signed_cents]:
             matches[number] = counts = forms.popleft()

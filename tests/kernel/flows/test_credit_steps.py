@@ -114,13 +114,8 @@ async def test_a_charge_whose_payment_was_cancelled_is_paid_by_another(service: 
 
 
 _STEPS = ("accepted", "accepted again", "cancelled", "cancelled again", "settled")
-
-
-_ORDERS = [
-    pytest.param(order, marks=[] if number % 5 == 0 else [pytest.mark.long])
-    for number, order in enumerate(permutations(_STEPS, 3))
-]
-"""Each fifth, and all of them in the long run."""
+# Each fifth, and all of them in the long run.
+_ORDERS = [pytest.param(one, marks=[pytest.mark.long] * (nth % 5 > 0)) for nth, one in enumerate(permutations(_STEPS, 3))]
 
 
 @pytest.mark.parametrize("order", _ORDERS, ids=" - ".join)

@@ -208,11 +208,8 @@ async def _owe_and_release(service: Service, caller: Caller) -> None:
 
 
 _STEPS = ("held", "held again", "returned", "released", "accepted")
-_ORDERS = [
-    pytest.param(order, marks=[] if number % 6 == 0 else [pytest.mark.long])
-    for number, order in enumerate(permutations(_STEPS, 4))
-]
-"""Each sixth, and all of them in the long run."""
+# Each sixth, and all of them in the long run.
+_ORDERS = [pytest.param(one, marks=[pytest.mark.long] * (nth % 6 > 0)) for nth, one in enumerate(permutations(_STEPS, 4))]
 
 
 @pytest.mark.parametrize("order", _ORDERS, ids=" - ".join)

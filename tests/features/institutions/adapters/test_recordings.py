@@ -84,6 +84,7 @@ async def test_the_adapters_still_read_what_institutions_said() -> None:
 def test_what_is_secret_or_of_people_is_replaced_and_keeps_its_form() -> None:
     account = make_account("sicredi", "https://127.0.0.1", keys=("loja@shop.example",), account="1001")
     redaction = Redaction(account, Credential(client_id="us-and-only-us", client_secret="never to be seen"))
+    kept = dict[str, object](endToEndId="E99999999202607011500AAAAAAAAAAA", pix=[dict(valor="1.00", txid="a" * 32)])
     said = dict(
         access_token="t0ken",
         chave="loja@shop.example",
@@ -91,8 +92,7 @@ def test_what_is_secret_or_of_people_is_replaced_and_keeps_its_form() -> None:
         conta="1001",
         detail="never to be seen by maria@home.example, 529.982.247-25",
         infoPagador="for Ana",
-        endToEndId="E99999999202607011500AAAAAAAAAAA",
-        pix=[dict(valor="1.00", txid="a" * 32)],
+        **kept,
     )
     assert redaction.redact(said) == dict(
         access_token="redacted",
@@ -101,8 +101,7 @@ def test_what_is_secret_or_of_people_is_replaced_and_keeps_its_form() -> None:
         conta="0000",
         detail="redacted by xxxxx@xxxx.xxxxxxx, 000.000.000-00",
         infoPagador="xxx xxx",
-        endToEndId="E99999999202607011500AAAAAAAAAAA",
-        pix=[dict(valor="1.00", txid="a" * 32)],
+        **kept,
     )
 
 

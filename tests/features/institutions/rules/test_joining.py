@@ -349,7 +349,7 @@ KNOWN = OpenAmounts(
     today=date(2026, 11, 3),
     read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
     lone={("IN", date(2026, 11, 1)): 1000},
-    booked={E2E: {("IN", 1000)}},
+    booked={E2E: {("IN", 1, 1000)}},
     reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
 )
 
@@ -379,6 +379,7 @@ KNOWN = OpenAmounts(
         (dict(kind="wire", end_to_end_id=E2E), "not_yet_read"),
         # No reading has explained another side or amount for days.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E, day=date(2026, 10, 31)), "could_be_ours"),
+        (dict(kind="refund", end_to_end_id=E2E, amount_cents=300, day=date(2026, 10, 31)), "not_yet_read"),
         # A returned fee has an earlier debit; the word and the name alone may be a payer's.
         (dict(kind="fee", end_to_end_id=E2E, amount_cents=175), "fee"),
         (dict(kind="fee", end_to_end_id=E2E), "could_be_ours"),

@@ -183,6 +183,18 @@ async def test_two_lines_alike_are_two_refunds_alike_of_another_holder(shop: Sho
     await check_books(shop.live)
 
 
+async def test_a_line_before_the_end_of_a_refund_yields_to_the_line_that_names_it(shop: Shop) -> None:
+    pix = await receive(shop)
+    refund = await ask_in_doubt(shop, pix)
+    shop.live.clock.advance(days=9)
+    shop.there.end_refunds("returned")
+    assert await end(shop, refund) == "RETURNED"
+    await tell_line(shop, day=to_day(shop.live.clock.now()) - timedelta(days=8))
+    await tell_line(shop, item_id="L2", return_id=refund.return_id, end_to_end_id=pix.end_to_end_id)
+    assert (await movements(shop.live), await funds(shop)) == (TAKEN_BACK[:1], (400, 0, 0))
+    await check_books(shop.live)
+
+
 async def test_a_refund_that_was_forgotten_and_is_asked_for_again_takes_its_item_back(shop: Shop) -> None:
     pix = await receive(shop)
     keys = await return_store.read_keys(shop.context.pool, [shop.account.id])

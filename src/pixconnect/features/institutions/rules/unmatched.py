@@ -56,8 +56,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """All Pix that came in before it are recorded; ``None`` before the first reading."""
     lone: Mapping[tuple[str, date], int] = {}
     """Sums of several unmatched transfers of a direction and a day."""
-    booked: Mapping[str, Collection[tuple[str, int]]] = {}
-    """By network name, the directions and cents of lines that its records here have, or may still have."""
+    booked: Mapping[str, Collection[tuple[str, int, int]]] = {}
+    """By network name, the directions and least and most cents of lines that its records here have, or may still have."""
     reversible: frozenset[tuple[ItemKind, str, int]] = frozenset()
     """Of credits that may return a fee, or a Pix that a person sent at the institution: their kind, name and cents."""
 
@@ -116,7 +116,9 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if is_ours and item.kind != "fee":
         # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         booked = [one for name in item.names for one in known.booked.get(name, ())]
-        is_apart = bool(booked) and (item.direction, item.amount_cents) not in booked
+        is_apart = bool(booked) and not any(
+            way == item.direction and item.amount_cents in range(a, z + 1) for way, a, z in booked
+        )
         is_late = item.day <= known.today - _RETURNS_READ_WITHIN and _is_read(item, known.read_until)
         return "could_be_ours" if is_apart and is_late else "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.

@@ -146,12 +146,12 @@ async def _list_near(
 ) -> list[BookLine]:
     """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum.
 
-    An order for which a debit waits may settle on any later day; none was made later.
+    An order may settle on any day after its debit; none was made later.
     """
     if not items:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
-    ends = [today for item in items if item.waits is not None and item.direction == "OUT"]
+    ends = [today for item in items if item.direction == "OUT"]
     until = max(item.day for item in items) + apart
     days = min(item.day for item in items) - apart, max([until, *ends])
     has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
@@ -195,13 +195,13 @@ async def _judge_left(
 
 async def _find_booked(
     connection: Connection, account: InstitutionAccount, names: Collection[str]
-) -> Mapping[str, Collection[tuple[str, int]]]:
-    """Find the directions and cents of the lines that some names' records may have; an order may come back whole."""
-    booked = defaultdict[str, set[tuple[str, int]]](set)
+) -> Mapping[str, Collection[tuple[str, int, int]]]:
+    """Find the direction, least and most cents of each line that some names' records may have; an order may return in parts."""
+    booked = defaultdict[str, set[tuple[str, int, int]]](set)
     for line in await line_store.find_named(connection, account.id, [*names], []) if names else ():
         for name in (*line.names, *line.original):
-            booked[name] |= {(line.direction, line.amount_cents)}
-            booked[name] |= {("IN", line.amount_cents)} if line.is_order else set()
+            booked[name] |= {(line.direction, line.amount_cents, line.amount_cents)}
+            booked[name] |= {("IN", 1, line.amount_cents)} if line.is_order else set()
     return booked
 
 

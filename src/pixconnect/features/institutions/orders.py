@@ -176,7 +176,8 @@ async def find_mistaken(
     names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
     since, day = to_day(ordered.created_at), to_day(ending.settled_at)
-    return await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, since)
+    found = await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, since)
+    return return_store.choose_mistaken(found)
 
 
 class Steps(EndRule):

@@ -239,7 +239,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
         orders = [line for line in alone if line.is_order]
         alike, taken = Counter((line.amount_cents, line.day) for line in orders), set[tuple[int, str]]()
         for line in orders:
-            found = await return_store.list_mistaken(
+            found = await return_store.find_mistaken(
                 connection, institution_id, line.amount_cents, line.names, line.original, line.day, line.ordered_on
             )
             # Of no more movements than orders of a day, each is one of these: which one changes no sum.

@@ -220,7 +220,8 @@ async def _find_mistaken(context: Context, account: InstitutionAccount, report: 
     names = [] if report.return_id is None else [report.return_id]
     day = to_day(report.settled_at or context.clock.now())
     of = [report.original_end_to_end_id]
-    return await return_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
+    found = await return_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
+    return return_store.choose_mistaken(found)
 
 
 async def _record_without_original(context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]) -> None:

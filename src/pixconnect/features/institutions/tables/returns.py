@@ -60,7 +60,7 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
 """
 
 
-async def list_mistaken(
+async def find_mistaken(
     connection: Connection | Pool,
     institution_id: int,
     amount_cents: int,
@@ -84,17 +84,8 @@ async def list_mistaken(
     return [ReversedMovement(**{name: row[name] for name in names_of}) for row in rows]
 
 
-async def find_mistaken(
-    connection: Connection | Pool,
-    institution_id: int,
-    amount_cents: int,
-    names: Sequence[str],
-    of: Sequence[str],
-    day: date,
-    since: date | None = None,
-) -> ReversedMovement | None:
-    """Find the movement that was really this transfer or refund; of several that only resemble it, each may be another."""
-    found = await list_mistaken(connection, institution_id, amount_cents, names, of, day, since)
+def choose_mistaken(found: Sequence[ReversedMovement]) -> ReversedMovement | None:
+    """Return the only one; of several that only resemble a transfer or refund, each may be another."""
     return found[0] if len(found) == 1 else None
 
 

@@ -117,7 +117,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         booked = [one for name in item.names for one in known.booked.get(name, ())]
         is_apart = bool(booked) and not any(
-            way == item.direction and item.amount_cents in range(a, z + 1) for way, a, z in booked
+            direction == item.direction and least <= item.amount_cents <= most for direction, least, most in booked
         )
         is_late = item.day <= known.today - _RETURNS_READ_WITHIN and _is_read(item, known.read_until)
         return "could_be_ours" if is_apart and is_late else "not_yet_read"

@@ -151,9 +151,9 @@ async def _list_near(
     if not items:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
-    ends = [today for item in items if item.direction == "OUT"]
     until = max(item.day for item in items) + apart
-    days = min(item.day for item in items) - apart, max([until, *ends])
+    has_debit = any(item.direction == "OUT" for item in items)
+    days = min(item.day for item in items) - apart, max(until, today) if has_debit else until
     has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
     amounts = None if has_sum else sorted({item.amount_cents for item in items})
     found = await line_store.list_unmatched(connection, account.id, days, amounts)

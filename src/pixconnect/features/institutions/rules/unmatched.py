@@ -5,7 +5,7 @@ Automatic returns happen only if the account's option ``give_back`` is *always*.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
@@ -73,13 +73,12 @@ class LeftLines:
 
     def __init__(self, lines: Iterable[BookLine], *, is_cut: bool = False) -> None:
         self._is_cut = is_cut
-        self._days = defaultdict[tuple[str, int | None], list[date]](list)
-        for line in lines:
-            for number in range((line.day - line.ordered_on).days + 1):
-                self._days[line.direction, line.amount_cents].append(line.ordered_on + timedelta(days=number))
-                self._days[line.direction, None].append(line.ordered_on + timedelta(days=number))
-        for days in self._days.values():
-            days.sort()
+        # By when each was made, with the latest day of the lines made until then.
+        self._spans = defaultdict[tuple[str, int | None], list[tuple[date, date]]](list)
+        for line in sorted(lines, key=lambda line: line.ordered_on):
+            for cents in (line.amount_cents, None):
+                spans = self._spans[line.direction, cents]
+                spans.append((line.ordered_on, max(line.day, spans[-1][1]) if spans else line.day))
 
     def has_near(self, item: InstitutionItem) -> bool:
         """Whether a line is near the item's day, of its direction and amount; for a sum, of any amount.
@@ -87,9 +86,9 @@ class LeftLines:
         An order is near from the day on which it was made to the day on which it settled.
         """
         apart = timedelta(days=DAYS_APART_MAX)
-        days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
-        place = bisect_left(days, item.day - apart)
-        return self._is_cut or (place < len(days) and days[place] <= item.day + apart)
+        spans = self._spans.get((item.direction, None if is_sum(item) else item.amount_cents), [])
+        count = bisect_right(spans, item.day + apart, key=lambda span: span[0])
+        return self._is_cut or (count > 0 and spans[count - 1][1] >= item.day - apart)
 
 
 def names_its_pix(item: InstitutionItem) -> bool:

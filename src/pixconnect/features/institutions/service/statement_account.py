@@ -23,7 +23,7 @@ from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX
 from pixconnect.features.institutions.rules.special_line import find_told_change, is_about_block, is_own_investment, join_blocks
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.statement_files import FORMATS, statement_file
-from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, merge
+from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, find_difference, merge
 from pixconnect.features.institutions.statement_files.statement_file import (
     FileSource,
     InvalidStatement,
@@ -103,7 +103,8 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
         statements = choose_statements(file, known, account.name)
         if is_confirmed and not known.type and statements[0].account.type == "savings":
             # Banks give a holder's savings the same number, and nobody has confirmed a file of them.
-            choose_statements(statements[0], structs.replace(known, type="checking"), account.name)
+            difference = find_difference(statements[0].account, structs.replace(known, type="checking"), account.name)
+            raise InvalidStatement(errors.require(difference, "the types differ"))
     except InvalidStatement as error:
         raise errors.BadRequest(f"file: {error}") from error
     accounts = dict.fromkeys(one.account for one in (file, *file.others))

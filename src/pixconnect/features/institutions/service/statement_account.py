@@ -101,12 +101,12 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
     is_confirmed = any((source.format, source.is_own) == (file.format, is_own) for source in sources)
     try:
         statements = choose_statements(file, known, account.name)
-        if is_confirmed and not known.type and statements[0].account.type == "savings":
-            # Banks give a holder's savings the same number, and nobody has confirmed a file of them.
-            difference = find_difference(statements[0].account, structs.replace(known, type="checking"), account.name)
-            raise InvalidStatement(errors.require(difference, "the types differ"))
     except InvalidStatement as error:
         raise errors.BadRequest(f"file: {error}") from error
+    if is_confirmed and not known.type and statements[0].account.type == "savings":
+        # Banks give a holder's savings the same number, and nobody has confirmed a file of them.
+        difference = find_difference(statements[0].account, structs.replace(known, type="checking"), account.name)
+        raise errors.BadRequest(f"file: {errors.require(difference, 'the types differ')}")
     accounts = dict.fromkeys(one.account for one in (file, *file.others))
     return ChosenStatements(
         statements=statements,

@@ -20,7 +20,7 @@ from pixconnect.features.institutions.rules.joining import (
     make_movement_id,
 )
 from pixconnect.features.institutions.rules.sum_line import is_sum
-from pixconnect.features.institutions.rules.unmatched import LeftLines, OpenAmounts, judge_left
+from pixconnect.features.institutions.rules.unmatched import BookedLine, LeftLines, OpenAmounts, judge_left
 
 DAY = date(2026, 11, 2)
 AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
@@ -349,7 +349,7 @@ KNOWN = OpenAmounts(
     today=date(2026, 11, 3),
     read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
     lone={("IN", date(2026, 11, 1)): 1000},
-    booked={E2E: {("IN", 1, 1000)}},
+    booked={E2E: {BookedLine("IN", 1, 1000)}},
     reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
 )
 

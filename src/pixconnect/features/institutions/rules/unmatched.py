@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from msgspec import Struct, structs
 
@@ -39,6 +39,17 @@ _MOVEMENT_KINDS: Final = dict[str, MovementKind](
 _RETURNS_READ_WITHIN: Final = timedelta(days=3)
 
 
+class BookedLine(NamedTuple):
+    """What a statement may list for a record here."""
+
+    direction: Literal["IN", "OUT"]
+    least_cents: int
+    most_cents: int
+
+    def fits(self, item: InstitutionItem) -> bool:
+        return self.direction == item.direction and self.least_cents <= item.amount_cents <= self.most_cents
+
+
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """The facts for judging items beside the lines: pending orders, and the beginning of the books."""
 
@@ -56,8 +67,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """All Pix that came in before it are recorded; ``None`` before the first reading."""
     lone: Mapping[tuple[str, date], int] = {}
     """Sums of several unmatched transfers of a direction and a day."""
-    booked: Mapping[str, Collection[tuple[str, int, int]]] = {}
-    """By network name, the directions and least and most cents of lines that its records here have, or may still have."""
+    booked: Mapping[str, Collection[BookedLine]] = {}
+    """By network name, the lines that its records here have, or may still have."""
     reversible: frozenset[tuple[ItemKind, str, int]] = frozenset()
     """Of credits that may return a fee, or a Pix that a person sent at the institution: their kind, name and cents."""
 
@@ -115,9 +126,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if is_ours and item.kind != "fee":
         # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         booked = [one for name in item.names for one in known.booked.get(name, ())]
-        is_apart = bool(booked) and not any(
-            direction == item.direction and least <= item.amount_cents <= most for direction, least, most in booked
-        )
+        is_apart = bool(booked) and not any(one.fits(item) for one in booked)
         is_late = item.day <= known.today - _RETURNS_READ_WITHIN and _is_read(item, known.read_until)
         return "could_be_ours" if is_apart and is_late else "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.

@@ -21,6 +21,7 @@ from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum, 
 from pixconnect.features.institutions.rules.sweep import OVERLAP, REPEATED_FOR
 from pixconnect.features.institutions.rules.unmatched import (
     SET_ASIDE,
+    BookedLine,
     LeftLines,
     OpenAmounts,
     UnmatchedItem,
@@ -195,13 +196,14 @@ async def _judge_left(
 
 async def _find_booked(
     connection: Connection, account: InstitutionAccount, names: Collection[str]
-) -> Mapping[str, Collection[tuple[str, int, int]]]:
-    """Find the direction, least and most cents of each line that some names' records may have; an order may return in parts."""
-    booked = defaultdict[str, set[tuple[str, int, int]]](set)
+) -> Mapping[str, Collection[BookedLine]]:
+    """Find the lines that some names' records may have; an order may return in parts."""
+    booked = defaultdict[str, set[BookedLine]](set)
     for line in await line_store.find_named(connection, account.id, [*names], []) if names else ():
         for name in (*line.names, *line.original):
-            booked[name] |= {(line.direction, line.amount_cents, line.amount_cents)}
-            booked[name] |= {("IN", 1, line.amount_cents)} if line.is_order else set()
+            booked[name].add(BookedLine(line.direction, line.amount_cents, line.amount_cents))
+            if line.is_order:
+                booked[name].add(BookedLine("IN", 1, line.amount_cents))
     return booked
 
 

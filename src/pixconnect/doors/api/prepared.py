@@ -89,6 +89,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     has_body: bool
     is_change: bool  # whether it may change something: then its origin is recorded
     is_always_long: bool
+    is_paged: bool  # whether its query may name the size of a page
     takes_idempotency_key: bool
     read_path: Callable[[Sequence[bytes]], Any] | None  # ``None`` if the path has no parameter
     read_query: Callable[[bytes], Any]
@@ -109,7 +110,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
 
     def is_long(self, query: object) -> bool:
         """Whether a request takes as long as a hundred others."""
-        return self.is_always_long or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT
+        return self.is_always_long or (self.is_paged and getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT)
 
 
 @functools.cache
@@ -122,6 +123,7 @@ def prepare(operation: AnyOperation) -> PreparedOperation:
         has_body=operation.body is not Nothing,
         is_change=operation.scope is not None and operation.method != "GET",
         is_always_long=operation.body_max > BODY_MAX or operation.id == _REPLAY,
+        is_paged=operation.method == "GET",
         takes_idempotency_key=is_taken_by(operation),
         read_path=reader.path if "{" in operation.path else None,
         read_query=reader.query,

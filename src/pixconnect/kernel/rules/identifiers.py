@@ -135,13 +135,13 @@ class IdempotentRequest(Protocol):
 
 def fingerprint(request: IdempotentRequest) -> bytes:
     """Hash a client's request: the operation, and its fields as stored, where ``verify`` needs them, and as sent."""
-    contents = {"type": request.operation} | _sent(request)
+    contents = _describe(request)
     kept_forms: Mapping[str, Callable[[Any], Any]] | None = getattr(type(request), "kept_forms", None)
     if kept_forms is None:
         return _VERSION + _hash(contents)
-    others = {name: kept for name, keep in kept_forms.items() if (kept := keep(contents[name])) != contents[name]}
-    digest = _BOTH_VERSION + sha256(_encode(contents | others if others else contents)).digest()[:_HASH_SIZE]
-    return digest + _hash(contents) if others else digest
+    kept = contents | {name: keep(contents[name]) for name, keep in kept_forms.items()}
+    digest = _BOTH_VERSION + sha256(_encode(kept)).digest()[:_HASH_SIZE]
+    return digest if kept == contents else digest + _hash(contents)
 
 
 def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
@@ -150,7 +150,7 @@ def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
     if len(stored) == _HASH_SIZE:
         return stored == _first_fingerprint(request)
     if stored.startswith(_VERSION):
-        return stored == _VERSION + _hash({"type": request.operation} | _sent(request))
+        return stored == _VERSION + _hash(_describe(request))
     if stored.startswith(_KEPT_VERSION):
         return stored[1:] == fingerprint(request)[1 : _HASH_SIZE + 1]
     return stored == fingerprint(request)
@@ -159,14 +159,18 @@ def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
 def _first_fingerprint(request: IdempotentRequest) -> bytes | None:
     name, fields = _FIRST_FIELDS[request.operation]
     # Version 1 does not cover later fields, so a request that sets one is another request.
-    if not _sent(request).keys() <= fields:
+    if not _describe(request).keys() <= fields | {"type"}:
         return None
     return _hash({field: getattr(request, field) for field in fields} | {"external_id": name})
 
 
-def _sent(request: IdempotentRequest) -> dict[str, Any]:
-    """The fields that differ from their defaults, by our names for them."""
-    return {name: value for name, default in _defaults(type(request)).items() if (value := getattr(request, name)) != default}
+def _describe(request: IdempotentRequest) -> dict[str, Any]:
+    """The operation, and the fields that differ from their defaults, by our names for them."""
+    contents: dict[str, Any] = {"type": request.operation}
+    for name, default in _defaults(type(request)).items():
+        if (value := getattr(request, name)) != default:
+            contents[name] = value
+    return contents
 
 
 @cache

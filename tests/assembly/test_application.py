@@ -46,8 +46,6 @@ def padded(body: dict[str, Any], size: int) -> bytes:
     return raw[:-1] + b" " * (size - len(raw)) + b"}"
 
 
-# -- the order of refusals ------------------------------------------------------------------------------------------
-
 TOO_LARGE = b"x" * (LIMIT + 1)
 ORDER = [
     # Each request has every error from its own line on; the answer reports the first.
@@ -156,8 +154,6 @@ async def test_what_fails_once_something_was_written_never_says_that_nothing_was
     assert "it was written" in answer.body["error"]["message"]
 
 
-# -- bad bodies -------------------------------------------------------------------------------------------------------
-
 NOT_AN_OBJECT = [b"{", b"nonsense", b"[]", b'"text"', b"null", b"1", b"[{}]", b"{} {}", b"\xff\xfe{}", b'{"amount": NaN}',
                  b"[" * 30_000, b'{"a":' * 12_000, b'{"amount": Infinity}', b"\xef\xbb\xbf{}"]  # fmt: skip
 
@@ -259,9 +255,6 @@ async def test_a_body_has_at_most_64_kib(api: Any) -> None:
             assert (await api.post(CHARGE, [raw[:40_000], raw[40_000:]] if is_chunked else raw)).status == status
 
 
-# -- bad paths and queries ------------------------------------------------------------------------------------------
-
-
 async def test_an_id_that_nothing_can_have_is_404(api: Any, use_cases: Any) -> None:
     for number in ["0", "-1", str(2**53), str(2**63), "9" * 400]:
         assert (await api.get(f"{CHARGE}/{number}")).status == 404
@@ -318,9 +311,6 @@ async def test_a_boolean_is_true_or_false(api: Any) -> None:
 
 async def test_a_public_path_ignores_its_query(api: Any) -> None:
     assert (await api.get("/openapi.json?a=1&a=2&%ff", token=None)).status == 200
-
-
-# -- good answers ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_created_charge_is_shown_in_the_contracts_words(api: Any, use_cases: Any) -> None:
@@ -428,8 +418,6 @@ async def test_money_and_tokens_are_not_for_caches(api: Any) -> None:
         assert (await api.get(target)).headers["cache-control"] == "no-store"
 
 
-# -- the token request ---------------------------------------------------------------------------------------------
-
 FORM = "application/x-www-form-urlencoded"
 LOGIN = "/v1/iam/users/login"
 
@@ -466,8 +454,6 @@ async def test_a_limited_token_request_says_when_to_come_back(api: Any, use_case
     wanted = use_cases.asked[-1][1][0]
     assert (wanted.client_secret, wanted.address) == ("b c+", "127.0.0.1")
 
-
-# -- random requests ------------------------------------------------------------------------------------------------
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -54,6 +54,11 @@ def test_a_byte_order_mark_before_json_is_passed_over(filler: str) -> None:
     assert read_object(body) == {"a": 1}
 
 
+def test_an_object_of_many_small_elements_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(errors.PayloadTooLarge, match="at most 8192 members and elements"):
+        read_object(b'{"x":[{}' + b",{}" * 4096 + b"]}")
+
+
 @given(st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC)))  # noqa: DTZ001
 def test_what_is_written_reads_back(instant: datetime) -> None:
     assert read_instant("at", format_instant(instant)) == instant

@@ -35,10 +35,11 @@ FORM_FIELDS_MAX: Final = 32
 PARAMETERS_MAX: Final = 64  # the limit for a query
 READ_SLOWLY_MAX: Final = 8 * 1024
 ELEMENTS_MAX: Final = 256_000
-"""Of a body that may be larger than ``BODY_MAX``: a thousand charges with all permitted members have 191,000.
+"""Of a body that is larger than ``BODY_MAX``: a thousand charges with all permitted members have 191,000.
 
 Commas in texts count too.
 """
+ELEMENTS_SHORT_MAX: Final = 8192  # of any other body that is read as an object
 
 BodyForm = Literal["json", "form", "form or json"]
 _JSON: Final = b"application/json"
@@ -145,8 +146,9 @@ def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, 
         names: As of ``refuse_repeated``.
     """
     body = body.removeprefix(BOM_UTF8)
-    if len(body) > BODY_MAX and count_elements(body) > ELEMENTS_MAX:
-        raise errors.PayloadTooLarge(f"body: must have at most {ELEMENTS_MAX} members and elements")
+    most = ELEMENTS_MAX if len(body) > BODY_MAX else ELEMENTS_SHORT_MAX
+    if len(body) > most and count_elements(body) > most:
+        raise errors.PayloadTooLarge(f"body: must have at most {most} members and elements")
     try:
         found: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -618,14 +618,14 @@ begin
                         from refund as given where given.transfer_id = new_row.id and given.holder_id = new_row.holder_id
                     ))
                     -- A name that goes out and comes in is one payment between two of our holders, with one amount.
-                    and (is_book or (
-                        select count(*) from transfer as other
-                        where other.end_to_end_id = new_row.end_to_end_id and other.amount_cents <> new_row.amount_cents
-                    ) + (
-                        select count(*) from transfer as other
+                    and (is_book or coalesce((
+                        select other.amount_cents from transfer as other where other.end_to_end_id = new_row.end_to_end_id
+                            and other.direction = case new_row.direction when 'IN' then 'OUT' else 'IN' end
+                    ), amount_cents) = amount_cents and (
+                        select true from transfer as other
                         where other.network_id = new_row.end_to_end_id
                             and (new_row.direction = 'OUT' or other.amount_cents <> new_row.amount_cents)
-                    ) = 0) as agrees
+                    ) is null) as agrees
                 from new_row
             ) as each
             group by direction, is_book, status, entries_count

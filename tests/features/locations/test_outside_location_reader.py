@@ -97,9 +97,6 @@ def base64url(octets: bytes) -> str:
     return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
 
 
-# -- what is believed --------------------------------------------------------------------------------------
-
-
 async def test_a_location_whose_signature_holds_is_read(outside: Outside) -> None:
     locations: Locations = outside.reader
     charge = await locations.read(outside.location)
@@ -178,9 +175,6 @@ async def test_the_sandboxs_own_merchants_verify(database: Addresses) -> None:
             await trust_sandbox(control)()
 
 
-# -- keys are remembered for a while -----------------------------------------------------------------------
-
-
 async def test_keys_are_asked_for_once_a_minute(outside: Outside) -> None:
     for _ in range(3):
         await outside.reader.read(outside.location)
@@ -207,8 +201,6 @@ async def test_only_so_many_key_sets_are_remembered(outside: Outside) -> None:
         await reader.read(outside.location)
     assert [path for path in outside.asked if "?" in path] == ["/jwks?a", "/jwks?b", "/jwks?c", "/jwks?a"]
 
-
-# -- signatures that do not hold ---------------------------------------------------------------------------
 
 HEADER_WITH_TWO_KIDS = b'{"alg": "ES256", "jku": "https://a.example", "x5t": "a", "kid": "a", "kid": "b"}'
 
@@ -394,9 +386,6 @@ async def test_a_leaf_that_signed_another_leaf_is_no_authority(outside: Outside)
     await refused(outside, NOT_TRUSTED)
 
 
-# -- names, as in live mode --------------------------------------------------------------------------------
-
-
 class Wire:
     """Stands for the network; the addresses of names are tested elsewhere."""
 
@@ -441,9 +430,6 @@ async def test_a_leaf_names_the_host(host: str, hosts: tuple[str, ...], is_named
 def test_a_bundle_without_certificates_is_an_error_at_the_start() -> None:
     with pytest.raises(ValueError):
         trust_bundle(b"nothing")
-
-
-# -- what cannot be fetched --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -559,9 +545,6 @@ async def test_nobody_there_may_pass(outside: Outside) -> None:
         await outside.reader.read(f"127.0.0.1:{port}/qr/1")
 
 
-# -- payloads ----------------------------------------------------------------------------------------------
-
-
 def payload(**changes: Any) -> bytes:
     return json.dumps({**PAYLOAD, **changes}).encode()
 
@@ -674,9 +657,6 @@ async def test_a_signed_payload_of_another_form_is_refused(outside: Outside) -> 
     outside.one.payload = {"hello": "service"}
     outside.serve()
     await refused(outside, "cannot be read")
-
-
-# -- limits, and contents of errors ------------------------------------------------------------------------
 
 
 class SlowWire:

@@ -31,9 +31,6 @@ def return_of(sent: rails.Order) -> commands.OutsideReturn:
     return commands.OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
 
 
-# -- orders ------------------------------------------------------------------------------------------------
-
-
 async def test_every_reject_code_is_answered_or_reported_and_then_known(sandbox: Sandbox) -> None:
     orders = {code: order(f"reject-{code.lower()}") for code in REASONS}
     expected = {code: rails.Rejected(code=code, reason=reason) for code, reason in REASONS.items()}
@@ -133,9 +130,6 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
     assert sum(answer == rails.Taken() for answers_of_one in answers for answer in answers_of_one) == 64
 
 
-# -- payments and returns from outside ---------------------------------------------------------------------
-
-
 async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -> None:
     paying = [asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer(amount_cents=1 + i))) for i in range(50)]
     await reports_of(sandbox.rail, 50)
@@ -152,9 +146,6 @@ async def test_what_did_not_settle_cannot_be_given_back(sandbox: Sandbox) -> Non
         with pytest.raises(commands.SandboxRefusal) as refusal:
             await sandbox.control.call(commands.GIVE_BACK, return_of(one))
         assert refusal.value.reason == "unknown"
-
-
-# -- the directory -----------------------------------------------------------------------------------------
 
 
 async def test_a_key_is_added_once_and_then_found(sandbox: Sandbox) -> None:
@@ -188,9 +179,6 @@ async def test_the_same_seed_makes_the_same_things(database: Addresses, sandbox:
     assert made.key == str(Chance(1).uuid("evp", 1))
     assert report.end_to_end_id[-11:] == Chance(1).text(11, "E", 1)
     assert report.debit_party.tax_id == Chance(1).cpf("payer", 1) != Chance(2).cpf("payer", 1)
-
-
-# -- faults ------------------------------------------------------------------------------------------------
 
 
 async def test_rules_are_kept_as_they_were_given_and_cleared(sandbox: Sandbox) -> None:
@@ -325,9 +313,6 @@ async def test_a_probability_of_a_half_strikes_about_half_and_the_same_for_a_see
     assert [answer == rails.NotTaken() for answer in again] == struck
 
 
-# -- QR codes of outside merchants -------------------------------------------------------------------------
-
-
 async def test_a_static_code_names_its_key(sandbox: Sandbox) -> None:
     from pixconnect.kernel.rules import br_code  # noqa: PLC0415
 
@@ -361,9 +346,6 @@ async def test_parts_that_make_no_code_are_named(sandbox: Sandbox) -> None:
             await sandbox.control.call(commands.MAKE_QR_CODE, new)
 
 
-# -- the clock ---------------------------------------------------------------------------------------------
-
-
 async def test_what_is_slow_is_due_when_the_clock_gets_there(sandbox: Sandbox) -> None:
     one = order("slow")
     await sandbox.rail.submit([one])
@@ -391,9 +373,6 @@ async def test_moving_back_keeps_what_has_settled_and_brings_open_deadlines_near
     [answer] = await sandbox.rail.query([settled.end_to_end_id])
     assert isinstance(answer, rails.Settled)
     assert answer.settled_at > moved, "an instant that was told stays what it was"
-
-
-# -- what can go wrong on the way --------------------------------------------------------------------------
 
 
 async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:

@@ -59,9 +59,6 @@ def is_refused(text: str, words: str) -> None:
         br_code.parse_br_code(text)
 
 
-# -- published codes ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("row", VALID, ids=lambda row: row["emv"][-4:])
 def test_a_published_code_is_read_as_its_source_says(row: dict[str, Any]) -> None:
     code, expected = br_code.parse_br_code(row["emv"]), row["expect"]
@@ -115,9 +112,6 @@ def test_the_examples_of_the_page_on_br_codes_hold() -> None:
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert failed == 0
     assert tried > 0
-
-
-# -- one broken rule each, under a right CRC ---------------------------------------------------------------------------
 
 
 def test_the_code_that_the_others_are_made_from_is_valid() -> None:
@@ -285,9 +279,6 @@ def test_a_length_that_counts_bytes_is_named_by_its_field() -> None:
     is_refused(seal(counted.replace("6006Maceió", "6007Maceió")[:-8]), "field 60 has a letter with an accent, and a length")
 
 
-# -- what is tolerated -------------------------------------------------------------------------------------------------
-
-
 def test_the_name_of_the_scheme_is_found_in_any_case_and_any_template() -> None:
     other = row_of({"00": "BR.COM.OUTRO", "01": "1"})
     ours = row_of({"01": "pix@bcb.gov.br", "00": "Br.Gov.Bcb.Pix"})
@@ -342,9 +333,6 @@ def test_an_amount_of_another_form_is_refused(text: str) -> None:
         br_code.parse_amount(text)
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "written"),
     [
@@ -396,9 +384,6 @@ def test_a_description_has_the_room_that_the_key_leaves() -> None:
     longest = "a" * 65 + "@example.com"
     with pytest.raises(errors.InvalidQrCode, match="only 0 characters fit"):
         br_code.format_static_br_code(longest, "Loja", "Recife", description="x")
-
-
-# -- chance ------------------------------------------------------------------------------------------------------------
 
 
 def is_well_written(text: str) -> None:

@@ -31,6 +31,7 @@ from pixconnect_client import (
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Core, Send, Token, Wait
 from pixconnect_client._resources import Charges, Endpoints, Events
+from pixconnect_client._sandbox import Sandbox
 
 CHARGE = dict(
     id=7, amount=10_607, key="loja@pix.example", external_id="order-1", status="PENDING", emvqrcps="000201",
@@ -235,10 +236,12 @@ def test_half_a_character_is_not_sent() -> None:
         assert world.sent == [], name
 
 
-def test_one_event_type_is_not_taken_for_its_letters() -> None:
+def test_one_text_is_not_taken_for_its_letters() -> None:
     call = Endpoints.create.build(None, "https://shop.example/", "qrcode.approved")
+    opened = Sandbox.open_holder.build(None, scopes="charge.read")
     assert isinstance(call.body, dict)
-    assert call.body["event_types"] == ["qrcode.approved"]
+    assert isinstance(opened.body, dict)
+    assert (call.body["event_types"], opened.body["scopes"]) == (["qrcode.approved"], ["charge.read"])
     assert Events.feed.build(None, event_types="qrcode.approved").query["event_types"] == "qrcode.approved"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pixconnect_client._call import Call, body_of, read_record
+from pixconnect_client._call import Call, body_of, list_of, read_record
 from pixconnect_client._operation import Resource, SenderT, listing, operation
 from pixconnect_client._reads import change_one, get_one, get_page
 from pixconnect_client.enums import (
@@ -223,6 +223,6 @@ class Sandbox(Resource[SenderT]):
         scopes: Sequence[str] | None = None,
     ) -> Call[SandboxHolder]:
         """Create a holder with its own client and Pix key. Missing values are generated."""
-        scopes = None if scopes is None else [*scopes]
-        body = body_of(name=name, tax_id=tax_id, balance=balance or None, scopes=scopes)
+        wanted = None if scopes is None else list_of(scopes)
+        body = body_of(name=name, tax_id=tax_id, balance=balance or None, scopes=wanted)
         return change_one("POST", "/sandbox/v1/holders", SandboxHolder, body=body)

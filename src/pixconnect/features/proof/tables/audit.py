@@ -197,6 +197,32 @@ AUDIT: Final = (
         todo=_ASK,
     ),
     _rule(
+        name="removed_key_is_as_audited",
+        says="each removed Pix key is kept with the holder and the time of its removal by an operator",
+        # Both are written in one transaction. They are paired from the last one, for the first may be from before the audit.
+        broken="""
+            select holder_id, array['removed key ' || key] as ids, said.at::text as expected, kept.removed_at::text as found,
+                coalesce(said.at, kept.removed_at) as since
+            from (
+                select key, holder_id, at, row_number() over (partition by key, holder_id order by id desc) as number
+                from (
+                    select id, at, before ->> 'key' as key,
+                        substring(subject from '^holder ([0-9]{1,16})$')::bigint as holder_id
+                    from audit where verb = 'key remove' and subject like 'holder %'
+                ) as removal
+            ) as said
+            full join (
+                select key, holder_id, removed_at,
+                    row_number() over (partition by key, holder_id order by removed_at desc) as number
+                from removed_pix_key
+            ) as kept using (key, holder_id, number)
+            where (abs(extract(epoch from said.at - kept.removed_at)) < 300) is not true
+                and (said.at is not null or kept.removed_at >= (select min(at) from audit))
+        """,
+        meaning="another holder can get the key while payments to the former one still come in, and receives them",
+        todo=_ASK,
+    ),
+    _rule(
         name="session_was_begun",
         says="who is signed in to the console has signed in",
         broken="""

@@ -2,6 +2,8 @@
 
 import contextlib
 from datetime import UTC, datetime
+from functools import partial
+from timeit import repeat
 from typing import Annotated
 
 import pytest
@@ -57,6 +59,12 @@ def test_a_byte_order_mark_before_json_is_passed_over(filler: str) -> None:
 def test_an_object_of_many_small_elements_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(errors.PayloadTooLarge, match="at most 8192 members and elements"):
         read_object(b'{"x":[{}' + b",{}" * 4096 + b"]}")
+
+
+def test_numbers_near_the_largest_are_read_as_fast_as_others() -> None:
+    bodies = [b'{"x":[' + b",".join([number] * 8000) + b"]}" for number in (b"1e200", b"1e308")]
+    other_s, large_s = (min(repeat(partial(read_object, body), repeat=5, number=1)) for body in bodies)
+    assert large_s < 5 * other_s
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC)))  # noqa: DTZ001

@@ -110,7 +110,7 @@ class Leases(EverySlot):
 
 def _choose(costs: Sequence[Cost]) -> Cost:
     """The least: whatever falls into a step only adds to it."""
-    return min(costs, key=lambda cost: (len(cost.statements), cost.calls_count))
+    return min(costs, key=lambda cost: (len(cost.statements), cost.calls_count, cost.log_bytes))
 
 
 class UnpolledWorker(DeliveryWorker):

@@ -49,6 +49,7 @@ from pixconnect.kernel.rules.rail import Settled
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.logging import has_written
 from pixconnect.platform.pool import connect
 from support.books import check_books
 from support.postgres import Addresses
@@ -92,6 +93,16 @@ async def test_it_stops_at_every_deadline_on_the_way_in_order(service: Service, 
     assert now == start + timedelta(hours=1)
     assert control.stops == [start + timedelta(seconds=delay) for delay in (5, 35, 90, 3600)]
     assert len(control.deadlines) == 1
+
+
+async def test_a_walk_that_breaks_off_has_written(
+    service: Service, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "stops", None)  # the first stop fails, once our clock has moved
+    has_written.set(False)
+    with pytest.raises(AttributeError):
+        await clock_usecases.advance_clock(service.context, control, timedelta(hours=1))
+    assert has_written.get()
 
 
 async def test_close_deadlines_are_one_stop(service: Service, caller: Caller, control: FakeControl) -> None:

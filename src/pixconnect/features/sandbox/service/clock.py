@@ -27,6 +27,7 @@ from pixconnect.kernel.rules.event import SLOTS_COUNT
 from pixconnect.kernel.tables import clock as clock_store
 from pixconnect.kernel.tables.clock import Deadline, service_now
 from pixconnect.platform.base import errors
+from pixconnect.platform.logging import has_written
 from pixconnect.platform.notifier import Connect, keep_listening
 
 WALK_MAX_S: Final = 24.0  # real seconds that a walk may take
@@ -183,6 +184,7 @@ async def _set_time(control: SandboxControl, walk: _Walk, now: datetime) -> None
     clock = walk.context.clock
     # Never back: real time may have overtaken the stop.
     offset = max(now - clock.real_now(), clock.offset)
+    has_written.set(True)  # whatever fails from now on
     clock.set_offset(offset, await clock_store.move(walk.context.pool, offset))
     await control.call(SET_OFFSET, offset)
 
@@ -229,6 +231,7 @@ async def _jump_back(context: Context, control: SandboxControl, offset: timedelt
                 for move_back in filter(None, (each.move_back for each in _DEADLINES)):
                     await move_back(connection, now, by)
             revision = await clock_store.move(connection, offset)
+            has_written.set(True)
         context.clock.set_offset(offset, revision)
     await control.call(SET_OFFSET, offset)
     return context.clock.now()

@@ -2,8 +2,7 @@
 
 import contextlib
 from datetime import UTC, datetime
-from functools import partial
-from timeit import repeat
+from math import inf
 from typing import Annotated
 
 import pytest
@@ -62,10 +61,8 @@ def test_an_object_of_many_small_elements_is_refused_before_it_is_parsed() -> No
     assert read_object(b'{"x":"' + rb"\",{" * 9000 + b'"}') == {"x": '",{' * 9000}
 
 
-def test_numbers_near_the_largest_are_read_as_fast_as_others() -> None:
-    bodies = [b'{"x":[' + b",".join([number] * 8000) + b"]}" for number in (b"1e200", b"1e308")]
-    other_s, large_s = (min(repeat(partial(read_object, body), repeat=5, number=1)) for body in bodies)
-    assert large_s < 5 * other_s
+def test_a_number_beyond_the_largest_is_left_to_the_reader_of_its_member() -> None:
+    assert read_object(b'{"a": 1e999}' + b" " * 9000) == {"a": inf}
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC)))  # noqa: DTZ001

@@ -15,12 +15,8 @@ from support.service import Service
 
 SPANS = ("initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z",
          "inicio=2026-01-01T00:00:00Z&fim=2026-01-02T00:00:00Z")  # fmt: skip
-IDS = {
-    "txid": "a" * 32,
-    "e2eid": "E99999004202601010000" + "a" * 11,
-    "rtrId": "D99999004202601010000" + "a" * 11,
-    "chave": "a@b.example",
-}
+_END = "99999004202601010000" + "a" * 11
+IDS = {"txid": "a" * 32, "e2eid": f"E{_END}", "rtrId": f"D{_END}", "chave": "a@b.example"}
 
 
 async def test_a_read_needs_no_scope_but_its_own(

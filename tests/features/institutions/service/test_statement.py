@@ -248,6 +248,15 @@ async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: B
     await check_books(books.service)
 
 
+async def test_a_pix_of_a_day_that_is_not_proved_is_no_line_of_a_later_day(books: Books) -> None:
+    await books.receive(amount_cents=700)
+    await books.tomorrow(2)
+    await books.read(closing="107.00")  # filtered
+    later = make_ofx_line(item_id="N2", at="20260702", amount="7.00", memo="CREDITO EM CONTA")
+    await books.read(later, first="20260702", last="20260702", opening="107.00", closing="114.00")
+    assert ((item := await books.item("N2")).joined_kind, item.waits) == (None, "could_be_ours")
+
+
 async def test_a_line_of_ours_that_is_not_there_is_a_case(books: Books) -> None:
     await books.receive(amount_cents=700)
     await books.tomorrow()

@@ -147,7 +147,7 @@ def join_items(
         items: The unmatched ones.
         lines: The unmatched ones, and orders whose debit may have been reversed.
         debited: Orders among them that another item is matched to already.
-        whole: Days whose statement lists all lines: a payment of such a day may be an item of a later one.
+        whole: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
         sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has matched one before.
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))

@@ -191,6 +191,8 @@ class PaperReader:
         contradicts = any(line.outcome == "contradicts" for line in of_file)
         kept = closed if contradicts and not is_corrected else set[date]()
         for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")} - kept):
+            if day not in self._days:
+                self._judged.pop(day, None)  # it was judged as empty
             told = self._days.setdefault(day, _Day(source=file.format))
             is_older = day in spoken and told.read_at is not None and as_of < told.read_at
             if file.opening is not None and day == file.first_on:

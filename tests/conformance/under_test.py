@@ -370,9 +370,11 @@ def is_same_payment(one: rails.CreditReport, other: rails.CreditReport) -> bool:
 async def receive(under: RailUnderTest, amount_cents: int) -> str:
     """Receive a settled payment, which can be refunded."""
     txid = make_txid()
-    paying = asyncio.ensure_future(under.pay_in(amount_cents, txid))
-    report = await (take_payment if "reports" in under.does else find_listed)(under, txid)
-    assert await paying is None
+    if "reports" in under.does:
+        result, report = await asyncio.gather(under.pay_in(amount_cents, txid), take_payment(under, txid))
+    else:
+        result, report = await under.pay_in(amount_cents, txid), await find_listed(under, txid)
+    assert result is None
     return report.end_to_end_id
 
 

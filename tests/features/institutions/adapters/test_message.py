@@ -39,9 +39,7 @@ def test_what_is_whole_is_read_as_it_is(value: object) -> None:
         assert read(said) == [value, "\ufffd"]
 
 
-@pytest.mark.parametrize(
-    "body", [b'["\\ud83d"', b'"\\u12"', b'"\\', b"[\\ud83d]", b'"\xed\xa0\x80"', b"\\" * 99_999, b"[1e999]"]
-)
+@pytest.mark.parametrize("body", [b'["\\ud83d"', b'"\\u12"', b'"\\', b"[\\ud83d]", b'"\xed\xa0\x80"', b"\\" * 9**5, b"[1e999]"])
 def test_what_is_no_json_stays_none(body: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         read(body)

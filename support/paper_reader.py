@@ -215,10 +215,10 @@ class PaperReader:
             is_bare = item.joined_by in ("amount", "alike", "near") and item.kind not in joining.PIX
             if is_bare and (item.day, item.direction, item.amount_cents) in looks:
                 self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)
-        whole = {day for day in self._days if self._is_closed(day)}
+        proved = {day for day in self._days if self._is_closed(day)}
         for take in ("name", "any"):
             alone = self._list_alone()
-            joined = joining.join_items(alone, self._list_unmatched(), whole=whole, sum_forms=self._sum_forms)
+            joined = joining.join_items(alone, self._list_unmatched(), proved=proved, sum_forms=self._sum_forms)
             for join in joined.joins:
                 if take == "any" or join.by == "name":
                     self._join(join.item_id, join.key, join.by)

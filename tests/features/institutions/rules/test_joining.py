@@ -102,7 +102,7 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
     ],
 )
 def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by: str | None) -> None:
-    joined = join_items([item], [line], whole=(DAY,))
+    joined = join_items([item], [line], proved=(DAY,))
     assert joined_by(joined) == ([] if by is None else [(item.item_id, line.key[1], by)])
     assert [left.item_id for left in joined.items_left] == ([item.item_id] if by is None else [])
 
@@ -111,12 +111,12 @@ def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by
 def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: str) -> None:
     total, other, pix = (an_item("S", text=text), an_item("R", kind="other", amount_cents=400), an_item("P", amount_cents=600))
     lines = [a_line(1, amount_cents=400), a_line(2, amount_cents=600), a_line(3)]
-    joined = join_items([total, other, pix], lines, whole=(DAY,))
+    joined = join_items([total, other, pix], lines, proved=(DAY,))
     assert joined_by(joined) == [("P", 2, "amount")]
     assert joined_by(join_items([other], lines)) == [("R", 1, "amount")]
     assert word_of(total, [lines[0]]) == "could_be_ours"
     late = an_item("L", amount_cents=600, day=DAY + timedelta(days=1))
-    assert joined_by(join_items([total, late], lines, whole=(DAY,))) == []
+    assert joined_by(join_items([total, late], lines, proved=(DAY,))) == []
     # The count may show that it is one.
     assert joined_by(join_items([an_item("S", text="PIX RECEBIDO QTD 1")], lines)) == [("S", 3, "amount")]
 

@@ -138,7 +138,7 @@ def join_items(
     items: Collection[InstitutionItem],
     lines: Collection[BookLine],
     debited: Collection[LineKey] = (),
-    whole: Collection[date] = (),
+    proved: Collection[date] = (),
     sum_forms: Collection[str] = (),
 ) -> Joined:
     """Match each item with at most one line, and each line with at most one item and one reversal.
@@ -147,7 +147,7 @@ def join_items(
         items: The unmatched ones.
         lines: The unmatched ones, and orders whose debit may have been reversed.
         debited: Orders among them that another item is matched to already.
-        whole: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
+        proved: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
         sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has matched one before.
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
@@ -167,7 +167,7 @@ def join_items(
     for only_pix in (True, False):
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
-        _join_near(pairing, whole, only_pix=only_pix)
+        _join_near(pairing, proved, only_pix=only_pix)
         _join_debited(pairing, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
     ordered = {join.item_id for join in pairing.joins if join.key[0] != "movement"}
@@ -333,11 +333,11 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
                 pairing.join(item, line, "alike")
 
 
-def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) -> None:
+def _join_near(pairing: _Pairing, proved: Collection[date], *, only_pix: bool) -> None:
     """Match the only item and line of a direction and amount, if the line's day lacks it and the item follows soon."""
     summed = _list_summed(pairing)
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
-        is_late = lines[0].day in whole and lines[0].day <= items[0].day
+        is_late = lines[0].day in proved and lines[0].day <= items[0].day
         is_late &= (lines[0].direction, lines[0].day) not in summed
         is_only = len(items) == len(lines) == 1
         if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):

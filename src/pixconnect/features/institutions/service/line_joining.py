@@ -132,7 +132,7 @@ async def _join_alike(
     lines = await _list_near(connection, account, [item for item in bare if not item.names], today, sum_forms)
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
-    joined = joining.join_items(bare, lines, whole={day.day for day in days if day.is_closed}, sum_forms=sum_forms)
+    joined = joining.join_items(bare, lines, proved={day.day for day in days if day.is_closed}, sum_forms=sum_forms)
     async with connection.transaction():
         await item_store.join(connection, account.id, joined.joins)
     return {join.item_id for join in joined.joins}

@@ -123,7 +123,7 @@ def prepare(operation: AnyOperation) -> PreparedOperation:
         has_body=operation.body is not Nothing,
         is_change=operation.scope is not None and operation.method != "GET",
         is_always_long=operation.body_max > BODY_MAX or operation.id == _REPLAY,
-        is_paged=operation.method == "GET",
+        is_paged=hasattr(operation.query, "page_size"),
         takes_idempotency_key=is_taken_by(operation),
         read_path=reader.path if "{" in operation.path else None,
         read_query=reader.query,

@@ -43,6 +43,10 @@ class DayBalances(Struct, frozen=True, kw_only=True):
     closing_cents: int | None = None
     read_at: datetime | None = None
 
+    @property
+    def was_read_whole(self) -> bool:
+        return self.read_at is not None and is_over(self.day, self.read_at)
+
 
 class DaySums(Struct, frozen=True, kw_only=True):
     """The sums of a day: ``gross - fees - returns + others = net``."""
@@ -153,11 +157,12 @@ def judge_days(
         for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
     ]
     for before, after in pairwise(forward) if any(link.follows for link in forward) else ():
-        cents, state = before.carried.closing_cents, "closed" if proved[after.told.day] else "provisional"
+        cents = before.carried.closing_cents
         judged += [
             JudgedDay(
                 day=before.told.day + timedelta(days=number),
-                state=state,
+                # Lines that cancel may be missing: where money is invested overnight, all days end with one balance.
+                state="provisional",
                 opening_cents=cents,
                 closing_cents=cents,
                 difference_cents=0,
@@ -219,18 +224,18 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
             doubtful.add(link.told.day)
     proved: dict[date, bool] = {}
     after: _Link | None = None
-    # Backwards: a day without a reported end is proved by the next reported balance.
+    # Backwards: a day without a reported end is proved by the next reported balance, if all days until then were read whole.
     for link in reversed(links):
-        follower = after if after is not None and after.follows else None
+        follower = after.told if after is not None and after.told.day - link.told.day == timedelta(days=1) else None
         told = link.told.closing_cents
         if told is None and follower is not None:
-            told = follower.told.opening_cents
+            told = follower.opening_cents
         if link.reckoned_cents is None or link.told.day in doubtful:
             is_proved = False
         elif told is not None:
             is_proved = told == link.reckoned_cents
         else:
-            is_proved = follower is not None and proved[follower.told.day]
+            is_proved = follower is not None and proved[follower.day] and follower.was_read_whole
         proved[link.told.day] = is_proved
         after = link
     return proved
@@ -269,7 +274,7 @@ def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, 
     if balances.read_at is None or difference:
         return "open"
     # A statement read during its own day may lack later lines.
-    if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
+    if not (is_proved and is_over(balances.day, now) and balances.was_read_whole):
         return "provisional"
     counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
     return "closed_with_cases" if any(counts) else "closed"

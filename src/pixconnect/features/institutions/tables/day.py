@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.day import DayBalances, DayState, is_over
+from pixconnect.features.institutions.rules.day import DayBalances, DayState
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
 from pixconnect.kernel.tables.lookup import AdvisoryLocks, Column, Command, FindAll, FindBy, FindOne, Value
@@ -34,10 +34,6 @@ class RecordedDay(DayBalances, frozen=True, kw_only=True):
     @property
     def is_closed(self) -> bool:
         return self.state in ("closed", "closed_with_cases")
-
-    @property
-    def was_read_whole(self) -> bool:
-        return self.read_at is not None and is_over(self.day, self.read_at)
 
 
 class OpenDays(Struct, frozen=True, kw_only=True):

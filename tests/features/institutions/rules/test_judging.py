@@ -277,13 +277,14 @@ def test_a_file_makes_no_line_money_that_it_does_not_list(closed: tuple[int, ...
     assert (recorded.counted, recorded.items["X9"].waits) == ([-100], waits)
 
 
-@pytest.mark.parametrize(("newest_cents", "waits"), [(10_000, "perhaps_struck"), (9_900, None)])
+@pytest.mark.parametrize(("newest_cents", "waits"), [(10_000, "perhaps_struck"), (9_900, None), (10_200, "perhaps_struck")])
 def test_an_older_file_strikes_a_line_of_a_newer_one_only_with_its_balance(newest_cents: int, waits: str | None) -> None:
     recorded = Recorded()
     recorded.read(FEE, closing=9_900)
     recorded.read(days=(2, 2), closing=9_900)
     recorded.newer, recorded.ends[july(1)] = frozenset({july(1)}), newest_cents
-    recorded.read(days=(1, 2), opening=10_000, closing=10_000)
+    redeemed = [a_line("R1", 200, "RESGATE SALDO")] if newest_cents == 10_200 else []
+    recorded.read(*redeemed, days=(1, 2), opening=10_000, closing=max(newest_cents, 10_000))
     assert recorded.items["F1"].waits == waits
 
 
@@ -388,8 +389,7 @@ def test_what_a_file_shows_to_be_a_balance_closes_no_gap() -> None:
     # On the third the bank adds a fee to the first: the file only shows it in its balances.
     balance, back = a_line("B2", -100, "SALDO DO DIA", 2), a_line("A3", 100, "RESGATE", 3)
     assert recorded.read(*sweeps, balance, back, days=(2, 3), closing=0) == ["known", "known", "perhaps_balance", "new"]
-    fee = a_line("F1", -100)
-    lines = [a_line("A0", -10_000, "APLICACAO"), fee, *sweeps, balance, back]
+    lines = [a_line("A0", -10_000, "APLICACAO"), FEE, *sweeps, balance, back]
     assert recorded.read(*lines, days=(1, 3), closing=0)[1:2] == ["new"]
     assert recorded.items["B2"].waits == "balance_line"
 

@@ -323,20 +323,21 @@ def find_struck(
     listed_cents = balances.sum_changes(line for line in listed if line.day <= closing.on)
     if balances.unsure or listed_cents is None:
         return _NONE
-    file_ends = {closing.on: closing.cents}
-    if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:
-        file_ends[newest] = opening + (balances.sum_changes(line for line in listed if line.day <= newest) or 0)
-    may_be = _may_be_struck(struck, balances, file_ends) and chains(balances, {before: opening}, closing)
     beyond_cents = closing.cents - opening - listed_cents
-    if not may_be or not beyond_cents:
-        return (struck if may_be else (), frozenset())
     doubts = [
         (number, Doubt(day=line.day, signed_cents=cents, alike=number))
         for number, (line, outcome) in enumerate(zip(lines, outcomes, strict=True))
         if line.day <= closing.on and outcome in _PERHAPS and (cents := balances.find_change(line))
     ]
-    chosen = frozenset(number for number, counts in choose(doubts, beyond_cents).items() if counts)
-    return (struck if chosen else (), chosen)
+    chosen = {number for number, counts in choose(doubts, beyond_cents).items() if counts and beyond_cents}
+    if beyond_cents and not chosen:
+        return _NONE
+    listed = [*listed, *(lines[number] for number in chosen)]
+    file_ends = {closing.on: closing.cents}
+    if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:
+        file_ends[newest] = opening + (balances.sum_changes(line for line in listed if line.day <= newest) or 0)
+    may_be = _may_be_struck(struck, balances, file_ends) and chains(balances, {before: opening}, closing)
+    return (struck, chosen) if may_be else _NONE
 
 
 def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[date]:

@@ -153,13 +153,15 @@ class Story(Struct, frozen=True, kw_only=True):
         return {check: f"{at:%d %H:%M}: {faults}" for check, faults in found.items() if faults}
 
     def find_false(self, at: datetime, books: Books) -> list[date]:
-        """Closed days with a balance that the bank never had at their end."""
+        """Closed days with a balance that the bank never had at their end; without a file, lines that cancel do not show."""
+        read = [one.request for one in self.deliveries if one.read_at <= at]
         changes = [change for one in self.month.movements for change in (one.booked_at, one.struck_at) if change]
         instants = [at, at_hour(FIRST_ON, 0), *(change for change in changes if change <= at)]
         return [
             day
             for day, cents in books.proven.items()
-            if not any(self.month.read_balance(day, max(one, at_hour(day, 24))) == cents for one in instants)
+            if any(one.first_on <= day <= one.last_on for one in read)
+            and not any(self.month.read_balance(day, max(one, at_hour(day, 24))) == cents for one in instants)
         ]
 
     def find_left(self, at: datetime, books: Books) -> Counter[Effect]:

@@ -108,13 +108,12 @@ def test_a_gap_breaks_the_chain() -> None:
 
 
 @pytest.mark.parametrize("opening", [1100, None])
-def test_a_gap_between_equal_balances_proves_no_day_of_its_own(opening: int | None) -> None:
+def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
     later, nets = DAY + timedelta(days=3), {DAY: 100, DAY + timedelta(days=3): 5}
-    judged = judge(told(), told(day=later, opening=opening, closing=1105), nets=nets)
-    assert [day.day.day for day in judged] == [2, 3, 4, 5]
-    assert [day.state for day in judged] == ["closed", "provisional", "provisional", "closed"]
-    assert {day.opening_cents for day in judged[1:]} == {1100}
-    assert judge(told(closing=None), told(day=later, opening=opening, closing=1105), nets=nets)[0].state == "provisional"
+    for closing in (1100, None):
+        judged = judge(told(closing=closing), told(day=later, opening=opening, closing=1105), nets=nets)
+        assert [(day.day.day, day.state) for day in judged] == [(2, "closed"), (3, "closed"), (4, "closed"), (5, "closed")]
+        assert {day.opening_cents for day in judged[1:]} == {1100}
     assert judge(told(), told(day=later, opening=opening, closing=1106), nets=nets)[-1].state != "closed"
 
 

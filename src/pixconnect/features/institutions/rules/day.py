@@ -157,12 +157,11 @@ def judge_days(
         for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
     ]
     for before, after in pairwise(forward) if any(link.follows for link in forward) else ():
-        cents = before.carried.closing_cents
+        cents, state = before.carried.closing_cents, "closed" if proved[after.told.day] else "provisional"
         judged += [
             JudgedDay(
                 day=before.told.day + timedelta(days=number),
-                # Lines that cancel may be missing: where money is invested overnight, all days end with one balance.
-                state="provisional",
+                state=state,
                 opening_cents=cents,
                 closing_cents=cents,
                 difference_cents=0,
@@ -226,7 +225,7 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
     after: _Link | None = None
     # Backwards: a day without a reported end is proved by the next reported balance, if all days until then were read whole.
     for link in reversed(links):
-        follower = after.told if after is not None and after.told.day - link.told.day == timedelta(days=1) else None
+        follower = after.told if after is not None and after.follows else None
         told = link.told.closing_cents
         if told is None and follower is not None:
             told = follower.opening_cents

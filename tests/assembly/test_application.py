@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import asyncpg
 import pytest
@@ -94,39 +95,29 @@ async def test_what_is_no_path_is_not_found_and_never_redirected(api: Any) -> No
 
 
 async def test_a_failure_of_ours_tells_nothing(api: Any, use_cases: Any) -> None:
-    def fail(*_: object) -> object:
-        raise RuntimeError("password of the database: secret")
-
-    use_cases.answers["create_charge"] = fail
+    use_cases.answers["create_charge"] = Mock(side_effect=RuntimeError("password of the database: secret"))
     answer = await api.post(CHARGE, VALID[CHARGE])
     assert (answer.status, answer.body["error"]) == (500, {"code": "INTERNAL_ERROR", "message": "internal error"})
 
 
 @pytest.mark.parametrize("failure", [ConnectionRefusedError(), TimeoutError()])
 async def test_a_database_that_is_gone_is_503_with_retry_after(api: Any, use_cases: Any, failure: Exception) -> None:
-    def fail(*_: object) -> object:
-        raise failure
-
-    use_cases.answers["read_charge_by_id"] = fail
+    use_cases.answers["read_charge_by_id"] = Mock(side_effect=failure)
     answer = await api.get(CHARGE + "/1")
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "SERVICE_UNAVAILABLE", "1")
 
 
 async def test_without_memory_a_read_is_503_and_nobody_knows_what_became_of_a_change(api: Any, use_cases: Any) -> None:
-    def fail(*_: object) -> object:
-        raise MemoryError
-
-    use_cases.answers["read_charge_by_id"] = use_cases.answers["create_charge"] = fail
+    use_cases.answers["read_charge_by_id"] = use_cases.answers["create_charge"] = Mock(side_effect=MemoryError)
     read, changed = await api.get(CHARGE + "/1"), await api.post(CHARGE, VALID[CHARGE])
     assert (read.status, read.code) == (503, "SERVICE_UNAVAILABLE")
     assert (changed.status, changed.code) == (504, "OUTCOME_UNKNOWN")
 
 
 async def test_a_revoked_right_is_no_defect_and_is_told_to_operators_alone(api: Any, use_cases: Any) -> None:
-    def fail(*_: object) -> object:
-        raise asyncpg.InsufficientPrivilegeError("permission denied for table balance")
-
-    use_cases.answers["read_charge_by_id"] = fail
+    use_cases.answers["read_charge_by_id"] = Mock(
+        side_effect=asyncpg.InsufficientPrivilegeError("permission denied for table balance")
+    )
     with capture_logs() as logged:
         answer = await api.get(CHARGE + "/1")
     assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")

@@ -1,12 +1,12 @@
 """The central bank's API: its paths, the order of its checks, and its problem documents."""
 
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from pixconnect.features.locations.problem import TYPE_PREFIX, MalformedRequest
 from pixconnect.features.pix_api.api.frame import Query
-from pixconnect.features.pix_api.api.operations import OPERATIONS
+from pixconnect.features.pix_api.api.operations import OPERATIONS, SPOKEN, with_refusals
 from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.platform.base import errors
 from support.api import Answer, Api, UseCases
@@ -107,10 +107,7 @@ async def test_other_paths_keep_the_envelope(api: Api, target: str) -> None:
 async def test_every_error_has_its_type(
     api: Api, standard_use_cases: UseCases, error: Exception, status: int, expected: str
 ) -> None:
-    def fail(*_: object) -> Any:
-        raise error
-
-    standard_use_cases.answers["read_pix"] = fail
+    standard_use_cases.answers["read_pix"] = Mock(side_effect=error)
     answer = await api.get(f"/v2/pix/{E2E}")
     assert (answer.status, kind(answer)) == (status, expected)
     assert b" x" not in answer.content or status == 400
@@ -119,19 +116,13 @@ async def test_every_error_has_its_type(
 
 @pytest.mark.parametrize("may_be_done", [True, False])
 async def test_certainly_nothing_done_is_said_so(api: Api, standard_use_cases: UseCases, *, may_be_done: bool) -> None:
-    def fail(*_: object) -> Any:
-        raise errors.ServiceUnavailable("x", may_be_done=may_be_done)
-
-    standard_use_cases.answers["read_pix"] = fail
+    standard_use_cases.answers["read_pix"] = Mock(side_effect=errors.ServiceUnavailable("x", may_be_done=may_be_done))
     detail = (await api.get(f"/v2/pix/{E2E}")).body["detail"]
     assert ("nada foi feito" in detail, "pode ter sido feita antes" in detail) == (not may_be_done, may_be_done)
 
 
 async def test_an_unanswered_caller_is_told_the_txid_to_repeat(api: Api, standard_use_cases: UseCases) -> None:
-    def fail(*_: object) -> Any:
-        raise errors.OutcomeUnknown("x", "a" * 32)
-
-    standard_use_cases.answers["read_pix"] = fail
+    standard_use_cases.answers["read_pix"] = Mock(side_effect=errors.OutcomeUnknown("x", "a" * 32))
     answer = await api.get(f"/v2/pix/{E2E}")
     assert answer.status == 504
     assert f"O txid dela é {'a' * 32}: repita a requisição com PUT" in answer.body["detail"]
@@ -155,3 +146,10 @@ def test_every_operation_is_told_apart_in_metrics() -> None:
     assert len({(row.id, row.method, row.path) for row in OPERATIONS}) == len(OPERATIONS)
     for row in OPERATIONS:
         assert row.id == "nao_contratado" or sum(other.id == row.id for other in OPERATIONS) == 1, row.id
+
+
+def test_paths_of_the_standard_that_no_feature_has_are_refused() -> None:
+    left = [row for row in SPOKEN if row.id not in {"lotecobv.listar", "cob.listar"}]
+    refused = {row.path for row in with_refusals(left) if row.id == "nao_contratado"}
+    assert "/lotecobv" in refused
+    assert refused.isdisjoint(row.path for row in left)

@@ -1,9 +1,11 @@
 """The standard API as one table, with the standard's paths, scopes and types of refusals.
 
-Operations of the standard that this service does not offer yet are refused with ``AcessoNegado`` for any method, as the
-standard requires for uncontracted ones.
+Operations of the standard that no feature offers are refused with ``AcessoNegado`` for any method, as the standard requires for
+uncontracted ones.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final, get_args
 
 from pixconnect.doors.api.operation import Door, Method, Nothing
@@ -81,18 +83,24 @@ SPOKEN: Final = (
 )
 """Available operations."""
 
-_UNCONTRACTED: Final = (
-    "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
+_OF_FEATURES: Final = (
+    "/lotecobv", "/lotecobv/{id}", "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
     "/cobr", "/cobr/{txid}", "/cobr/{txid}/retentativa/{data}",
     "/locrec", "/locrec/{id}", "/locrec/{id}/idRec", "/webhookrec", "/webhookcobr",
 )
-OPERATIONS: Final = (
-    *SPOKEN,
-    *(Row("nao_contratado", method, path, "any", GENERAL, Nothing, Nothing, 200, Nothing, refuse_uncontracted)
-      for path in _UNCONTRACTED for method in get_args(Method)),
-)
-"""All of them."""
 # fmt: on
+"""The standard's paths that only ``standard_operations`` can offer."""
+
+
+def with_refusals(spoken: Sequence[Row]) -> tuple[Row, ...]:
+    """Add the refusals at the standard's paths that no operation has."""
+    missing = [path for path in _OF_FEATURES if path not in {row.path for row in spoken}]
+    row = partial(Row, "nao_contratado", scope="any", types=GENERAL, query=Nothing, body=Nothing, status=200, answer=Nothing)
+    return (*spoken, *(row(method, path, handler=refuse_uncontracted) for path in missing for method in get_args(Method)))
+
+
+OPERATIONS: Final = with_refusals(SPOKEN)
+"""All of them."""
 _PROBLEMS: Final = make_form(GENERAL)
 DOORS: Final = (
     Door(

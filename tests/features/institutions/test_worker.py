@@ -1,7 +1,7 @@
 """A worker's work at accounts by its own clock, with and without a list at the institution."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,18 +22,15 @@ from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import connect
 from pixconnect.platform.privileges import SERVICE_ROLE
-from support.account_shop import Shop, open_in_july
+from support.account_shop import Shop
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.proposals import confirm_waiting
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
-
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database) as shop:
-        yield shop
+shop = shop_in_july()
 
 
 async def read(shop: Shop, *lines: tuple[str, str, str], **told: Any) -> None:

@@ -1,7 +1,6 @@
 """The question about a day is answered by two operators: a line counts, is no money, or was taken out by the bank."""
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -11,7 +10,6 @@ from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.answer import PossibleAnswer, WantedAnswer, propose_answer
-from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service.proposals import propose_closing
@@ -19,20 +17,15 @@ from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, open_in_july
+from support.account_shop import Shop
 from support.books import check_books
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
-from support.postgres import Addresses
 from support.proposals import confirm_waiting
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
-
-
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
-        yield shop
+shop = shop_in_july("KEY")
 
 
 async def read(shop: Shop, *lines: tuple[str, ...], **told: Any) -> None:

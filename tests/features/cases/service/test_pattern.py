@@ -3,7 +3,6 @@
 import asyncio
 import random
 import re
-from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,26 +14,20 @@ from pixconnect.features.cases.rules import Rehearsal
 from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import pattern
 from pixconnect.features.cases.service.separation import propose_separation
-from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
-from support.account_shop import Shop, open_banco, open_in_july
+from support.account_shop import Shop, open_banco
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
-from support.postgres import Addresses
 from support.proposals import confirm_waiting
 from support.statement_files import make_ofx, make_ofx_line
 
 BALANCE, WIRE = "SALDO DO DIA", "TED RECEBIDA"
 FEE = ("-1.00", "TARIFA")
-
-
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
-        yield shop
+shop = shop_in_july("KEY")
 
 
 def on(shop: Shop) -> date:

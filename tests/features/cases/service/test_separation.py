@@ -1,6 +1,5 @@
 """Two operators separate lines from records that are not theirs; no money moves, but for a movement that is reversed."""
 
-from collections.abc import AsyncIterator
 from datetime import date
 from typing import Any
 
@@ -12,22 +11,16 @@ from pixconnect.features.cases.service import separation
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.answer import SUM
 from pixconnect.features.cases.service.separation import propose_separation
-from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, open_in_july
+from support.account_shop import Shop
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
-from support.postgres import Addresses
 from support.proposals import confirm_waiting
 
 TOTAL = ("S1", "7.00", "PIX RECEBIDOS QTD 2")
-
-
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database, InstitutionTraits(sends=("KEY",))) as shop:
-        yield shop
+shop = shop_in_july("KEY")
 
 
 async def separate(shop: Shop, *lines: str) -> None:

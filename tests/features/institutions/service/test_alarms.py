@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
+from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.monitoring import DRAIN_MIN_CENTS, describe_alarm, look_for_alarms
 from pixconnect.features.institutions.service.statement import settle_items
@@ -16,14 +16,12 @@ from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
+from support.fixtures.accounts import there_with
 from support.health import check_accounts
 from support.operators import as_operator
 from support.service import Service
 
-
-@pytest.fixture
-def there(live: Service) -> FakeInstitution:
-    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
+there = there_with(sends=("KEY",))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
-from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.account import pause_all
 from pixconnect.features.institutions.service.monitoring import PROBLEMS
@@ -20,14 +19,11 @@ from pixconnect.platform.base import errors
 from support.account_shop import Shop, make_owner, read_again
 from support.books import check_books
 from support.fake_institution import LOST_BEFORE, FakeInstitution, a_description
+from support.fixtures.accounts import there_with
 from support.operators import as_operator
 from support.records import own_key
-from support.service import Service
 
-
-@pytest.fixture
-def there(live: Service) -> FakeInstitution:
-    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",), resend_for=timedelta(hours=12)))
+there = there_with(sends=("KEY",), resend_for=timedelta(hours=12))
 
 
 async def send(shop: Shop) -> Transfer:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits
+from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service.inquiry import follow_penny, read_penny_terms, send_penny
 from pixconnect.features.institutions.service.statement_sweep import record_listed
@@ -12,14 +12,11 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop
 from support.books import check_books
-from support.fake_institution import FakeInstitution
+from support.fixtures.accounts import there_with
 from support.operators import as_operator
-from support.service import Service, read_funds
+from support.service import read_funds
 
-
-@pytest.fixture
-def there(live: Service) -> FakeInstitution:
-    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
+there = there_with(sends=("KEY",))
 
 
 async def send(shop: Shop) -> Transfer:

@@ -1,6 +1,5 @@
 """A debit of the statement that waits keeps its sum from being paid out, until it is explained or answered."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -16,11 +15,12 @@ from pixconnect.features.institutions.service.statement_posting import reserve_l
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, begin_in_july, open_in_july
+from support.account_shop import Shop, begin_in_july
 from support.attacker import attempt, entry, refuse
 from support.books import check_books
 from support.cut_connections import open_wire
 from support.fake_institution import FakeInstitution
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.service import open_service
@@ -28,12 +28,7 @@ from support.statement_files import make_ofx, make_ofx_line
 
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"))
 DOUBTFUL = ("B1", "-30.00", "SALDO")  # the bank's balances agree neither with this line nor without it
-
-
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database, TRAITS) as shop:
-        yield shop
+shop = shop_in_july("KEY", "MANUAL")
 
 
 async def funds(shop: Shop) -> tuple[int, int, int]:

@@ -18,6 +18,7 @@ from pixconnect.features.institutions.rules.day import (
     DaySums,
     ItemGroup,
     JudgedDay,
+    find_gaps,
     judge_days,
     sum_groups,
 )
@@ -79,7 +80,7 @@ class PaperReader:
         return day in self._judged and self._judged[day].state in ("closed", "closed_with_cases")
 
     def _list_questions(self, now: datetime) -> list[Question]:
-        """The open questions: one for each finished day about which a line, a balance or one of our lines is a case."""
+        """The open questions: one for each finished day about which a line, a balance, one of our lines or a file is a case."""
         may_book, may_strike = defaultdict[date, list[Effect]](list), defaultdict[date, list[Effect]](list)
         for item in self._items.values():
             if item.waits is not None and OUTCOMES[item.waits].asks == "person":
@@ -88,10 +89,13 @@ class PaperReader:
         differing = {day for day, judged in self._judged.items() if judged.difference_cents}
         read_whole = {day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day}
         alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
+        asked = sorted(day for day in {*may_book, *may_strike, *differing, *alone} if day < to_day(now))
+        unread = {day for day, told in self._days.items() if told.read_at is None}
+        gaps = find_gaps(sorted(self._judged.values(), key=lambda one: one.day), unread, asked)
+        missing = [gap.first_on + _DAY * number for gap in gaps for number in range((gap.last_on - gap.first_on).days + 1)]
         return [
-            Question(about=day, may_book=may_book[day], may_strike=may_strike[day])
-            for day in sorted({*may_book, *may_strike, *differing, *alone})
-            if day < to_day(now)
+            *(Question(about=day, may_book=may_book[day], may_strike=may_strike[day]) for day in asked),
+            *(Question(about=day) for day in missing),
         ]
 
     def _learn(self, pix: Movement) -> None:

@@ -49,7 +49,8 @@ CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
 
 A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
 ``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books;
-a pending refund that may not be sent; the first file of an institution's statements, which an operator has to confirm.
+a pending refund that may not be sent; a file of an institution's statements that an operator has to read: the first one, which
+waits to be confirmed, or one of days without a file in which money moved.
 """
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 

@@ -2698,11 +2698,11 @@ comment on table kept_case is
     'Differences between an institution or the rail and our facts, until they ended.';
 comment on column kept_case.id is 'Counts up.';
 comment on column kept_case.kind is
-    'A kept report; a day on which a statement and the books disagree; a finding of verify; an order with an unknown end; an account with a different balance; or a pending refund that may not be sent.';
+    'A kept report; a day on which a statement and the books disagree; a finding of verify; an order with an unknown end; an account with a different balance; a pending refund that may not be sent; or a file that an operator has to read.';
 comment on column kept_case.institution_id is 'The account at an institution; null if none.';
 comment on column kept_case.holder_id is 'The holder, if known.';
 comment on column kept_case.name is
-    'The subject: the report''s id, the day, the finding, the order''s name, the word balance, or the refund.';
+    'The subject: the report''s id, the day, the finding, the order''s name, the word balance, the refund, the word files, or the first day without a file.';
 comment on column kept_case.amount_cents is
     'The institution''s amount less ours, in cents; null if it is no sum.';
 comment on column kept_case.said is 'The known facts, in words.';

@@ -1,7 +1,7 @@
 """A difference between the institution and the books is one case, until the missing fact is there."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import date
 
 import asyncpg
@@ -15,23 +15,21 @@ from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.kernel.rules.rail import SettledReport
 from pixconnect.platform.base import errors
-from support.account_shop import Shop, open_in_july
+from support.account_shop import Shop
+from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
 from support.postgres import Addresses, as_owner
 from support.service import Service
 from support.statement_files import make_ofx, make_ofx_line
 
 DAY = date(2026, 7, 1)
+shop = shop_in_july(days=1)
 
 
-@pytest.fixture
-async def shop(database: Addresses) -> AsyncIterator[Shop]:
-    async with open_in_july(database, days=1) as shop:
-        yield shop
-
-
-async def read(shop: Shop, *lines: str, closing: str = "100.00", opening: str | None = "100.00", day: str = "20260701") -> None:
-    content = make_ofx(*lines, first=day, last=day, opening=opening, closing=closing)
+async def read(
+    shop: Shop, *lines: str, closing: str = "100.00", opening: str | None = "100.00", day: str = "20260701", last: str = ""
+) -> None:
+    content = make_ofx(*lines, first=day, last=last or day, opening=opening, closing=closing)
     await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
     await statement_usecases.settle_items(shop.live.context, shop.account)
 
@@ -57,6 +55,9 @@ async def test_a_day_that_does_not_add_up_is_a_case_until_its_missing_line_is_re
     await read(shop, fee, closing="95.00")
     (back,) = await look(shop)
     assert (back.id, back.amount_cents, back.opened_count) == (again.id, -400, 2)
+    # A balance beyond all amounts is the case's largest.
+    await read(shop, fee, closing="-9999999999.99")
+    assert told(await look(shop)) == [("day", "2026-07-01", -AMOUNT_MAX_CENTS, None)]
 
 
 @pytest.mark.parametrize(("first", "opening"), [(1, "600.00"), (2, "605.00"), (2, None)])
@@ -77,6 +78,27 @@ async def test_a_constant_difference_is_one_case_of_the_first_day(shop: Shop, fi
     assert await shop.live.fetch("select from institution_day where state = 'open'") == []
 
 
+@pytest.mark.parametrize("opening", ["70.00", None])
+async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop, opening: str | None) -> None:
+    await read(shop)
+    shop.live.clock.advance(days=5)
+    await read(shop, opening=opening, closing="70.00", day="20260706")
+    shop.live.clock.advance(days=2)
+    assert told(await look(shop)) == []
+    shop.live.clock.advance(days=1)
+    await asyncio.gather(look(shop), look(shop))
+    (case,) = await look(shop)
+    assert (told([case]), case.opened_count) == ([("file", "2026-07-02", -3000, None)], 1)
+    assert case.said.startswith(
+        "no file covers 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at the"
+        " beginning of 2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution"
+    )
+    assert await shop.live.fetch("select from movement where kind <> 'opening_balance'") == []
+    wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
+    await read(shop, wire, closing="70.00", day="20260702", last="20260705")
+    assert told(await look(shop, with_ended=True)) == [("file", "2026-07-02", -3000, "recorded")]
+
+
 async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:
     await read(shop, closing="99.00")
     async with as_owner(database) as owner:
@@ -84,11 +106,6 @@ async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(s
         assert await look(shop) == []
         await owner.execute("alter table kept_case drop constraint fits_nowhere")
     assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
-
-
-async def test_a_balance_beyond_all_amounts_is_a_case_too(shop: Shop) -> None:
-    await read(shop, closing="-9999999999.99")
-    assert told(await look(shop)) == [("day", "2026-07-01", -AMOUNT_MAX_CENTS, None)]
 
 
 async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:

@@ -155,19 +155,18 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         orders, is_all = await ending_usecases.find_differences(context, connection, account)
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
         await _look_at_waiting(context, connection, account)
-        await _look_at_files(connection, account)
+        missing = [day_case.describe_gap(account, gap) for gap in span.gaps]
+        missing += await _find_unconfirmed(connection, account)
+        await case_store.keep(connection, ("file",), account.id, since, missing)
 
 
-async def _look_at_files(connection: Connection, account: InstitutionAccount) -> None:
+async def _find_unconfirmed(connection: Connection, account: InstitutionAccount) -> list[rules.Difference]:
     since = await day_file_store.find_unconfirmed(connection, account.id)
-    found = list[rules.Difference]()
-    if since is not None:
-        verb = f"`institution statement {account.name}`"
-        said = f"no file of {account.name} is read before a person confirms the first: {verb}"
-        found = [
-            rules.Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)
-        ]
-    await case_store.keep(connection, ("file",), account.id, _EVER, found)
+    if since is None:
+        return []
+    verb = f"`institution statement {account.name}`"
+    said = f"no file of {account.name} is read before a person confirms the first: {verb}"
+    return [rules.Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)]
 
 
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:

@@ -2,18 +2,20 @@
 
 Its amount is what can be adjusted once each line is answered: the difference of the day's balances, waiting lines that count,
 and book lines that the statement lacks; on the first day also the difference of its first balance from the books. Lines that
-are set aside are only in its text, as they may be no money.
+are set aside are only in its text, as they may be no money. Days that no file covers are one case together, which asks for a
+file.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import BalanceGap
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
 from pixconnect.features.institutions.rules.special_line import find_told_change
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
@@ -39,6 +41,24 @@ def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[D
         _of_day(account, day, (*apart.get(day, (0, 0)), first.get(day, 0)), items[day], lines[day])
         for day in sorted({*apart, *items, *lines, *first})
     ]
+
+
+def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
+    """Return the case that asks for a file."""
+    days = f"{gap.first_on}" if gap.first_on == gap.last_on else f"{gap.first_on} to {gap.last_on}"
+    moved_cents = gap.after_cents - gap.before_cents
+    shown = f", of which lines of other files are {_format_cents(gap.shown_cents)}" if gap.shown_cents else ""
+    return Difference(
+        kind="file",
+        institution_id=account.id,
+        name=gap.first_on.isoformat(),
+        amount_cents=within_bounds(moved_cents - gap.shown_cents),
+        said=f"no file covers {days}: the balance was {show_reais(gap.before_cents)} at the end of"
+        f" {gap.first_on - timedelta(days=1)}, and {show_reais(gap.after_cents)} at the beginning of"
+        f" {gap.last_on + timedelta(days=1)}, a difference of {_format_cents(moved_cents)}{shown}; read a file of {days}:"
+        f" `institution statement {account.name} FILE`",
+        since=datetime.combine(gap.first_on, time(0), SAO_PAULO),
+    )
 
 
 def _of_day(

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from itertools import pairwise
-from typing import Literal
+from itertools import pairwise, takewhile
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -106,6 +106,16 @@ class ComparedForm(Struct, frozen=True, kw_only=True):
     """Recorded lines of other forms that match no line."""
 
 
+class BalanceGap(NamedTuple):
+    """Days that no statement covers, the balances around them, and the sum of their recorded lines."""
+
+    first_on: date
+    last_on: date
+    before_cents: int
+    after_cents: int
+    shown_cents: int = 0
+
+
 def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
     gross = fees = returns = others = net = 0
     for group in groups:
@@ -171,6 +181,32 @@ def judge_days(
             for number in range(1, (after.told.day - before.told.day).days if after.follows else 1)
         ]
     return sorted(judged, key=lambda one: one.day)
+
+
+def find_gaps(days: Sequence[JudgedDay], unread: Collection[date], asked: Collection[date]) -> list[BalanceGap]:
+    """Find days without a statement between two balances that no recorded line makes of each other.
+
+    Args:
+        unread: Recorded days that no statement covers, although lines or balances of them are known.
+        asked: Days with a question: a gap has none, because a day has at most one.
+    """
+    gaps, told = list[BalanceGap](), [one for one in days if one.day not in unread]
+    for place, (before, after) in enumerate(pairwise(told), 1):
+        start_cents, end_cents = before.closing_cents, after.opening_cents
+        if after.day - before.day == timedelta(days=1) or start_cents is None or end_cents is None:
+            continue
+        shown_cents = sum(one.sums.net_cents for one in days if before.day < one.day < after.day)
+        is_asked = any(before.day < day < after.day for day in asked)
+        if end_cents - start_cents != shown_cents and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
+            first_on, last_on = before.day + timedelta(days=1), after.day - timedelta(days=1)
+            gaps.append(BalanceGap(first_on, last_on, start_cents, end_cents, shown_cents))
+    return gaps
+
+
+def _is_sure(days: Sequence[JudgedDay]) -> bool:
+    """Whether no doubtful line can change the first day's balances: only days up to the nearest proved one can."""
+    unproved = takewhile(lambda one: one.state not in ("closed", "closed_with_cases"), days)
+    return not any(one.cases.doubts_count for one in unproved)
 
 
 class _Link(Struct, frozen=True, kw_only=True):

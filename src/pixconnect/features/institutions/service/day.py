@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from pixconnect.features.due_charges.rules.terms import count_business_days
 from pixconnect.features.institutions.rules import day as day_rules
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.day import DayBalances, DayCases, ItemGroup, JudgedDay
+from pixconnect.features.institutions.rules.day import BalanceGap, DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.features.institutions.rules.institution import DaySource, find_day_source
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
@@ -37,6 +38,8 @@ UNMATCHED_MAX: Final = 10_000
 _FIRST_FILE: Final = timedelta(days=31)
 READ_WITHIN: Final = timedelta(days=2)
 """All readings of an account repeat within a day: a line that none has explained by then waits for an operator."""
+FILE_WITHIN: Final = 3
+"""In business days: banks have a day's file on the next one, and people may read it after a weekend or a holiday."""
 
 
 class ShownDay(Struct, frozen=True, kw_only=True):
@@ -84,6 +87,8 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     """Our lines of days read after their end that the statement lacks."""
     is_cut: bool
     """Whether there are more."""
+    gaps: Sequence[BalanceGap]
+    """Days whose statement has been missing for ``FILE_WITHIN``."""
     first: tuple[date, int] | None = None
     """The first read day, and by how much the balance before it exceeds the books; later balances chain to that one."""
 
@@ -107,7 +112,8 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     def waits_for_time(item: RecordedItem) -> bool:
         return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
-    open_days = await day_store.find_open(connection, account.id, since, today)
+    gap_ends_on = await day_store.find_gap(connection, account.id, since)
+    open_days = await day_store.find_open(connection, account.id, since, gap_ends_on or today)
     first_on = open_days.judged_from
     judged = await _judge_span(connection, account, open_days, today, now)
     # After all items of the day before: a position is a day and an item's id.
@@ -117,18 +123,32 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # A day shows its missing lines only when it is read after its end.
     whole = {one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)}
+    days = [
+        one.judged
+        for one in judged
+        if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
+    ]
+    asking = [item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)]
+    # Days that were taken for empty were not read either, but are not open.
+    unread = {one.judged.day for one in judged if one.read_at is None and one.judged.state == "open"}
+    gaps = day_rules.find_gaps([one.judged for one in judged], unread, {one.day for one in (*days, *asking)})
     return UnmatchedSpan(
         since=since,
-        days=[
-            one.judged
-            for one in judged
-            if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
-        ],
-        items=[item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)],
+        days=days,
+        items=asking,
         lines=[line for line in lines if line.day in whole],
+        gaps=[gap for gap in gaps if await _is_file_late(connection, account, gap, today)],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
+
+
+async def _is_file_late(connection: Connection, account: InstitutionAccount, gap: BalanceGap, today: date) -> bool:
+    beside = gap.first_on - timedelta(days=1), gap.last_on + timedelta(days=1)
+    files = [await line_store.list_files(connection, account.id, day) for day in beside]
+    # The oldest counts: the same day may be in a new file each morning.
+    known_on = [to_day(of_day[-1].recorded_at) for of_day in files if of_day]
+    return count_business_days(max([*beside, *known_on]), today) >= FILE_WITHIN
 
 
 async def _compare_first(

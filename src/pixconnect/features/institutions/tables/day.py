@@ -203,6 +203,14 @@ async def find_open(connection: Connection | Pool, institution_id: int, since: d
     return OpenDays(**row)
 
 
+find_gap: Final = Value[date | None, int, date]("""
+    select min(day) from (
+        select day, opening_cents, lag(day) over days as day_before, lag(closing_cents) over days as cents_before
+        from institution_day where institution_id = $1 and day >= $2 window days as (order by day)
+    ) as told where day_before < day - 1 and cents_before <> opening_cents
+""")
+"""Find the first day after days without a row, beside which two reported balances differ."""
+
 find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
     select min(day) from institution_item
     where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($4)

@@ -82,6 +82,7 @@ ADJUSTMENTS: Final = (
     ),
 )
 PARTS: Final = (
+    RulePart(rule="event_agrees_with_its_fact", selects="select 'adjustment', id, holder_id from adjustment"),
     RulePart(
         rule="what_was_decided_is_audited",
         selects="""

@@ -11,6 +11,7 @@ FEATURE: Final = Feature(
     members=("features.contests.service.defence:MEMBERS",),
     account_tasks=("features.contests.worker:ACCOUNT_TASKS",),
     rules=("features.contests.checks:CONTESTS",),
+    rule_parts=("features.contests.checks:PARTS",),
     pages=("features.contests.pages:ROUTES",),
     menu=("features.contests.pages:MENU",),
     overview=("features.contests.pages:OVERVIEW",),

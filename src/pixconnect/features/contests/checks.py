@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from pixconnect.kernel.rules.proof import Rule
+from pixconnect.kernel.rules.proof import Rule, RulePart
 
 _rule: Final = partial(Rule, todo="ask the institution for its present blocks, and compare with an earlier backup")
 
@@ -85,3 +85,4 @@ CONTESTS: Final = (
         meaning="the holder answers too late or about something else, or later words of the institution are passed over",
     ),
 )
+PARTS: Final = (RulePart(rule="event_agrees_with_its_fact", selects="select 'infraction', id, holder_id from infraction"),)

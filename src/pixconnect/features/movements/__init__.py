@@ -11,6 +11,7 @@ FEATURE: Final = Feature(
     claims=("features.movements.held_blocks:CLAIMS",),
     verbs=(Verb("operator", "block", "features.movements.cli:app", "Money that institutions keep holders from spending."),),
     rules=("features.movements.checks:BLOCKS",),
+    rule_parts=("features.movements.checks:PARTS",),
     sections=("features.movements.api:SECTIONS",),
     events=(
         Event(

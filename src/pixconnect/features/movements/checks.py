@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from pixconnect.kernel.rules.proof import Rule
+from pixconnect.kernel.rules.proof import Rule, RulePart
 
 _rule: Final = partial(Rule, todo="ask the institution for its present blocks, and compare with an earlier backup")
 
@@ -81,5 +81,14 @@ BLOCKS: Final = (
                 or told.times <> 1 and block.created_at >= {kept_since}
         """,
         meaning="the block, its transfer or the event of it was written by hand or lost",
+    ),
+)
+PARTS: Final = (
+    RulePart(
+        rule="event_agrees_with_its_fact",
+        selects="""
+            select 'movement', moved.id, holder_id from movement
+            cross join lateral (values (entry_id), (deficit_entry_id)) as moved (id)
+        """,
     ),
 )

@@ -152,19 +152,12 @@ EVENTS: Final = (
                 or payload ->> 'end_to_end_id' not in (transfer.end_to_end_id, transfer.network_id)
                 or payload ->> 'return_identification' not in (refund.return_id, refund.network_id)
                 or event.name like 'qrcode.%' and payload ->> 'transaction_identification' <> charge.txid
-                or coalesce(transfer.id, refund.id, charge.id) is null and not case resource
-                    when 'adjustment' then exists (
-                        select from adjustment where adjustment.id = resource_id and adjustment.holder_id = event.holder_id
-                    )
-                    when 'infraction' then exists (
-                        select from infraction where infraction.id = resource_id and infraction.holder_id = event.holder_id
-                    )
-                    when 'movement' then exists (
-                        select from movement
-                        where resource_id in (entry_id, deficit_entry_id) and movement.holder_id = event.holder_id
-                    )
-                    else false
-                end
+                or coalesce(transfer.id, refund.id, charge.id) is null and not exists (
+                    select from (
+                        select null::text as resource, null::bigint as id, null::bigint as holder_id where false {parts}
+                    ) as fact
+                    where fact.resource = event.resource and fact.id = resource_id and fact.holder_id = event.holder_id
+                )
         """,
         is_of_whole_runs=True,
         meaning="the event was invented or moved, or its fact was lost: it announced another payment than the real one",

@@ -12,19 +12,35 @@ commit was lost runs again with the same ids and finds its own rows. So each try
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pixconnect.kernel.rules.access import Caller
-from pixconnect.kernel.rules.charge import Charge, ChargeRequest, NewCharge
-from pixconnect.kernel.rules.identifiers import was_made_by
-from pixconnect.kernel.rules.refund import NewRefund, Refund, RefundRequest
-from pixconnect.kernel.rules.transfer import NewTransfer, Transfer, TransferRequest
+from pixconnect.kernel.rules.identifiers import IdempotentRequest, was_made_by
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
-Request = ChargeRequest | TransferRequest | RefundRequest
-New = NewCharge | NewTransfer | NewRefund
-MadeT = TypeVar("MadeT", bound=Charge | Transfer | Refund)
+
+class New(Protocol):
+    """A request with the ids that were generated for it."""
+
+    may_exist: bool
+
+    @property
+    def holder_id(self) -> int: ...
+
+    @property
+    def external_id(self) -> str: ...
+
+    @property
+    def request(self) -> IdempotentRequest: ...
+
+
+class Made(Protocol):
+    @property
+    def fingerprint(self) -> bytes | None: ...
+
+
+MadeT = TypeVar("MadeT", bound=Made)
 NewT = TypeVar("NewT", bound=New)
 
 
@@ -41,7 +57,7 @@ class Idempotency(Generic[MadeT]):
         self._find = find
         self._find_many = find_many
 
-    async def find_replay(self, pool: Pool, caller: Caller, request: Request) -> MadeT | None:
+    async def find_replay(self, pool: Pool, caller: Caller, request: IdempotentRequest) -> MadeT | None:
         """Return the first result of the same request; ``None`` if it is new, ``ExternalIdConflict`` if contents differ."""
         if request.external_id is None:
             return None
@@ -51,7 +67,7 @@ class Idempotency(Generic[MadeT]):
             raise outcome
         return outcome
 
-    async def replay_or_refuse(self, pool: Pool, caller: Caller, request: Request, refusal: errors.Refusal) -> MadeT:
+    async def replay_or_refuse(self, pool: Pool, caller: Caller, request: IdempotentRequest, refusal: errors.Refusal) -> MadeT:
         """Return the first result of the same request; raise the refusal if it is new."""
         replayed = await self.find_replay(pool, caller, request)
         if replayed is None:
@@ -88,7 +104,7 @@ class Idempotency(Generic[MadeT]):
                 outcomes.append(made)
         return outcomes
 
-    def _answer(self, made: MadeT, request: Request) -> MadeT | errors.ExternalIdConflict:
+    def _answer(self, made: MadeT, request: IdempotentRequest) -> MadeT | errors.ExternalIdConflict:
         if made.fingerprint is not None and was_made_by(made.fingerprint, request):
             return made
         return errors.ExternalIdConflict(f"external_id: was already used for a {self._noun} with other contents")

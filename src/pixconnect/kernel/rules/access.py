@@ -28,7 +28,9 @@ _KERNEL: Final = (
     Scope("webhook.read", "reading webhook endpoints, deliveries and events", ("event", "delivery", "endpoint")),
     Scope("webhook.write", "changing endpoints, redelivery and replay"),
 )
-_ALL: Final = (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes))
+_ALL: Final = sorted(
+    (*_KERNEL, *(scope for feature in list_features() for scope in feature.scopes)), key=lambda scope: scope.is_standard
+)
 SCOPES: Final = tuple(scope.name for scope in _ALL)  # in display order
 OWN_SCOPES: Final = tuple(scope.name for scope in _ALL if not scope.is_standard)
 """Scopes of our own API; the others belong to the central bank's Pix API, which requires `webhook.*` too."""

@@ -21,6 +21,7 @@ from pixconnect.features.institutions.worker import AccountTask
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
+from pixconnect.features.sandbox.rules import CallRow
 from pixconnect.features.webhooks.service.delivery import Formats
 from pixconnect.kernel.feature import Feature, FeatureError, Ranked, find_others, gather, gather_classes, list_features
 from pixconnect.kernel.flows.before_order import ORDER_RULES, OrderRule
@@ -53,6 +54,7 @@ ROWS: dict[Any, type[Any]] = dict(
     report_takers=ReportTaker,
     accounts=Accounts,
     account_tasks=AccountTask,
+    sandbox_calls=CallRow,
     suspect_credits=SuspectCredits,
     event_facts=Fact,
     followers=Follower,

@@ -131,6 +131,7 @@ class Feature(NamedTuple):
     rules: Places = ()  # rules of the proof: ``kernel.rules.proof.Rule``
     rule_parts: Places = ()  # what a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``
     chores: Places = ()  # periodic tasks of a worker: ``doors.worker.parts.Chore``
+    sandbox_calls: Places = ()  # calls that the simulated network answers: ``features.sandbox.rules.CallRow``
     account_tasks: Places = ()  # a worker's tasks at each account: ``features.institutions.worker.AccountTask``
     sections: Places = ()  # sections of our own API: ``doors.api.operation.Section``
     doors: Places = ()  # beside the described interface: ``doors.api.operation.Door``

@@ -10,6 +10,7 @@ FEATURE: Final = Feature(
     deadlines=("features.contests.tables:DEADLINES",),
     members=("features.contests.service.defence:MEMBERS",),
     account_tasks=("features.contests.worker:ACCOUNT_TASKS",),
+    sandbox_calls=("features.sandbox.network.contesting:CALLS",),
     rules=("features.contests.checks:CONTESTS",),
     rule_parts=("features.contests.checks:PARTS",),
     pages=("features.contests.pages:ROUTES",),

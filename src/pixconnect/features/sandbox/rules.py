@@ -1,9 +1,9 @@
 """The port to the simulated network: acts of outside parties, faults, time. Live mode has none."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from types import NoneType
-from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -227,6 +227,13 @@ class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
     refused: type[errors.PixConnectError] = errors.BadRequest  # the caller's error when the sandbox refuses it
     only_reads: bool = False
     timeout_s: float = 10.0
+
+
+class CallRow(Struct, frozen=True, kw_only=True):
+    """A call that the simulated network answers with a feature."""
+
+    call: ControlCall[Any, Any]
+    do: Callable[[Any, Any], Awaitable[Any]]  # gets the network's ``Outside`` and what is asked
 
 
 class LookupQuestion(Struct, frozen=True):

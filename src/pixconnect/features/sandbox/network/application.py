@@ -24,6 +24,7 @@ from pixconnect.features.sandbox.network.outside import Outside
 from pixconnect.features.sandbox.rules import (
     Answered,
     Asked,
+    CallRow,
     ControlCall,
     Failure,
     LookupAnswers,
@@ -32,6 +33,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxRefusal,
     SandboxUnavailable,
 )
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules.block_report import Defence
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, Position, RefundOrder, SettledItem
 from pixconnect.platform.database_failure import DATABASE_FAILED
@@ -103,8 +105,6 @@ CALLS: Final[Mapping[str, Answering]] = dict(
         _answering(sandbox_control.JUDGE_CREDIT, contesting.decide_suspect_credit),
         _answering(sandbox_control.GIVE_BACK, outside.give_back),
         _answering(sandbox_control.MOVE, outside.move),
-        _answering(sandbox_control.OPEN_INFRACTION, contesting.contest_credit),
-        _answering(sandbox_control.DECIDE_INFRACTION, contesting.judge_contest),
         _answering(sandbox_control.LIST_KEYS, outside.list_keys),
         _answering(sandbox_control.ADD_KEY, outside.add_key),
         _answering(sandbox_control.MAKE_QR_CODE, outside.make_qr_code),
@@ -114,6 +114,7 @@ CALLS: Final[Mapping[str, Answering]] = dict(
         _answering(sandbox_control.READ_AUTHORITY, _now(lambda world: world.signer.authority_pem)),
         _answering(sandbox_control.SET_OFFSET, lambda world, offset: world.network.set_offset(offset)),
         _answering(sandbox_control.READ_DUE, _now(lambda world: world.network.due())),
+        *(_answering(row.call, row.do) for row in gather("sandbox_calls", CallRow)),
     )
 )
 

@@ -15,7 +15,16 @@ from msgspec import structs
 
 from pixconnect.features.sandbox.network import behaviour, infraction, registry
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
-from pixconnect.features.sandbox.rules import Arrival, OutsideDecision, OutsideInfraction, OutsideVerdict, SandboxRefusal
+from pixconnect.features.sandbox.rules import (
+    DECIDE_INFRACTION,
+    OPEN_INFRACTION,
+    Arrival,
+    CallRow,
+    OutsideDecision,
+    OutsideInfraction,
+    OutsideVerdict,
+    SandboxRefusal,
+)
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
 from pixconnect.kernel.rules.rail import CreditCancelled, CreditReport
 
@@ -91,6 +100,12 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
             acknowledgement = await _store_and_report(outside, told, contest, before)
         await find_end(acknowledgement)
     return contest.report
+
+
+CALLS: Final = (
+    CallRow(call=OPEN_INFRACTION, do=contest_credit),
+    CallRow(call=DECIDE_INFRACTION, do=judge_contest),
+)
 
 
 async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:

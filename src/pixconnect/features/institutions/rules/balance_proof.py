@@ -331,7 +331,10 @@ def find_struck(
     ]
     chosen = {number for number, counts in choose(doubts, beyond_cents).items() if counts and beyond_cents}
     if beyond_cents and not chosen:
-        return _NONE
+        # All of them together need no other choice.
+        chosen = {number for number, _ in doubts}
+        if sum(doubt.signed_cents for _, doubt in doubts) != beyond_cents:
+            return _NONE
     listed = [*listed, *(lines[number] for number in chosen)]
     file_ends = {closing.on: closing.cents}
     if (newest := max((day for day in balances.newer & balances.ends.keys() if day < closing.on), default=None)) is not None:

@@ -139,7 +139,6 @@ def hold(behaviour: Behaviour, *, is_returned: bool, after_ms: int = HELD_MS) ->
 
 
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
-_TRIES_REMEMBERED_MAX = 10_000
 _AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})
 # Rules of the network do not apply to faces, nor the reverse: each has effects that the other lacks.
 _AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
@@ -162,14 +161,14 @@ class Faults:
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._tries: Counter[tuple[int, str]] = Counter()
+        self._draws: Counter[int] = Counter()  # of each rule, by its place
         self.rules: list[FaultRule] = []
         self.changed: dict[int, int] = {}
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
         self.rules = list(rules)
         self.changed = {}
-        self._tries.clear()
+        self._draws.clear()
 
     def behaviour_of(self, message: Message) -> Behaviour | None:
         """Apply the first rule that matches; ``None`` when none does."""
@@ -179,7 +178,7 @@ class Faults:
     def draw(self, message: Message) -> str | None:
         """Return the effect of the first matching rule, and count it down."""
         for position, rule in enumerate(self.rules):
-            if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
+            if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule):
                 continue
             if rule.times is not None:
                 self.rules[position] = structs.replace(rule, times=rule.times - 1)
@@ -199,15 +198,12 @@ class Faults:
             for rule in self.rules
         )
 
-    def _strikes(self, position: int, rule: FaultRule, message: Message) -> bool:
+    def _strikes(self, position: int, rule: FaultRule) -> bool:
         if rule.probability is None:
             return True
-        # Forgotten tries only make a later one draw an earlier one's number.
-        if len(self._tries) > _TRIES_REMEMBERED_MAX:
-            self._tries.clear()
-        tried = (position, f"{message.operation}/{message.id}")
-        self._tries[tried] += 1
-        return self._chance.fraction("fault", *tried, self._tries[tried]) < rule.probability
+        # Counted, because outgoing messages have random ids: the same calls in the same order draw the same.
+        self._draws[position] += 1
+        return self._chance.fraction("fault", position, self._draws[position]) < rule.probability
 
 
 def check_rules(rules: Sequence[FaultRule]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
-from itertools import takewhile
 from typing import Final
 
 from pixconnect.features.institutions.service.day import LOOKED_BACK, judge_anew
@@ -153,8 +152,13 @@ async def judge_closed_days(connection: Connection, now: datetime) -> tuple[list
             for recorded, judged in days
             if recorded.is_closed and judged.state != recorded.state
         ]
-        # Up to the first gap: a later closed day proves nothing about earlier ones.
-        closed = [recorded.day for recorded, _ in takewhile(lambda pair: pair[0].is_closed, days)]
+        # Up to the first gap: a later closed day proves nothing about earlier ones, nor of days without a file.
+        closed, ends_cents = list[date](), days[0][1].opening_cents if days else None
+        for recorded, judged in days:
+            if not recorded.is_closed or judged.opening_cents != ends_cents:
+                break
+            closed.append(recorded.day)
+            ends_cents = judged.closing_cents
         verdict: Verdict = "not_checkable"
         reason = "no day of it has closed: its statement has no balance, or not yet"
         if closed:

@@ -207,6 +207,17 @@ async def test_a_closed_day_that_was_changed_by_hand_is_found_by_who_verifies(sh
     ]
 
 
+async def test_accounts_are_closed_until_balances_have_a_gap(shop: Shop, database: Addresses) -> None:
+    first = to_day(shop.live.clock.real_now())
+    await shop.read()
+    shop.live.clock.advance(days=3)
+    assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
+    lost = f"delete from institution_day where day = '{first + timedelta(days=1)}'"
+    moved = f"update institution_day set opening_cents = 1, closing_cents = 1 where day > '{first}'"
+    await execute_as_owner(database, f"set session_replication_role = replica; {lost}; {moved}")
+    assert (await verify_account(shop, database))[1:] == ("provisional", f"closed until {first}")
+
+
 async def verify_account(shop: Shop, database: Addresses) -> tuple[list[tuple[Any, ...]], str, str | None]:
     rules = ("closed_days_close", "line_agrees_with_what_it_is")
     async with open_book_reader(shop.live, database) as reader:

@@ -86,7 +86,7 @@ CLASSES: dict[str, tuple[type[Ranked], tuple[type[Ranked], ...]]] = dict(
 def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
     found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
     assert sorted(features.NAMES) == sorted(found)
-    texts = {"erasures", "events", "scope_parts", "scopes", "text_columns", "verbs"}
+    texts = {"erasures", "events", "lookups", "scope_parts", "scopes", "text_columns", "verbs"}
     assert ROWS.keys() | CLASSES.keys() | texts == set(Feature._fields)
     for kind, row_type in ROWS.items():
         assert bool(gather(kind, row_type)) == any(getattr(each, kind) for each in list_features()), kind
@@ -101,6 +101,12 @@ def test_a_feature_imports_those_that_it_names() -> None:
         texts = [path.read_text(encoding="utf-8") for path in (folder / name).rglob("*.py")]
         imported = {found for text in texts for found in re.findall(r"from pixconnect\.features\.(\w+)[. ]", text)}
         assert tuple(sorted(imported - {name})) == needed, name
+
+
+def test_resources_with_events_are_found_by_their_ids() -> None:
+    resources = {event.resource for feature in list_features() for event in feature.events}
+    found = {lookup.kind for feature in list_features() for lookup in feature.lookups}
+    assert resources <= {"charge", "transfer", "refund", "movement"} | found
 
 
 def test_a_row_of_another_kind_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ are. A frame imports them only when it gathers them, so a verb does not pay for 
 does not import the worker.
 
 Another distribution, ``pixconnect-<name>``, adds a feature by an entry point in the group ``pixconnect.features``, which is the
-place of its ``Feature``. Such a feature has no tables, and so no scopes, events and text columns.
+place of its ``Feature``. Such a feature has no tables, and so no scopes, events, lookups and text columns.
 """
 
 import sys
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, LiteralString, NamedTuple, TypeVar, cast
 
 Row = TypeVar("Row")
 Part = TypeVar("Part")
@@ -69,6 +69,16 @@ class Event(NamedTuple):
     status: str = ""  # the status in its payload, if that is not the last word of its name
 
 
+class Lookup(NamedTuple):
+    """A kind of resource that the feed and the search find by its ids. The schema has its table, of the same name."""
+
+    kind: LiteralString
+    names: tuple[LiteralString, ...] = ()  # columns with its other ids; each begins an index
+    # Its external id, name, status, amount and instant, as SQL; empty if only the feed finds it.
+    shown: LiteralString = ""
+    path: str = ""  # of its page in the console, with ``{id}``
+
+
 class Erasure(NamedTuple):
     """A kind of rows with texts about people. The schema has its row of ``text_sweep`` and its function ``erase_<kind>s``."""
 
@@ -94,6 +104,7 @@ class Feature(NamedTuple):
     scope_parts: tuple[tuple[str, str], ...] = ()
     verbs: tuple[Verb, ...] = ()
     events: tuple[Event, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
     event_families: Places = ()  # their payloads: ``kernel.rules.event.EventFamily``
     ports: Places = ()  # parts of each process's context: ``kernel.flows.context.PortRow``
     order_rules: Places = ()  # judge transfers and refunds before they leave: ``kernel.flows.before_order.OrderRule``
@@ -193,6 +204,10 @@ def list_files(name: str) -> tuple[Path, ...]:
 
 def list_verbs(*groups: str) -> tuple[Verb, ...]:
     return tuple(verb for feature in list_features() for verb in feature.verbs if verb.group in groups)
+
+
+def list_lookups() -> tuple[Lookup, ...]:
+    return tuple(lookup for feature in list_features() for lookup in feature.lookups)
 
 
 def gather(kind: str, row_type: type[Row]) -> tuple[Row, ...]:

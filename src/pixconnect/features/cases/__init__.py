@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Event, Feature, Verb
+from pixconnect.kernel.feature import Event, Feature, Lookup, Verb
 
 FEATURE: Final = Feature(
     report_closings=("features.cases.service.case:REPORT_CLOSINGS",),
@@ -30,6 +30,7 @@ FEATURE: Final = Feature(
             is_in_sandbox=False,
         ),
     ),
+    lookups=(Lookup("adjustment"),),
     event_families=("features.cases.rules:FAMILIES",),
     text_columns="""
 adjustment,kind direction account,none

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Erasure, Event, Feature, Scope, Verb
+from pixconnect.kernel.feature import Erasure, Event, Feature, Lookup, Scope, Verb
 
 FEATURE: Final = Feature(
     report_takers=("features.contests.service.infraction:REPORT_TAKERS",),
@@ -54,6 +54,7 @@ FEATURE: Final = Feature(
             status="OPEN",
         ),
     ),
+    lookups=(Lookup("infraction", ("name",), "null, name, state, amount_cents, created_at", path="/infractions/{id}"),),
     event_families=("features.contests.rules.infraction:FAMILIES",),
     erasures=(Erasure("infraction", "contest"),),
     text_columns="""

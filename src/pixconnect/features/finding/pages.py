@@ -13,6 +13,7 @@ from pixconnect.doors.console.paces import SEARCHES, SUGGESTIONS
 from pixconnect.doors.console.visit import SEARCH_PATH, Visit
 from pixconnect.features.finding.service import browse, overview, search, timeline
 from pixconnect.features.finding.service.search import Found
+from pixconnect.kernel.feature import list_lookups
 from pixconnect.kernel.flows import holder
 from pixconnect.platform.base import errors
 
@@ -23,15 +24,14 @@ _ASKING: Final = (
 )
 """Pages that may ask for the holder."""
 
-_PATHS: Final = dict(
+_PATHS: Final = dict[str, str](
     charge="/charges/{id}",
     transfer="/transfers/{id}",
     refund="/refunds/{id}",
-    infraction="/infractions/{id}",
     event="/events/{id}",
     delivery="/deliveries/{id}",
     endpoint="/endpoints/{id}",
-)
+) | {each.kind: each.path for each in list_lookups() if each.path}
 
 
 async def find(visit: Visit) -> Response:

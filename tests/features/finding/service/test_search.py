@@ -1,7 +1,10 @@
 """Support's search without an id: half a name, an amount with its day, a CPF; and nothing of other holders."""
 
+import runpy
 import secrets
+import sys
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -9,14 +12,18 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
+from pixconnect import features
 from pixconnect.doors.console.paces import SEARCHES
 from pixconnect.doors.console.wanted import Wanted, list_possible_amounts, read_amounts, read_instants, read_known, read_order
+from pixconnect.features.finding import pages
 from pixconnect.features.finding.service import browse, search
-from pixconnect.features.finding.tables.search import find_contested
+from pixconnect.features.finding.tables import search as search_store
 from pixconnect.features.institutions.rules.institution import UnknownOutcome
 from pixconnect.features.institutions.rules.pending_call import WORKER_AFTER
 from pixconnect.features.institutions.service.charge_opening import OPENING_CALLS
 from pixconnect.features.institutions.service.pending_call import go_on
+from pixconnect.features.webhooks.tables import feed as feed_store
+from pixconnect.kernel.feature import Feature, Lookup
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
@@ -82,6 +89,22 @@ async def test_a_contest_is_found_by_either_id(service: Service, caller: Caller,
     assert await search.find_anything(service.context, blind, "I42") == []
 
 
+async def test_a_feature_adds_its_resources_to_the_feed_and_the_search(
+    service: Service, caller: Caller, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await take_reports(service.context, [infraction_report(service, history.received, "I42", amount_cents=100)]) == 1
+    shown = "null, name, state, amount_cents, created_at"
+    added = Feature(lookups=(Lookup("infraction", ("end_to_end_id",), shown, path="/added/{id}"),))
+    monkeypatch.setattr(features, "NAMES", ("added",))
+    monkeypatch.setitem(sys.modules, "pixconnect.features.added", SimpleNamespace(FEATURE=added))  # type: ignore[arg-type]
+    searching, feed, shown_at = (runpy.run_path(str(each.__file__)) for each in (search_store, feed_store, pages))
+    found = await service.context.pool.fetch(searching["_FIND"], history.received, None, "", 9, None)
+    assert {(one["kind"], one["name"]) for one in found} == {("transfer", history.received), ("infraction", "I42")}
+    resources = await feed["find_resources"](service.context.pool, caller.holder_id, history.received, None)
+    assert {kind for kind, _ in resources} == {"transfer", "infraction"}
+    assert shown_at["_PATHS"]["infraction"] == "/added/{id}"
+
+
 @pytest.mark.parametrize(("rest_cents", "is_marked"), [(60, True), (0, False)])
 async def test_a_pix_is_marked_as_contested_while_a_rest_is_claimed(
     service: Service, caller: Caller, history: History, rest_cents: int, *, is_marked: bool
@@ -90,7 +113,7 @@ async def test_a_pix_is_marked_as_contested_while_a_rest_is_claimed(
     report = infraction_report(service, history.received, amount_cents=100)
     for each in (report, decided(service, report, 40, rest_cents=rest_cents)):
         assert await take_reports(service.context, [each]) == 1
-    marks = await find_contested(service.context.pool, [("transfer", paid.id, caller.holder_id)])
+    marks = await search_store.find_contested(service.context.pool, [("transfer", paid.id, caller.holder_id)])
     assert bool(marks) == is_marked
 
 
@@ -252,20 +275,9 @@ async def test_what_people_read_out_leads_to_their_own(service: Service, caller:
     dotted = amount.removeprefix("R$ ").replace(",", ".")
     today = f"{service.clock.now().astimezone(SAO_PAULO):%d/%m/%Y}"
     for text in (
-        tax_id,
-        masked,
-        party.name.upper(),
-        party.name[:5],
-        f"***.{tax_id[3:6]}.{tax_id[6:9]}-**",
-        tax_id[3:9],
-        f"{party.name[:5]} {today}",
-        f"{today[:5]} {tax_id}",
-        amount,
-        dotted,
-        f"{amount} {today}",
-        f"{dotted} today",
-        f"{dotted} {today[:5]} {party.name[:5]}",
-        f"{party.name} {amount}",
+        *(tax_id, masked, f"***.{tax_id[3:6]}.{tax_id[6:9]}-**", tax_id[3:9], f"{today[:5]} {tax_id}"),
+        *(party.name.upper(), party.name[:5], f"{party.name[:5]} {today}", f"{party.name} {amount}"),
+        *(amount, dotted, f"{amount} {today}", f"{dotted} today", f"{dotted} {today[:5]} {party.name[:5]}"),
         history.received[:21],
     ):
         for holder_id in (None, caller.holder_id):

@@ -108,35 +108,20 @@ async def test_the_detail_says_by_what_a_charge_was_paid(database: Addresses) ->
     assert refused.debit_party is not None
 
 
-BAD = {
-    "cursor=": "cursor: ",
-    "cursor=abc": "cursor: ",
-    "cursor=%00": "cursor: ",
-    f"cursor={'A' * 24}": "cursor: ",
-    f"cursor={'A' * 513}": "cursor: ",
-    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID + 1)}": "cursor: ",
-    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID)}&start=now": "start: ",
-    "start=yesterday": "start: ",
-    "page_size=0": "page_size: ",
-    "page_size=1001": "page_size: ",
-    "wait_s=31": "wait_s: ",
-    "wait_s=-1": "wait_s: ",
-    "wait_s=1.5": "wait_s: ",
-    "event_types=": "event_types: ",
-    "event_types=qrcode.paid": "event_types: ",
-    "event_types=qrcode.approved,,": "event_types: ",
-    "resource=payment": "resource: ",
-    "id=": "id: ",
-    f"id={'1' * 256}": "id: ",
-    "limit=5": "limit: ",
-}
+BAD = [
+    *("cursor=", "cursor=abc", "cursor=%00", f"cursor={'A' * 24}", f"cursor={'A' * 513}"),
+    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID + 1)}",
+    f"cursor={feed_api.write_feed_cursor(FeedCursor(position=5, passed_count=1), HOLDER_ID)}&start=now",
+    *("start=yesterday", "page_size=0", "page_size=1001", "wait_s=31", "wait_s=-1", "wait_s=1.5", "event_types="),
+    *("event_types=qrcode.paid", "event_types=qrcode.approved,,", "resource=payment", "id=", f"id={'1' * 256}", "limit=5"),
+]
 
 
 async def test_a_bad_query_names_its_parameter_and_nothing_is_asked_for(api: Api, use_cases: UseCases) -> None:
-    for query, beginning in BAD.items():
+    for query in BAD:
         answer = await api.get(f"{PATH}?{query}")
         assert (answer.status, answer.code) == (400, "BAD_REQUEST"), query
-        assert answer.message.startswith(beginning), query
+        assert answer.message.startswith(query.rpartition("&")[2].partition("=")[0] + ": "), query
     assert use_cases.asked == []
 
 

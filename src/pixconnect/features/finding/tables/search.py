@@ -14,6 +14,7 @@ from msgspec import Struct, convert
 
 from pixconnect.features.finding.tables.browse import FOLDED, fold_words
 from pixconnect.features.movements.tables import IS_CONTESTED
+from pixconnect.kernel.feature import list_lookups
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.platform.pool import Pool
@@ -62,8 +63,17 @@ class Found(Struct, frozen=True, kw_only=True):
         return min(self.at, self.created_at)
 
 
+_OF_FEATURES: Final[LiteralString] = "".join(
+    f"""
+    (select '{each.kind}', id::text, holder_id, {each.shown} from {each.kind}
+    where ({" or ".join(("id = $2", *(f"{name} = $1" for name in each.names)))}) and ($5 is null or holder_id = $5) limit $4)
+    union all
+    """
+    for each in list_lookups()
+    if each.shown
+)
 # $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
-_EACH: Final[LiteralString] = """
+_EACH: Final[LiteralString] = f"""
     (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
     from holder where (id = $2 or account_number = $1) and ($5::bigint is null or id = $5) limit $4)
@@ -114,9 +124,7 @@ _EACH: Final[LiteralString] = """
     from refund where (id = $2 or external_id = $1 or return_id = $1 or network_id = $1)
         and ($5 is null or holder_id = $5) limit $4)
     union all
-    (select 'infraction', id::text, holder_id, null, name, state, amount_cents, created_at
-    from infraction where (id = $2 or name = $1) and ($5 is null or holder_id = $5) limit $4)
-    union all
+    {_OF_FEATURES}
     (select 'ledger entry', id::text, holder_id, null, debit_account || ' to ' || credit_account, null, amount_cents, created_at
     from ledger_entry where id = $2 and ($5 is null or holder_id = $5) limit $4)
     union all

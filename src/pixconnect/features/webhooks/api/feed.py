@@ -37,10 +37,9 @@ class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     event_types: str | None = None
     """Only events of these names, separated by commas."""
     resource: Resource | None = None
-    """Only events of charges, of transfers, of refunds, of movements, of adjustments, or of infractions."""
+    """Only events of resources of this kind."""
     id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
-    """Only events of the charge, transfer, refund, movement, adjustment or infraction that has this id: the service's, yours,
-    or the network's."""
+    """Only events of the resource that has this id: the service's, yours, or the network's."""
 
 
 class EventOutcome(Struct, frozen=True, kw_only=True):

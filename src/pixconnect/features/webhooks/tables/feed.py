@@ -10,6 +10,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.kernel.feature import Lookup, list_lookups
 from pixconnect.kernel.rules.event import Event, EventName, Resource
 from pixconnect.kernel.rules.listing import Page, Span
 from pixconnect.kernel.tables import listing as listing_store
@@ -155,7 +156,14 @@ async def read_events(
 
 has_event: Final = Value[bool, int, int]("select exists (select from event where holder_id = $1 and id = $2)")
 
-find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None]("""
+
+def _union(lookup: Lookup) -> LiteralString:
+    conditions: list[LiteralString] = ["id = $3", *(f"{name} = $2" for name in lookup.names)]
+    return "".join(f" union select '{lookup.kind}', id from {lookup.kind} where holder_id = $1 and {it}" for it in conditions)
+
+
+find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None](
+    """
     select 'charge' as resource, id from charge where holder_id = $1 and id = $3
     union select 'charge', id from charge where holder_id = $1 and external_id = $2
     union select 'charge', id from charge where holder_id = $1 and txid = $2
@@ -169,10 +177,9 @@ find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None]("""
     union select 'refund', id from refund where holder_id = $1 and network_id = $2
     union select 'movement', id from movement where holder_id = $1 and item_id = $2 and id is not null
     union select 'movement', id from movement where holder_id = $1 and id = $3
-    union select 'adjustment', id from adjustment where holder_id = $1 and id = $3
-    union select 'infraction', id from infraction where holder_id = $1 and id = $3
-    union select 'infraction', id from infraction where holder_id = $1 and name = $2
-""")
+"""
+    + "".join(map(_union, list_lookups()))
+)
 
 # If the sequencer stands still, the first of so many has no position; if it works, fewer are beyond the bound.
 _READ_WAITING: Final[LiteralString] = """

@@ -10,6 +10,7 @@ from babel.messages.extract import extract_from_dir
 
 from pixconnect.assembly.pages import MENU
 from pixconnect.doors import console
+from pixconnect.doors.console import visit
 from pixconnect.doors.console.language import LANGUAGES, choose_language
 from pixconnect.kernel.feature import list_files
 
@@ -28,6 +29,11 @@ def test_every_text_of_a_page_is_there_in_portuguese_with_the_same_places() -> N
     assert set(portuguese) - texts == set()
     wrong = [text for text in texts if set(_PLACE.findall(text)) != set(_PLACE.findall(portuguese[text]))]
     assert wrong == []
+
+
+def test_kinds_of_features_are_nouns_with_translations_of_their_own() -> None:
+    words: Any = visit._templates.get_template("words.html").make_module({"_": str.upper})
+    assert (words.kind("charge"), words.kind("recurrence")) == ("CHARGE", "RECURRENCE")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pixconnect.features.webhooks.rules.delivery import DueDelivery
+from pixconnect.features.webhooks.rules.endpoint import Endpoint
 from pixconnect.kernel.flows.context import Policy
 from pixconnect.kernel.flows.holder import NewHolder
 from pixconnect.kernel.rules import event as events
@@ -135,6 +136,15 @@ def make_delivery(**changes: Any) -> DueDelivery:
         "due_at": NOW, "attempts_count": 0, "failures_count": 0, "body": "{}",
     }  # fmt: skip
     return DueDelivery(**(fields | changes))
+
+
+def make_endpoint(**changes: Any) -> Endpoint:
+    """An active endpoint."""
+    fields: dict[str, Any] = {
+        "id": 5, "holder_id": 1, "url": "https://shop.example/", "event_types": ("qrcode.pending",), "secret_sealed": b"first",
+        "created_at": NOW, "modified_at": NOW,
+    }  # fmt: skip
+    return Endpoint(**(fields | changes))
 
 
 def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName, now: Any) -> Event:

@@ -118,8 +118,7 @@ class Feature(NamedTuple):
     # Done when an operator closes a kept report: ``kernel.flows.kept_report.ReportClosing``.
     report_closings: Places = ()
     key_removals: Places = ()  # done when a Pix key is removed: ``kernel.flows.holder.KeyRemoval``
-    # Formats of webhooks other than ours, of one feature: ``features.webhooks.service.delivery.Formats``.
-    delivery_formats: Places = ()
+    delivery_formats: Places = ()  # formats of webhooks other than ours: ``features.webhooks.service.delivery.Formats``
     # Secrets under the installation's secret key: ``features.identity.service.secret_key.SealedKind``.
     sealed_kinds: Places = ()
     accounts: Places = ()  # accounts at institutions, of one feature: ``kernel.flows.source.Accounts``

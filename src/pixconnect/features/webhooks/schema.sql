@@ -58,7 +58,7 @@ comment on column webhook_endpoint.modified_at is 'When it last changed, in serv
 comment on column webhook_endpoint.pix_key is
     'The Pix key whose payments it receives; null for an endpoint that callers address by id.';
 comment on column webhook_endpoint.profile is
-    'The institution whose webhook format a key''s webhook has; null is the format of the central bank''s Pix API.';
+    'Its format, by an institution''s name or a feature''s word; null is ours, and for a key''s webhook the central bank''s.';
 comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key omits Pix without a txid.';
 comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
 comment on column webhook_endpoint.authorization_sealed is

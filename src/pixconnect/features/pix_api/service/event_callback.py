@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.accounts import FACE_ANSWERS
-from pixconnect.features.institutions.profiles.profile import FACES_PATH, InstitutionProfile, read_profile
+from pixconnect.features.institutions.profiles.profile import FACES_PATH, NAMES, InstitutionProfile, read_profile
 from pixconnect.features.pix_api.rules import Order
 from pixconnect.features.pix_api.service import cents_records, key_webhook
 from pixconnect.features.pix_api.service.send_record import show_ended, show_outcome
@@ -347,15 +347,16 @@ class _CallbackFormat:
             word = context.secret_box.open(sealed, endpoint_seal(self._endpoint.id)).decode()
         return await sign_as(context, self._profile, word, secret, body)
 
-
-class CallbackFormats(Formats):
-    def find(self, endpoint: Endpoint) -> Format | None:
-        return None if endpoint.pix_key is None and endpoint.profile is None else _CallbackFormat(endpoint)
-
     async def make_notice(
         self, context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
     ) -> DueDelivery | None:
         return await key_webhook.make_notice(context, delivery, epoch, along_ids)
 
 
-DELIVERY_FORMATS: Final = (CallbackFormats(),)
+def _find_format(endpoint: Endpoint) -> Format | None:
+    # Another feature's format has a name that no institution has.
+    is_found = endpoint.pix_key is not None if endpoint.profile is None else endpoint.profile in NAMES
+    return _CallbackFormat(endpoint) if is_found else None
+
+
+DELIVERY_FORMATS: Final = (Formats(_find_format),)

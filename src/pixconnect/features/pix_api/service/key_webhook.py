@@ -240,7 +240,7 @@ _encoder = msgspec.json.Encoder()
 
 
 async def make_notice(context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]) -> DueDelivery | None:
-    """Write the body of a delivery to the webhook of a key, as ``Formats.make_notice``."""
+    """Write the body of a delivery to the webhook of a key, as ``Format.make_notice``."""
     async with context.pool.acquire() as connection, connection.transaction():
         if not await lease_store.fence(connection, {delivery.slot: epoch}):
             return None

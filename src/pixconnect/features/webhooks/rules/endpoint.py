@@ -69,7 +69,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime  # the last change by its owner or the service; deliveries do not count
     pix_key: str | None = None  # the key of a key webhook, which lists of endpoints leave out
-    # The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours.
+    # The format of a key's or an account's webhook: an institution's name, or a feature's word for its own format. ``None`` is
+    # the central bank's for a key's webhook, and else ours.
     profile: str | None = None
     only_with_txid: bool = False  # a key webhook that omits Pix without a txid
     name: str | None = None  # its owner's name for it, at institutions where webhooks have one

@@ -4,7 +4,7 @@ No transaction is open while we post to a receiver. A fence guards every record:
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final, Protocol
@@ -22,7 +22,7 @@ from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery as delivery_store
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.kernel.feature import gather_one
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
@@ -70,15 +70,6 @@ class Format(Protocol):
         """Return the headers of a post; ``None`` is ours."""
         ...
 
-
-class Formats:
-    """The formats of other interfaces. A feature has them; without it, there is none."""
-
-    def find(self, endpoint: Endpoint) -> Format | None:
-        """Find an endpoint's format; ``None`` is ours."""
-        del endpoint
-        return None
-
     async def make_notice(
         self, context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
     ) -> DueDelivery | None:
@@ -91,13 +82,18 @@ class Formats:
         Returns:
             The delivery with its body; ``None`` if the slot is another worker's by now, or the delivery has a body already.
         """
-        del context, epoch, along_ids
-        raise errors.InvariantBroken(f"delivery {delivery.id} has no body")
+        ...
+
+
+class Formats(Struct, frozen=True):
+    """A feature's formats of webhooks. An endpoint has the format of the first feature that finds one, or else ours."""
+
+    find: Callable[[Endpoint], Format | None]
 
 
 @cache
-def find_formats() -> Formats:
-    return gather_one("delivery_formats", Formats)
+def _list_formats() -> tuple[Formats, ...]:
+    return gather("delivery_formats", Formats)
 
 
 class Recipient:
@@ -107,7 +103,7 @@ class Recipient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.format = find_formats().find(endpoint)
+        self.format = next(filter(None, (formats.find(endpoint) for formats in _list_formats())), None)
         self.url = endpoint.url if self.format is None else self.format.url
         self._secrets: list[str] | None = None
 

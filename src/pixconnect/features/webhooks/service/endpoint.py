@@ -92,7 +92,7 @@ _RESUMED_MAX = 100  # maximum of resumed endpoints in one pass of housekeeping
 
 
 class CallbackTerms(Struct, frozen=True, kw_only=True):
-    """The institution whose format an endpoint uses, and its owner's settings there."""
+    """The format of an endpoint, and its owner's settings there."""
 
     profile: str
     name: str | None = None

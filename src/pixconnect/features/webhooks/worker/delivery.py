@@ -291,7 +291,8 @@ class DeliveryWorker(Member):
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:
-            delivery = await delivery_usecases.find_formats().make_notice(self._context, work.delivery, work.epoch, along_ids)
+            form = errors.require(recipient.format, f"delivery {work.delivery.id} has no body")
+            delivery = await form.make_notice(self._context, work.delivery, work.epoch, along_ids)
         except DATABASE_FAILED as error:
             _log.warning("cannot write the body of a delivery", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it

@@ -91,7 +91,8 @@ class PaperReader:
         alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
         asked = sorted(day for day in {*may_book, *may_strike, *differing, *alone} if day < to_day(now))
         unread = {day for day, told in self._days.items() if told.read_at is None}
-        gaps = find_gaps(sorted(self._judged.values(), key=lambda one: one.day), unread, asked)
+        unfinished = self._days.keys() - unread - read_whole
+        gaps = find_gaps(sorted(self._judged.values(), key=lambda one: one.day), unread, unfinished, asked)
         missing = [gap.first_on + _DAY * number for gap in gaps for number in range((gap.last_on - gap.first_on).days + 1)]
         return [
             *(Question(about=day, may_book=may_book[day], may_strike=may_strike[day]) for day in asked),

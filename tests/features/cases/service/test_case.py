@@ -90,8 +90,8 @@ async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop
     (case,) = await look(shop)
     assert (told([case]), case.opened_count) == ([("file", "2026-07-02", -3000, None)], 1)
     assert case.said.startswith(
-        "no file covers 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at the"
-        " beginning of 2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution"
+        "no file covers all of 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at"
+        " the beginning of 2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution"
     )
     assert await shop.live.fetch("select from movement where kind <> 'opening_balance'") == []
     wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")

@@ -157,7 +157,8 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         await _look_at_waiting(context, connection, account)
         missing = [day_case.describe_gap(account, gap) for gap in span.gaps]
         missing += await _find_unconfirmed(connection, account)
-        await case_store.keep(connection, ("file",), account.id, since, missing)
+        # A gap whose first day begins the compared time is not found any more.
+        await case_store.keep(connection, ("file",), account.id, since + timedelta(days=1), missing)
 
 
 async def _find_unconfirmed(connection: Connection, account: InstitutionAccount) -> list[rules.Difference]:

@@ -53,7 +53,7 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
         institution_id=account.id,
         name=gap.first_on.isoformat(),
         amount_cents=within_bounds(moved_cents - gap.shown_cents),
-        said=f"no file covers {days}: the balance was {show_reais(gap.before_cents)} at the end of"
+        said=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of"
         f" {gap.first_on - timedelta(days=1)}, and {show_reais(gap.after_cents)} at the beginning of"
         f" {gap.last_on + timedelta(days=1)}, a difference of {_format_cents(moved_cents)}{shown}; read a file of {days}:"
         f" `institution statement {account.name} FILE`",

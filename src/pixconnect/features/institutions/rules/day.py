@@ -183,22 +183,26 @@ def judge_days(
     return sorted(judged, key=lambda one: one.day)
 
 
-def find_gaps(days: Sequence[JudgedDay], unread: Collection[date], asked: Collection[date]) -> list[BalanceGap]:
-    """Find days without a statement between two balances that no recorded line makes of each other.
+def find_gaps(
+    days: Sequence[JudgedDay], unread: Collection[date], unfinished: Collection[date], asked: Collection[date]
+) -> list[BalanceGap]:
+    """Find days without a whole statement between two balances that no recorded line makes of each other.
 
     Args:
         unread: Recorded days that no statement covers, although lines or balances of them are known.
+        unfinished: Days read before they were over: a gap after such a day begins with it, as its end is not known.
         asked: Days with a question: a gap has none, because a day has at most one.
     """
     gaps, told = list[BalanceGap](), [one for one in days if one.day not in unread]
     for place, (before, after) in enumerate(pairwise(told), 1):
-        start_cents, end_cents = before.closing_cents, after.opening_cents
+        is_whole = before.day not in unfinished
+        start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
         if after.day - before.day == timedelta(days=1) or start_cents is None or end_cents is None:
             continue
-        shown_cents = sum(one.sums.net_cents for one in days if before.day < one.day < after.day)
-        is_asked = any(before.day < day < after.day for day in asked)
+        first_on, last_on = before.day + timedelta(days=is_whole), after.day - timedelta(days=1)
+        shown_cents = sum(one.sums.net_cents for one in days if first_on <= one.day <= last_on)
+        is_asked = any(first_on <= day <= last_on for day in asked)
         if end_cents - start_cents != shown_cents and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
-            first_on, last_on = before.day + timedelta(days=1), after.day - timedelta(days=1)
             gaps.append(BalanceGap(first_on, last_on, start_cents, end_cents, shown_cents))
     return gaps
 

@@ -131,7 +131,8 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     asking = [item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)]
     # Days that were taken for empty were not read either, but are not open.
     unread = {one.judged.day for one in judged if one.read_at is None and one.judged.state == "open"}
-    gaps = day_rules.find_gaps([one.judged for one in judged], unread, {one.day for one in (*days, *asking)})
+    unfinished = {one.judged.day for one in judged if one.read_at is not None} - whole
+    gaps = day_rules.find_gaps([one.judged for one in judged], unread, unfinished, {one.day for one in (*days, *asking)})
     return UnmatchedSpan(
         since=since,
         days=days,
@@ -144,11 +145,9 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
 
 
 async def _is_file_late(connection: Connection, account: InstitutionAccount, gap: BalanceGap, today: date) -> bool:
-    beside = gap.first_on - timedelta(days=1), gap.last_on + timedelta(days=1)
-    files = [await line_store.list_files(connection, account.id, day) for day in beside]
-    # The oldest counts: the same day may be in a new file each morning.
-    known_on = [to_day(of_day[-1].recorded_at) for of_day in files if of_day]
-    return count_business_days(max([*beside, *known_on]), today) >= FILE_WITHIN
+    beside = [gap.first_on - timedelta(days=1), gap.last_on + timedelta(days=1)]
+    read_at = await line_store.find_first_readings(connection, account.id, beside)
+    return count_business_days(max([*beside, *([] if read_at is None else [to_day(read_at)])]), today) >= FILE_WITHIN
 
 
 async def _compare_first(

@@ -102,6 +102,9 @@ def test_a_line_that_is_missing_shows_where_the_next_balance_is_told() -> None:
     assert [(day.state, day.difference_cents) for day in judged] == [("provisional", None), ("open", 10)]
     judged = judge(told(), told(day=after, opening=1099, closing=None), nets={DAY: 100, after: 50})
     assert [(day.state, day.difference_cents) for day in judged] == [("closed", 0), ("open", -1)]
+    later = told(day=after + timedelta(days=1), opening=None, closing=1070)
+    judged = judge(told(closing=None), told(day=after, opening=1070, closing=None), later, nets={DAY: 100})
+    assert [day.difference_cents for day in judged] == [None, -30, 0]
 
 
 def test_a_gap_breaks_the_chain() -> None:

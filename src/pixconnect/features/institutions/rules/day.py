@@ -231,13 +231,14 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
         # Days without a statement break the chain, unless the balances on both sides of them are the same.
         follows = bool(links) and _follow(links[-1].carried, told, sums)
         carried = links[-1].carried.closing_cents if follows else None
-        opening = told.opening_cents if carried is None else carried
+        # A reported balance replaces a computed one, so that one day's error is not carried into the next.
+        is_computed = bool(links) and links[-1].told.closing_cents is None
+        opening = told.opening_cents if carried is None or (is_computed and told.opening_cents is not None) else carried
         closing, reckoned, differences = told.closing_cents, None, list[int]()
         # Only if the items of the whole day were read: a balance alone proves nothing about them.
         if opening is not None and told.read_at is not None:
             reckoned = opening + _net_of(told, sums)
             differences = [] if closing is None else [closing - reckoned]
-            # A reported balance replaces a computed one, so that one day's error is not carried into the next.
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
             differences.append(told.opening_cents - carried)

@@ -25,7 +25,6 @@ from pixconnect.features.sandbox.rules import (
     Answered,
     Asked,
     CallRow,
-    ControlCall,
     Failure,
     LookupAnswers,
     LookupQuestion,
@@ -84,12 +83,6 @@ def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], A
     return answer
 
 
-def _answering(
-    call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
-) -> tuple[str, Answering]:
-    return call.name, _decoding(msgspec.json.Decoder(call.asked).decode, do)
-
-
 def _now(read: Callable[[Outside], Answered]) -> Callable[[Outside, None], Awaitable[Answered]]:
     """Answer from memory."""
 
@@ -99,24 +92,25 @@ def _now(read: Callable[[Outside], Answered]) -> Callable[[Outside, None], Await
     return do
 
 
-CALLS: Final[Mapping[str, Answering]] = dict(
-    (
-        _answering(sandbox_control.PAY, outside.pay),
-        _answering(sandbox_control.JUDGE_CREDIT, contesting.decide_suspect_credit),
-        _answering(sandbox_control.GIVE_BACK, outside.give_back),
-        _answering(sandbox_control.MOVE, outside.move),
-        _answering(sandbox_control.LIST_KEYS, outside.list_keys),
-        _answering(sandbox_control.ADD_KEY, outside.add_key),
-        _answering(sandbox_control.MAKE_QR_CODE, outside.make_qr_code),
-        _answering(sandbox_control.READ_FAULTS, _now(lambda world: world.faults.rules)),
-        _answering(sandbox_control.REPLACE_FAULTS, outside.replace_faults),
-        _answering(sandbox_control.DRAW_FAULT, outside.find_effect),
-        _answering(sandbox_control.READ_AUTHORITY, _now(lambda world: world.signer.authority_pem)),
-        _answering(sandbox_control.SET_OFFSET, lambda world, offset: world.network.set_offset(offset)),
-        _answering(sandbox_control.READ_DUE, _now(lambda world: world.network.due())),
-        *(_answering(row.call, row.do) for row in gather("sandbox_calls", CallRow)),
-    )
+_OWN: Final = (
+    CallRow(call=sandbox_control.PAY, do=outside.pay),
+    CallRow(call=sandbox_control.JUDGE_CREDIT, do=contesting.decide_suspect_credit),
+    CallRow(call=sandbox_control.GIVE_BACK, do=outside.give_back),
+    CallRow(call=sandbox_control.MOVE, do=outside.move),
+    CallRow(call=sandbox_control.LIST_KEYS, do=outside.list_keys),
+    CallRow(call=sandbox_control.ADD_KEY, do=outside.add_key),
+    CallRow(call=sandbox_control.MAKE_QR_CODE, do=outside.make_qr_code),
+    CallRow(call=sandbox_control.READ_FAULTS, do=_now(lambda world: world.faults.rules)),
+    CallRow(call=sandbox_control.REPLACE_FAULTS, do=outside.replace_faults),
+    CallRow(call=sandbox_control.DRAW_FAULT, do=outside.find_effect),
+    CallRow(call=sandbox_control.READ_AUTHORITY, do=_now(lambda world: world.signer.authority_pem)),
+    CallRow(call=sandbox_control.SET_OFFSET, do=lambda world, offset: world.network.set_offset(offset)),
+    CallRow(call=sandbox_control.READ_DUE, do=_now(lambda world: world.network.due())),
 )
+CALLS: Final[Mapping[str, Answering]] = {
+    row.call.name: _decoding(msgspec.json.Decoder(row.call.asked).decode, row.do)
+    for row in (*_OWN, *gather("sandbox_calls", CallRow))
+}
 
 
 PAGE_SIZE: Final = 1000

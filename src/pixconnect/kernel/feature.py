@@ -78,6 +78,10 @@ class Lookup(NamedTuple):
     shown: LiteralString = ""
     path: str = ""  # of its page in the console, with ``{id}``
 
+    def match(self, text: LiteralString, number: LiteralString) -> tuple[LiteralString, ...]:
+        """Return SQL conditions, one for each index: its id is the number, or another id is the text."""
+        return (f"id = {number}", *(f"{name} = {text}" for name in self.names))
+
 
 class Erasure(NamedTuple):
     """A kind of rows with texts about people. The schema has its row of ``text_sweep`` and its function ``erase_<kind>s``."""

@@ -66,7 +66,7 @@ class Found(Struct, frozen=True, kw_only=True):
 _OF_FEATURES: Final[LiteralString] = "".join(
     f"""
     (select '{each.kind}', id::text, holder_id, {each.shown} from {each.kind}
-    where ({" or ".join(("id = $2", *(f"{name} = $1" for name in each.names)))}) and ($5 is null or holder_id = $5) limit $4)
+    where ({" or ".join(each.match("$1", "$2"))}) and ($5 is null or holder_id = $5) limit $4)
     union all
     """
     for each in list_lookups()

@@ -158,8 +158,8 @@ has_event: Final = Value[bool, int, int]("select exists (select from event where
 
 
 def _union(lookup: Lookup) -> LiteralString:
-    conditions: list[LiteralString] = ["id = $3", *(f"{name} = $2" for name in lookup.names)]
-    return "".join(f" union select '{lookup.kind}', id from {lookup.kind} where holder_id = $1 and {it}" for it in conditions)
+    table = f" union select '{lookup.kind}', id from {lookup.kind} where holder_id = $1 and "
+    return "".join(table + condition for condition in lookup.match("$2", "$3"))
 
 
 find_resources: Final = Tuples[tuple[Resource, int], int, str, int | None](

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pixconnect import __version__
-from pixconnect.assembly.operations import list_sections
-from pixconnect.features.documentation.errors import RULES, list_errors
+from pixconnect.assembly.operations import list_operations, list_sections
+from pixconnect.features.documentation.errors import list_errors
 from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.features.documentation.records import FORMATS, SCHEMAS, Schema, find_schema
 
@@ -88,7 +88,7 @@ def _describe_answer(responses: Schema, schemas: Mapping[str, Schema]) -> Iterat
 
 
 def _describe_errors(operation: Schema) -> Iterator[str]:
-    rules = RULES.get(operation["operationId"], ())
+    rules = next((row.rules for row in list_operations(is_sandbox=True) if row.id == operation["operationId"]), ())
     found = [
         (status, code, meaning)
         for status, code, meaning in list_errors()

@@ -24,6 +24,9 @@ from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
 
+_NEW: Final = ("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE")
+_OUT: Final = (*_NEW, "LIMIT_EXCEEDED", "SAME_ACCOUNT", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS")
+
 # Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
 CHARGES: Final = Section(
@@ -31,7 +34,8 @@ CHARGES: Final = Section(
     text="Ask for a payment: a charge is a QR code that anyone with Pix can pay once, in full, before it expires.",
     operations=(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
-            NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
+            NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge,
+            rules=charge.RULES),
         Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
             ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
         Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",
@@ -50,12 +54,15 @@ TRANSFERS: Final = Section(
     text="Send Pix by key, by account or by QR code, and see what you sent and received.",
     operations=(
         Row("initiate_pix_with_key", "POST", "/v1/connect/transfer/key", "transfer.write",
-            NONE, Nothing, transfer.InitiatePixWithKeyRequest, transfer.Transfer, transfer.initiate_pix_with_key),
+            NONE, Nothing, transfer.InitiatePixWithKeyRequest, transfer.Transfer, transfer.initiate_pix_with_key,
+            rules=(*_OUT, "INVALID_PIX_KEY", "PIX_KEY_NOT_FOUND")),
         Row("initiate_pix_with_account_details", "POST", "/v1/connect/transfer/manual", "transfer.write",
             NONE, Nothing, transfer.InitiatePixWithAccountDetailsRequest, transfer.Transfer,
-            transfer.initiate_pix_with_account_details),
+            transfer.initiate_pix_with_account_details, rules=(*_OUT, "INVALID_TAX_ID", "INVALID_ACCOUNT")),
         Row("initiate_pix_with_qrcode", "POST", "/v1/connect/transfer/qrcode", "transfer.write",
-            NONE, Nothing, transfer.InitiatePixWithQRCodeRequest, transfer.Transfer, transfer.initiate_pix_with_qrcode),
+            NONE, Nothing, transfer.InitiatePixWithQRCodeRequest, transfer.Transfer, transfer.initiate_pix_with_qrcode,
+            rules=(*_OUT, "INVALID_PIX_KEY", "PIX_KEY_NOT_FOUND", "INVALID_QR_CODE", "QR_CODE_EXPIRED", "QR_CODE_ALREADY_PAID",
+                   "AMOUNT_MISMATCH")),
         Row("get_transfer_by_id", "GET", "/v1/connect/transfer/id/{id}", "transfer.read",
             ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_id),
         Row("get_transfer_outcome", "GET", "/v1/connect/transfer/id/{id}/outcome", "transfer.read",
@@ -76,7 +83,9 @@ REFUNDS: Final = Section(
     text="Refund payments that you received, in full or in part.",
     operations=(
         Row("create_refund", "POST", "/v1/connect/refund", "refund.write",
-            NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
+            NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund,
+            rules=(*_NEW, "LIMIT_EXCEEDED", "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE",
+                   "REFUND_INFRACTION_OPEN", "REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS")),
         Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
             ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),
         Row("get_refund_outcome", "GET", "/v1/connect/refund/id/{id}/outcome", "refund.read",
@@ -113,13 +122,15 @@ WEBHOOKS: Final = Section(
     text="Receive events by signed HTTP POST, at least once and in order for each charge, transfer and refund.",
     operations=(
         Row("create_webhook_endpoint", "POST", "/v1/webhook/endpoints", "webhook.write",
-            NONE, Nothing, endpoint.CreateEndpointRequest, endpoint.WebhookEndpoint, endpoint.create_endpoint),
+            NONE, Nothing, endpoint.CreateEndpointRequest, endpoint.WebhookEndpoint, endpoint.create_endpoint,
+            rules=("LIMIT_EXCEEDED", "INVALID_WEBHOOK_URL")),
         Row("list_webhook_endpoints", "GET", "/v1/webhook/endpoints", "webhook.read",
             NONE, ListQuery, Nothing, Listing[endpoint.WebhookEndpoint], endpoint.list_endpoints),
         Row("get_webhook_endpoint", "GET", "/v1/webhook/endpoints/{id}", "webhook.read",
             ID, Nothing, Nothing, endpoint.WebhookEndpoint, endpoint.get_endpoint),
         Row("change_webhook_endpoint", "PATCH", "/v1/webhook/endpoints/{id}", "webhook.write",
-            ID, Nothing, endpoint.ChangeEndpointRequest, endpoint.WebhookEndpoint, endpoint.change_endpoint),
+            ID, Nothing, endpoint.ChangeEndpointRequest, endpoint.WebhookEndpoint, endpoint.change_endpoint,
+            rules=("INVALID_WEBHOOK_URL",)),
         Row("delete_webhook_endpoint", "DELETE", "/v1/webhook/endpoints/{id}", "webhook.write",
             ID, Nothing, Nothing, endpoint.WebhookEndpoint, endpoint.delete_endpoint),
         Row("list_webhook_deliveries", "GET", "/v1/webhook/endpoints/{id}/deliveries", "webhook.read",
@@ -134,7 +145,8 @@ WEBHOOKS: Final = Section(
         Row("read_event_feed", "GET", "/v1/webhook/feed", "webhook.read",
             NONE, feed.EventFeedQuery, Nothing, feed.EventFeed, feed.read_event_feed),
         Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",
-            ID, Nothing, endpoint.ReplayRequest, endpoint.Replayed, endpoint.replay_events),
+            ID, Nothing, endpoint.ReplayRequest, endpoint.Replayed, endpoint.replay_events,
+            rules=("LIMIT_EXCEEDED",)),
     ),
 )
 
@@ -176,19 +188,24 @@ SANDBOX: Final = Section(
     text="The other side of the rail: receive payments, cause failures, move the clock. Any valid token; not in live mode.",
     operations=(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
-            NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
+            NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay,
+            rules=("AMOUNT_OUT_OF_RANGE", "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE")),
         Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
-            NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
+            NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back,
+            rules=("AMOUNT_OUT_OF_RANGE", "ORIGINAL_NOT_REFUNDABLE")),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
-            NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
+            NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit,
+            rules=("AMOUNT_OUT_OF_RANGE", "HOLDER_BLOCKED")),
         Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
             NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",
             NONE, sandbox.KeyListQuery, Nothing, Listing[transfer.TransferParty], sandbox.list_keys),
         Row("sandbox_add_key", "POST", "/sandbox/v1/keys", "any",
-            NONE, Nothing, sandbox.KeyRequest, transfer.TransferParty, sandbox.add_key),
+            NONE, Nothing, sandbox.KeyRequest, transfer.TransferParty, sandbox.add_key,
+            rules=("INVALID_PIX_KEY", "INVALID_TAX_ID")),
         Row("sandbox_make_qr_code", "POST", "/sandbox/v1/qrcodes", "any",
-            NONE, Nothing, sandbox.QrCodeRequest, sandbox.QrCode, sandbox.make_qr_code),
+            NONE, Nothing, sandbox.QrCodeRequest, sandbox.QrCode, sandbox.make_qr_code,
+            rules=("AMOUNT_OUT_OF_RANGE",)),
         Row("sandbox_get_faults", "GET", "/sandbox/v1/faults", "any",
             NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.get_faults),
         Row("sandbox_replace_faults", "PUT", "/sandbox/v1/faults", "any",

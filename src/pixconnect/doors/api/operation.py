@@ -173,6 +173,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     refusals: RefusalForm = ENVELOPED
     reader: Reader | None = None  # ``None`` reads by the parameter's, the query's and the body's types
     pace: RatePolicy = rates.PUBLIC  # the rate limit per address of a public operation
+    rules: tuple[str, ...] = ()  # codes of its refusals with status 422, for which the OpenAPI document has no place
     login: Login | None = None  # ``None`` uses the caller's own token
     # Whether a standby may answer, which lacks the writes of the last seconds.
     # Never if a caller may look for its latest request, or decides its next request by the answer.

@@ -261,7 +261,8 @@ SECTIONS: Final = (
             Row("get_infraction_by_id", "GET", "/v1/connect/infraction/id/{id}", "infraction.read",
                 ID, Nothing, Nothing, Infraction, get_infraction_by_id),
             Row("defend_infraction", "POST", "/v1/connect/infraction/id/{id}/defence", "infraction.write",
-                ID, Nothing, DefenceRequest, Infraction, defend_infraction),
+                ID, Nothing, DefenceRequest, Infraction, defend_infraction,
+                rules=("INFRACTION_ANSWERED", "INFRACTION_CLOSED")),
         ),
     ),
     Section(title="Sandbox", operations=(

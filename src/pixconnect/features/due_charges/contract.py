@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.doors.api.contract.charge import Charge, ChargePayer, CreateChargeRequest, QrCodeQuery, answer_charge
+from pixconnect.doors.api.contract.charge import RULES, Charge, ChargePayer, CreateChargeRequest, QrCodeQuery, answer_charge
 from pixconnect.doors.api.envelope import Amount
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.operation import Request, Section, Services
@@ -138,7 +138,7 @@ SECTIONS: Final = (
         title="Charges",
         operations=(
             Row("create_due_charge", "POST", "/v1/connect/charge/due", "charge.write",
-                NONE, QrCodeQuery, CreateDueChargeRequest, Charge, create_due_charge),
+                NONE, QrCodeQuery, CreateDueChargeRequest, Charge, create_due_charge, rules=RULES),
         ),
     ),
 )

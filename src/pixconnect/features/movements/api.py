@@ -79,7 +79,8 @@ SECTIONS: Final = (
         Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
             END_TO_END_ID, Nothing, VerdictRequest, Payment, judge_credit),
         Row("sandbox_move", "POST", "/sandbox/v1/movements", "any",
-            NONE, Nothing, MovementRequest, MovementOutcome, move),
+            NONE, Nothing, MovementRequest, MovementOutcome, move,
+            rules=("AMOUNT_OUT_OF_RANGE", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS")),
     )),
 )
 # fmt: on

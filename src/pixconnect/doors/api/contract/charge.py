@@ -1,7 +1,7 @@
 """Charges in the API."""
 
 import base64
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,12 @@ from pixconnect.kernel.rules.charge import PAYER_NAME_LENGTH_MAX, ShownStatus
 from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
+
+RULES: Final = (
+    *("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE", "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID"),
+    "INVALID_QR_CODE",
+)
+"""The rules that a new charge may violate."""
 
 
 class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,15 +8,15 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct, structs
 
 from pixconnect.features.identity.service import access
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.identity.tables.access import StoredClient
 from pixconnect.features.sandbox.service.clock import BEHIND_MAX
-from pixconnect.kernel.flows import holder, ledger
+from pixconnect.kernel.flows import audit, holder, ledger
 from pixconnect.kernel.flows.context import Context, Operator, writing
-from pixconnect.kernel.flows.holder import HolderChanges, NewHolder
+from pixconnect.kernel.flows.holder import NewHolder
 from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules import tax_id as tax_id_rules
@@ -49,20 +49,7 @@ _KEYS: Final[dict[KeyType, str | None]] = {
     "EVP": None,  # the service makes it
 }
 
-_FIRST_SCOPES: Final = frozenset[str]({
-    "charge.read", "charge.write", "transfer.read", "transfer.write", "refund.read", "refund.write", "ledger.read",
-    "webhook.read", "webhook.write",
-})  # fmt: skip
-_STANDARD_SCOPES: Final = frozenset[str]({
-    "cob.read", "cob.write", "cobv.read", "cobv.write", "lotecobv.read", "lotecobv.write", "pix.read", "pix.write",
-    "payloadlocation.read", "payloadlocation.write",
-})  # fmt: skip
-_INFRACTION_SCOPES: Final = frozenset[str]({"infraction.read", "infraction.write"})
-GENERATIONS: Final = (_FIRST_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES, _FIRST_SCOPES | _STANDARD_SCOPES | _INFRACTION_SCOPES)
-"""The scopes of the demonstration's client in each version, oldest first.
-
-Written out, since today's scopes do not determine them. When a scope is added, the new set is added here.
-"""
+_BY: Final = "demonstration"  # the operator in whose name its client gets new scopes
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
@@ -125,10 +112,11 @@ async def prepare_demonstration(
     scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
     if known is not None and known.client_id in scopes and client_id in ("", known.client_id):
         client_id, client_secret = known.client_id, known.client_secret
-        # An older version made it. Scopes chosen by an operator stay.
-        has = frozenset[str](scopes[client_id])
-        if has in GENERATIONS and has != frozenset[str](SCOPES):
-            await access.set_scopes(operator, client_id, SCOPES)
+        # An older version made it, or one with other features. Scopes chosen by an operator stay.
+        if set(scopes[client_id]) != set(SCOPES):
+            acts = await audit.list_entries(operator, subjects=[f"client {client_id}"])
+            if all(act.operator == _BY for act in acts if act.verb == "client set"):
+                await access.set_scopes(structs.replace(operator, operator=_BY), client_id, SCOPES)
     else:
         if client_id in {client.client_id for client in clients}:
             raise errors.BadRequest(
@@ -155,13 +143,7 @@ async def _open_holder(context: Operator) -> Holder:
         found = await _find_holder(context)
         if found is None:
             raise
-        if found.address is not None:
-            return found
-        # It was made when no holder had an address.
-        changes = HolderChanges(
-            street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
-        )
-        return await holder.set_holder(context, found.id, changes)
+        return found
 
 
 async def _find_holder(context: Operator) -> Holder | None:

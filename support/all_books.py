@@ -43,7 +43,7 @@ from pixconnect.kernel.rules.access import SCOPES, Caller
 from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.charge import ChargeRequest
 from pixconnect.kernel.rules.charge_contents import ChargeContents, ContentsChange, DueChange, DueTerms, Rebate
-from pixconnect.kernel.rules.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
+from pixconnect.kernel.rules.event import SANDBOX_CAUSES
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.order import Ending, GivenUp
 from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled, SettledReport
@@ -149,7 +149,7 @@ async def _let_watch(books: AllBooks) -> None:
     wanted = EndpointRequest(
         url=f"https://{MARK}.example/hook",
         secret="a secret for tests only",
-        event_types=sorted(EVENT_NAMES - INSTITUTION_EVENT_NAMES),
+        event_types=sorted(SANDBOX_CAUSES),
     )
     await endpoint_usecases.create_endpoint(context, books.seller, wanted)
     await key_webhook_usecases.set_webhook(context, books.seller, marked_key(SELLER), f"https://{MARK}.example/pix")

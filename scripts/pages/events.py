@@ -25,7 +25,7 @@ from pixconnect.kernel.flows.settlement import Ending, end_orders
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge, ChargeRequest
 from pixconnect.kernel.rules.charge_payment import announce_divergence
-from pixconnect.kernel.rules.event import EVENT_FACTS, EventName
+from pixconnect.kernel.rules.event import EVENT_FACTS, SANDBOX_CAUSES
 from pixconnect.kernel.rules.listing import Span
 from pixconnect.kernel.rules.rail import Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.refund import Refund, RefundRequest
@@ -48,41 +48,6 @@ from support.service import (
 
 STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 AMOUNT_CENTS = 10_607
-
-
-_CHARGE = "`POST /v1/connect/charge`"
-_PAYMENT = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
-_TRANSFER = "a transfer to `settle@sandbox.pix.example`"
-_REFUND = "`POST /v1/connect/refund` of a payment that you received"
-_CONTEST = "`POST /sandbox/v1/infractions` of a payment that you received"
-_RETURN = "`POST /sandbox/v1/returns` of a transfer that has settled"
-
-IN_SANDBOX: dict[EventName, str] = {
-    "qrcode.pending": _CHARGE,
-    "qrcode.approved": "`POST /sandbox/v1/payments` with its `emv`",
-    "qrcode.expired": '`POST /sandbox/v1/clock` with `{"advance_s": 86400}`',
-    "transfer.in.processing": _PAYMENT,
-    "transfer.in.confirmed": _PAYMENT,
-    "transfer.in.error": "`POST /sandbox/v1/payments` with a charge's `emv` and another `amount`",
-    "transfer.out.processing": _TRANSFER,
-    "transfer.out.confirmed": _TRANSFER,
-    "transfer.out.error": "a transfer to `reject-ac03@sandbox.pix.example`; for `CANCELLED` any transfer under the rule"
-    ' `{"match": {"operation": "submit"}, "effect": "unavailable"}`, and then the clock a minute on',
-    "refund.in.processing": _RETURN,
-    "refund.in.returned": _RETURN,
-    "refund.in.error": "the same with an `amount` above the transfer's",
-    "refund.out.processing": _REFUND,
-    "refund.out.returned": _REFUND,
-    "refund.out.error": 'the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
-    "movement.posted": "`POST /sandbox/v1/movements`",
-    "infraction.opened": _CONTEST,
-    "infraction.answered": "the same, and `POST /v1/connect/infraction/id/{id}/defence`",
-    "infraction.taken": 'the same, and `POST /sandbox/v1/infractions/{infractionId}/decide` with `{"decision": "take"}`',
-    "infraction.released": 'the same with `{"decision": "release"}`',
-    "transfer.in.held": '`POST /sandbox/v1/payments` with `"suspect": "release"` or `"return"`',
-    "infraction.reminded": 'the same, and `POST /sandbox/v1/clock` with `{"advance_s": 500000}`',
-}
-"""For each event type that can happen here, how to cause it."""
 
 
 class Story:
@@ -250,7 +215,7 @@ def write_page(examples: dict[str, str]) -> str:
             "",
             f"## {name}",
             "",
-            f"{fact} In the sandbox: {IN_SANDBOX.get(name, 'never, because only an institution causes it')}.",
+            f"{fact} In the sandbox: {SANDBOX_CAUSES.get(name, 'never, because only an institution causes it')}.",
             "",
             "```json",
             shown,

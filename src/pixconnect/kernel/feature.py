@@ -64,8 +64,8 @@ class Event(NamedTuple):
     name: str
     resource: str  # the kind of resource that changed
     fact: str
+    in_sandbox: str = ""  # how callers of a sandbox cause it; empty if they cannot
     is_own: bool = False  # whether it extends the contract's events
-    is_in_sandbox: bool = True  # whether callers of a sandbox can cause it
     status: str = ""  # the status in its payload, if that is not the last word of its name
 
 

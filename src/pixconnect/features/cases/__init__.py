@@ -27,7 +27,6 @@ FEATURE: Final = Feature(
             "The operators have adjusted your balance: your account and the institution's differ, and no Pix or "
             "movement explains it.",
             is_own=True,
-            is_in_sandbox=False,
         ),
     ),
     lookups=(Lookup("adjustment"),),

@@ -28,28 +28,38 @@ FEATURE: Final = Feature(
             "infraction",
             "A payer contests a Pix that you received, and your institution judges it: you cannot spend the money"
             " that it has blocked. You can answer until `respond_by`, at `respond_to`.",
+            "`POST /sandbox/v1/infractions` of a payment that you received",
             is_own=True,
             status="OPEN",
         ),
-        Event("infraction.answered", "infraction", "Your institution has received your answer to an infraction.", is_own=True),
+        Event(
+            "infraction.answered",
+            "infraction",
+            "Your institution has received your answer to an infraction.",
+            "the same, and `POST /v1/connect/infraction/id/{id}/defence`",
+            is_own=True,
+        ),
         Event(
             "infraction.taken",
             "infraction",
             "Your institution has decided for the payer, and returned as much as it could, by a refund of yours "
             "that it made. The rest remains claimed, and may be blocked from incoming money; each later part is "
             "announced again, with the sum of all in `taken`.",
+            'the same, and `POST /sandbox/v1/infractions/{infractionId}/decide` with `{"decision": "take"}`',
             is_own=True,
         ),
         Event(
             "infraction.released",
             "infraction",
             "Your institution has decided for you: the blocked money is available again.",
+            'the same with `{"decision": "release"}`',
             is_own=True,
         ),
         Event(
             "infraction.reminded",
             "infraction",
             "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
+            'the same, and `POST /sandbox/v1/clock` with `{"advance_s": 500000}`',
             is_own=True,
             status="OPEN",
         ),

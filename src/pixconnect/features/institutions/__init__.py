@@ -37,7 +37,6 @@ FEATURE: Final = Feature(
             "More is known about the payer of a payment to you: read its parties. No money moved, and its status "
             "did not change.",
             is_own=True,
-            is_in_sandbox=False,
             status="CONFIRMED",
         ),
         Event(
@@ -46,7 +45,6 @@ FEATURE: Final = Feature(
             "A payment has settled at your institution that differs from its charge: it was late, of another "
             "amount, a second one, of a removed charge, or of one that was never opened. The money is yours.",
             is_own=True,
-            is_in_sandbox=False,
             status="CONFIRMED",
         ),
         Event(
@@ -56,7 +54,6 @@ FEATURE: Final = Feature(
             "institution, or for enough money there. Its parties show which one. At the institution it may take "
             "days; its amount stays reserved, and its status does not change.",
             is_own=True,
-            is_in_sandbox=False,
             status="PROCESSING",
         ),
     ),

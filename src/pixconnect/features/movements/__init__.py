@@ -20,6 +20,7 @@ FEATURE: Final = Feature(
             "A payment to you has come, and your institution holds it as suspect: do not deliver yet. "
             "`transfer.in.confirmed`, and of a charge `qrcode.approved`, announce its release; "
             "`transfer.in.error` its return.",
+            '`POST /sandbox/v1/payments` with `"suspect": "release"` or `"return"`',
             is_own=True,
             status="PROCESSING",
         ),

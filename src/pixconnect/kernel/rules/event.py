@@ -17,32 +17,65 @@ from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import format_instant
 
 # The contract's, in its order, and ours.
+_CHARGE: Final = "`POST /v1/connect/charge`"
+_PAYMENT: Final = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
+_TRANSFER: Final = "a transfer to `settle@sandbox.pix.example`"
+_REFUND: Final = "`POST /v1/connect/refund` of a payment that you received"
+_RETURN: Final = "`POST /sandbox/v1/returns` of a transfer that has settled"
 _KERNEL: Final = (
-    EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again."),
-    EventRow("qrcode.approved", "charge", "A charge was paid. If late or with another amount, `charge.diverged` comes too."),
-    EventRow("qrcode.expired", "charge", "A charge was not paid in time, or was removed."),
-    EventRow("transfer.in.processing", "transfer", "A payment to you has arrived."),
-    EventRow("transfer.in.confirmed", "transfer", "We accepted a payment to you: the money is in your account."),
-    EventRow("transfer.in.error", "transfer", "A payment to you was refused, and no money moved."),
-    EventRow("transfer.out.processing", "transfer", "You started a transfer: its amount is reserved."),
-    EventRow("transfer.out.confirmed", "transfer", "A transfer of yours has settled."),
+    EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again.", _CHARGE),
+    EventRow(
+        "qrcode.approved",
+        "charge",
+        "A charge was paid. If late or with another amount, `charge.diverged` comes too.",
+        "`POST /sandbox/v1/payments` with its `emv`",
+    ),
+    EventRow(
+        "qrcode.expired",
+        "charge",
+        "A charge was not paid in time, or was removed.",
+        '`POST /sandbox/v1/clock` with `{"advance_s": 86400}`',
+    ),
+    EventRow("transfer.in.processing", "transfer", "A payment to you has arrived.", _PAYMENT),
+    EventRow("transfer.in.confirmed", "transfer", "We accepted a payment to you: the money is in your account.", _PAYMENT),
+    EventRow(
+        "transfer.in.error",
+        "transfer",
+        "A payment to you was refused, and no money moved.",
+        "`POST /sandbox/v1/payments` with a charge's `emv` and another `amount`",
+    ),
+    EventRow("transfer.out.processing", "transfer", "You started a transfer: its amount is reserved.", _TRANSFER),
+    EventRow("transfer.out.confirmed", "transfer", "A transfer of yours has settled.", _TRANSFER),
     EventRow(
         "transfer.out.error",
         "transfer",
         "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours again.",
+        "a transfer to `reject-ac03@sandbox.pix.example`; for `CANCELLED` any transfer under the rule"
+        ' `{"match": {"operation": "submit"}, "effect": "unavailable"}`, and then the clock a minute on',
     ),
-    EventRow("refund.in.processing", "refund", "The receiver of a transfer of yours is returning money."),
-    EventRow("refund.in.returned", "refund", "We accepted the money that the receiver returned: it is in your account."),
-    EventRow("refund.in.error", "refund", "We refused the money that the receiver returned, and no money moved."),
-    EventRow("refund.out.processing", "refund", "You started a refund: its amount is reserved."),
-    EventRow("refund.out.returned", "refund", "A refund of yours has settled."),
+    EventRow("refund.in.processing", "refund", "The receiver of a transfer of yours is returning money.", _RETURN),
     EventRow(
-        "refund.out.error", "refund", "A refund of yours was rejected, or given up before it left: the money is yours again."
+        "refund.in.returned", "refund", "We accepted the money that the receiver returned: it is in your account.", _RETURN
+    ),
+    EventRow(
+        "refund.in.error",
+        "refund",
+        "We refused the money that the receiver returned, and no money moved.",
+        "the same with an `amount` above the transfer's",
+    ),
+    EventRow("refund.out.processing", "refund", "You started a refund: its amount is reserved.", _REFUND),
+    EventRow("refund.out.returned", "refund", "A refund of yours has settled.", _REFUND),
+    EventRow(
+        "refund.out.error",
+        "refund",
+        "A refund of yours was rejected, or given up before it left: the money is yours again.",
+        'the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
     ),
     EventRow(
         "movement.posted",
         "movement",
         "Your institution has moved money on your account by no Pix of yours: a fee, a wire, a person's act.",
+        "`POST /sandbox/v1/movements`",
         is_own=True,
     ),
 )
@@ -50,8 +83,8 @@ _ALL: Final = (*_KERNEL, *(row for feature in list_features() for row in feature
 EVENT_FACTS: Final = {row.name: row.fact for row in _ALL}
 EVENT_STATUSES: Final = {row.name: row.status or row.name.rpartition(".")[2].upper() for row in _ALL}
 OWN_EVENT_NAMES: Final = tuple(row.name for row in _ALL if row.is_own)  # events that extend the contract
-INSTITUTION_EVENT_NAMES: Final = frozenset(row.name for row in _ALL if not row.is_in_sandbox)
-"""Events of accounts at institutions and of operators' acts: callers of a sandbox cannot cause them."""
+SANDBOX_CAUSES: Final = {row.name: row.in_sandbox for row in _ALL if row.in_sandbox}
+"""How callers of a sandbox cause an event; only institutions and operators cause the others."""
 EVENT_NAMES: Final = frozenset(EVENT_FACTS)
 if TYPE_CHECKING:
     EventName: TypeAlias = str
@@ -59,7 +92,7 @@ if TYPE_CHECKING:
     Resource: TypeAlias = str
 else:
     EventName = Literal[tuple(EVENT_FACTS)]
-    SandboxEventName = Literal[tuple(row.name for row in _ALL if row.is_in_sandbox)]
+    SandboxEventName = Literal[tuple(SANDBOX_CAUSES)]
     Resource = Literal[tuple(dict.fromkeys(row.resource for row in _ALL))]
 
 SLOTS_COUNT = 256

@@ -7,7 +7,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from pixconnect.doors.cli.failures import ExitStatus
-from pixconnect.kernel.rules.event import EVENT_FACTS, INSTITUTION_EVENT_NAMES
+from pixconnect.kernel.rules.event import SANDBOX_CAUSES
 from pixconnect.running.main import main
 from support.installation import Installation
 from support.listening_program import a_program
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("name", [name for name in EVENT_FACTS if name not in INSTITUTION_EVENT_NAMES])
+@pytest.mark.parametrize("name", SANDBOX_CAUSES)
 def test_each_event_is_made_to_happen_with_chosen_data(name: str, run: Run) -> None:
     chosen = ("--external-id", f"chosen-{name}") if ".in." not in name and name != "movement.posted" else ()
     event = run("trigger", name, "--amount", "4321", *chosen)

@@ -12,6 +12,7 @@ from pixconnect import features
 from pixconnect.doors.api.extension import ApiExtensionRow
 from pixconnect.doors.api.operation import Door, Section
 from pixconnect.doors.cli import failures
+from pixconnect.doors.cli.integrator.recipes import Recipe
 from pixconnect.doors.cli.settings import FaceSettings
 from pixconnect.doors.console.application import OverviewPart, PageRoute
 from pixconnect.doors.console.visit import MenuEntry
@@ -55,6 +56,7 @@ ROWS: dict[Any, type[Any]] = dict(
     accounts=Accounts,
     account_tasks=AccountTask,
     sandbox_calls=CallRow,
+    recipes=Recipe,
     suspect_credits=SuspectCredits,
     event_facts=Fact,
     followers=Follower,

@@ -157,6 +157,7 @@ class Feature(NamedTuple):
     face_settings: Places = ()
     erasures: tuple[Erasure, ...] = ()
     text_columns: str = ""  # columns that contain text: lines as in ``kernel/register/text_columns.csv``
+    recipes: Places = ()  # how `pixconnect trigger` causes events: ``doors.cli.integrator.recipes.Recipe``
     pages: Places = ()  # console pages: ``doors.console.application.PageRoute``
     menu: Places = ()  # menu entries: ``doors.console.visit.MenuEntry``
     overview: Places = ()  # parts of the console's first page: ``doors.console.application.OverviewPart``

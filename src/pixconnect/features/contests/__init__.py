@@ -13,6 +13,7 @@ FEATURE: Final = Feature(
     sandbox_calls=("features.sandbox.network.contesting:CALLS",),
     rules=("features.contests.checks:CONTESTS",),
     rule_parts=("features.contests.checks:PARTS",),
+    recipes=("features.contests.cli:RECIPES",),
     pages=("features.contests.pages:ROUTES",),
     menu=("features.contests.pages:MENU",),
     overview=("features.contests.pages:OVERVIEW",),

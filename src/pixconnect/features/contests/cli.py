@@ -2,15 +2,17 @@
 
 from contextlib import suppress
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
-from pixconnect.doors.cli import records
+from pixconnect.doors.cli import records, terminal
 from pixconnect.doors.cli.failures import CommandError
+from pixconnect.doors.cli.integrator.recipes import DAY_S, Chosen, Mark, Recipe, make_charge, wait_while
 from pixconnect.doors.cli.integrator.session import open_session
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.records import AnyId, Limit
+from pixconnect.platform.base.clock import format_local
 from pixconnect_client import Client, Infraction, NotFound
 
 app = App(name="infraction", help="Answer contests of received Pix.")
@@ -72,3 +74,37 @@ def _find(client: Client, any_id: str) -> Infraction:
     if not found:
         raise CommandError(f"there is no infraction {any_id} of this holder")
     return found[0]
+
+
+def _contest(chosen: Chosen) -> str:
+    paid = chosen.client.sandbox.pay(make_charge(chosen).emvqrcps, payer=chosen.payer)
+    return chosen.client.sandbox.open_infraction(paid.end_to_end_id).infraction_id
+
+
+def _answer(chosen: Chosen) -> Mark:
+    name, client = _contest(chosen), chosen.client
+    found = next(each for each in client.infractions.list(status="OPEN") if each.infraction_id == name)
+    client.infractions.defend(found.id, "The parcel was delivered to who paid for it.")
+    wait_while("OPEN", lambda: client.infractions.get(found.id))
+    return "infraction_id", name
+
+
+def _be_reminded(chosen: Chosen) -> Mark:
+    name = _contest(chosen)
+    # Seven days to answer, and two before that are over.
+    now = chosen.client.sandbox.advance_clock(5 * DAY_S + 60).now
+    terminal.notice(f"the sandbox's clock is 5 d further, at {format_local(now)} (`pixconnect clock reset`)")
+    return "infraction_id", name
+
+
+def _decide(chosen: Chosen, decision: Literal["take", "release"]) -> Mark:
+    return "infraction_id", chosen.client.sandbox.decide_infraction(_contest(chosen), decision).infraction_id
+
+
+RECIPES: Final = (
+    Recipe("infraction.opened", lambda chosen: ("infraction_id", _contest(chosen))),
+    Recipe("infraction.answered", _answer),
+    Recipe("infraction.taken", lambda chosen: _decide(chosen, "take")),
+    Recipe("infraction.released", lambda chosen: _decide(chosen, "release")),
+    Recipe("infraction.reminded", _be_reminded),
+)

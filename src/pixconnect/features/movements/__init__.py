@@ -12,6 +12,7 @@ FEATURE: Final = Feature(
     verbs=(Verb("operator", "block", "features.movements.cli:app", "Money that institutions keep holders from spending."),),
     rules=("features.movements.checks:BLOCKS",),
     rule_parts=("features.movements.checks:PARTS",),
+    recipes=("features.movements.cli:RECIPES",),
     sections=("features.movements.api:SECTIONS",),
     events=(
         Event(

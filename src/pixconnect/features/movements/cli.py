@@ -1,11 +1,12 @@
 """``pixconnect block``: money that institutions have blocked."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.doors.cli import operating, output
+from pixconnect.doors.cli.integrator.recipes import Chosen, Mark, Recipe, make_charge
 from pixconnect.doors.cli.output import Json
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.movements.blocks import Block
@@ -44,3 +45,12 @@ async def _list_all(context: Operator, holder_id: int | None, kinds: tuple[Block
 def _shown(block: Block) -> output.Shown:
     told = {} if block.is_secret else output.pick(block, "reference respond_by until")
     return output.pick(block, "holder_id kind wanted_cents held_cents covered_cents") | told
+
+
+def _hold(chosen: Chosen) -> Mark:
+    # It stays held: after 72 hours of the sandbox's clock it is released, or before by hand.
+    held = chosen.client.sandbox.pay(make_charge(chosen).emvqrcps, payer=chosen.payer, suspect="release")
+    return "end_to_end_id", held.end_to_end_id
+
+
+RECIPES: Final = (Recipe("transfer.in.held", _hold),)

@@ -19,6 +19,7 @@ from pixconnect.doors.console.visit import MenuEntry
 from pixconnect.doors.worker.parts import Chore, Gauge, HealthCheck, MemberRow, Meter, Problem, WorkerExtension
 from pixconnect.features.identity.service.secret_key import SealedKind
 from pixconnect.features.institutions.worker import AccountTask
+from pixconnect.features.locations.problem import StandardWords
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
@@ -57,6 +58,7 @@ ROWS: dict[Any, type[Any]] = dict(
     account_tasks=AccountTask,
     sandbox_calls=CallRow,
     recipes=Recipe,
+    standard_words=StandardWords,
     suspect_credits=SuspectCredits,
     event_facts=Fact,
     followers=Follower,

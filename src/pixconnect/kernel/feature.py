@@ -153,6 +153,7 @@ class Feature(NamedTuple):
     worker_extensions: Places = ()  # around the parts of a worker: ``doors.worker.parts.WorkerExtension``
     # Operations of the central bank's API: ``features.pix_api.api.frame.StandardOperation``.
     standard_operations: Places = ()
+    standard_words: Places = ()  # what describes these: ``features.locations.problem.StandardWords``
     # What reads the settings of faces, of one feature: ``doors.cli.settings.FaceSettings``.
     face_settings: Places = ()
     erasures: tuple[Erasure, ...] = ()

@@ -26,7 +26,7 @@ from pixconnect.features.documentation.records import (
 )
 from pixconnect.features.locations import problem
 from pixconnect.features.pix_api.api.frame import PREFIXES, StandardOperation
-from pixconnect.features.pix_api.rules import LOT_NUMBER_MAX
+from pixconnect.kernel.feature import gather
 
 _DESCRIPTION: Final = """\
 A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas e com vencimento, lotes,
@@ -36,7 +36,6 @@ parâmetros desconhecidos são ignorados, e todos os erros de uma requisição v
 _TAGS: Final = dict(
     cob="Cobranças imediatas.",
     cobv="Cobranças com vencimento.",
-    lotecobv="Lotes de cobranças com vencimento.",
     loc="Locations: os endereços dos payloads dos QR Codes.",
     pix="Pix recebidos.",
     devolucao="Devoluções de Pix recebidos.",
@@ -47,7 +46,6 @@ _LOCATION_ID: Final = ("O `id` da location.", typed("integer", minimum=1, maximu
 _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/cobv/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
     "/cob/{txid}": ("O identificador da cobrança.", typed("string", pattern="^[a-zA-Z0-9]{26,35}$")),
-    "/lotecobv/{id}": ("O seu identificador do lote.", typed("integer", minimum=1, maximum=LOT_NUMBER_MAX)),
     "/loc/{id}": _LOCATION_ID,
     "/pix/{e2eid}": _END_TO_END_ID,
     "/pix/{e2eid}/devolucao/{id}": ("O seu identificador da devolução.", typed("string", pattern="^[a-zA-Z0-9]{1,35}$")),
@@ -58,7 +56,6 @@ _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
 _TXID: Final = dict(txid="$response.body#/txid")
 _LOCATION: Final = dict(id="$response.body#/id")
 _REFUND: Final = dict(e2eid="$request.path.e2eid", id="$request.path.id")
-_LOT: Final = dict(id="$request.path.id")
 _KEY: Final = dict(chave="$request.path.chave")
 _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "cob.criar": {"cob.consultar": _TXID, "cob.revisar": _TXID, "cob.criar_com_txid": _TXID},
@@ -66,12 +63,15 @@ _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "cob.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cob.revisar": _TXID},
     "cobv.criar_com_txid": {"cobv.consultar": _TXID, "cobv.revisar": _TXID},
     "cobv.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cobv.revisar": _TXID},
-    "lotecobv.criar": {"lotecobv.consultar": _LOT, "lotecobv.revisar": _LOT},
     "loc.criar": {"loc.consultar": _LOCATION, "loc.desvincular": _LOCATION},
     "devolucao.solicitar": {"devolucao.consultar": _REFUND, "pix.consultar": dict(e2eid="$request.path.e2eid")},
     "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},
 }
 """By the operation whose success they follow, and the one that they lead to: its parameters."""
+_WORDS: Final = (
+    problem.StandardWords(tags=_TAGS, path_parameters=_PATH_PARAMETERS, links=_LINKS),
+    *gather("standard_words", problem.StandardWords),
+)
 _WRITES: Final = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 _STATUS_TEXTS: Final = {
     "400": "A requisição é inválida.",
@@ -102,7 +102,7 @@ def describe_door(
         "openapi": "3.0.3",
         "info": dict(title="API Pix", version="2.9.0", description=_DESCRIPTION, license=dict(name="Apache-2.0")),
         "servers": [{"url": base_url + prefix} for prefix in PREFIXES],
-        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "tags": _describe_tags(operations),
         "paths": paths,
         "components": {
             "schemas": _describe_records(operations),
@@ -111,6 +111,12 @@ def describe_door(
         },
     }
     return convert_part(document)
+
+
+def _describe_tags(operations: Sequence[StandardOperation]) -> list[Schema]:
+    texts = {name: text for words in _WORDS for name, text in words.tags.items()}
+    names = dict.fromkeys(row.id.partition(".")[0] for row in operations)
+    return [{"name": name, "description": texts[name]} for name in names]
 
 
 def _describe_operation(row: StandardOperation) -> Schema:
@@ -125,8 +131,8 @@ def _describe_operation(row: StandardOperation) -> Schema:
     success = described("Feito.")
     if row.answer is not Nothing:
         success["content"] = _json(row.answer)
-    if row.id in _LINKS:
-        links = _LINKS[row.id].items()
+    links = [link for words in _WORDS for link in words.links.get(row.id, {}).items()]
+    if links:
         # ``cob.consultar`` is the link consultar_cob.
         success["links"] = {
             "_".join(reversed(to.split("."))): {"operationId": to, "parameters": dict(names)} for to, names in links
@@ -145,7 +151,7 @@ def _describe_path(path: str) -> list[Schema]:
     for segment in path.split("/")[1:]:
         before += f"/{segment}"
         if segment.startswith("{"):
-            description, schema = _PATH_PARAMETERS[before]
+            description, schema = next(words.path_parameters[before] for words in _WORDS if before in words.path_parameters)
             found.append(parameter("path", segment.strip("{}"), description, schema, required=True))
     return found
 

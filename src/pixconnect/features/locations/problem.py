@@ -6,7 +6,8 @@ title is that of the status.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 from pixconnect.doors.api import envelope
 from pixconnect.doors.api.envelope import Refused
 from pixconnect.doors.api.operation import RefusalForm
+from pixconnect.kernel.feature import gather
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated, Violation
 
@@ -76,6 +78,17 @@ class Types(Struct, frozen=True, kw_only=True):
 GENERAL: Final = Types(invalid="RequisicaoInvalida")
 
 
+class StandardWords(Struct, frozen=True, kw_only=True):
+    """What a feature adds to the texts of the central bank's API, in Portuguese."""
+
+    titles: Mapping[str, str] = {}  # of the types of its refusals
+    tags: Mapping[str, str] = {}  # what its operations are about: by the first part of their ids
+    # Text and JSON Schema of a parameter, by the beginning of the paths that it ends.
+    path_parameters: Mapping[str, tuple[str, dict[str, object]]] = {}
+    # By an operation's id, the operations that its success leads to, and their parameters.
+    links: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
+
+
 class MalformedRequest(errors.BadRequest):
     """An error of no entity: a repeated parameter, octets that are no text. The message is Portuguese."""
 
@@ -97,9 +110,6 @@ _TITLES: Final[Mapping[str, str]] = dict(
     CobVNaoEncontrada="Cobrança com vencimento não encontrada",
     CobVOperacaoInvalida="Cobrança com vencimento inválida",
     CobVConsultaInvalida="Consulta de cobranças com vencimento inválida",
-    LoteCobVNaoEncontrado="Lote de cobranças com vencimento não encontrado",
-    LoteCobVOperacaoInvalida="Lote de cobranças com vencimento inválido",
-    LoteCobVConsultaInvalida="Consulta de lotes de cobranças com vencimento inválida",
     PayloadLocationNaoEncontrado="Location não encontrada",
     PayloadLocationOperacaoInvalida="Location inválida",
     PayloadLocationConsultaInvalida="Consulta de locations inválida",
@@ -145,6 +155,11 @@ _ROWS_FOLLOW: Final = "Veja em violacoes tudo o que está errado."
 _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz duas vezes."
 
 
+@cache
+def _list_titles() -> dict[str, str]:
+    return dict(chain(_TITLES.items(), *(words.titles.items() for words in gather("standard_words", StandardWords))))
+
+
 def make_form(types: Types) -> RefusalForm:
     return RefusalForm(write=partial(_refuse, types), record=Problema, media_type=MEDIA_TYPE)
 
@@ -154,7 +169,7 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
     rows = error.rows if isinstance(error, Violated) else ()
     problem = Problema(
         type=TYPE_PREFIX + name if name else _BLANK,
-        title=_TITLES[name] if name else _BLANK_TITLES[status],
+        title=_list_titles()[name] if name else _BLANK_TITLES[status],
         status=status,
         detail=describe_refusal(error),
         correlation_id=request_id,
@@ -169,7 +184,7 @@ def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
     """Describe the refusal of a lot's item: as for a single request, without its own request id."""
     name = "CobVOperacaoInvalida"
     return ProblemaDoItem(
-        type=TYPE_PREFIX + name, title=_TITLES[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
+        type=TYPE_PREFIX + name, title=_list_titles()[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
     )
 
 

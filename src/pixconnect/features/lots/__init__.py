@@ -15,6 +15,7 @@ FEATURE: Final = Feature(
         Scope("lotecobv.write", "Pix API: making and changing batches of charges with a due date", is_standard=True),
     ),
     standard_operations=("features.lots.api:OPERATIONS",),
+    standard_words=("features.lots.api:WORDS",),
     text_columns="""
 charge_lot,description,client
 lot_item,txid status,none

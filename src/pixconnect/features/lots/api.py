@@ -16,7 +16,7 @@ from msgspec import Meta, Raw, Struct, field
 
 from pixconnect.doors.api.operation import Nothing, Reply, Services
 from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
-from pixconnect.features.locations.problem import ProblemaDoItem, Types, describe_rows
+from pixconnect.features.locations.problem import ProblemaDoItem, StandardWords, Types, describe_rows
 from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import service as lot_usecases
 from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
@@ -356,3 +356,22 @@ OPERATIONS: Final = (
         LoteCobVListQuery, Nothing, 200, LotesCobVConsultados, list_lots),
 )
 # fmt: on
+
+_LOT: Final = dict(id="$request.path.id")
+WORDS: Final = (
+    StandardWords(
+        titles=dict(
+            LoteCobVNaoEncontrado="Lote de cobranças com vencimento não encontrado",
+            LoteCobVOperacaoInvalida="Lote de cobranças com vencimento inválido",
+            LoteCobVConsultaInvalida="Consulta de lotes de cobranças com vencimento inválida",
+        ),
+        tags=dict(lotecobv="Lotes de cobranças com vencimento."),
+        path_parameters={
+            "/lotecobv/{id}": (
+                "O seu identificador do lote.",
+                dict(type="integer", format="int64", minimum=1, maximum=LOT_NUMBER_MAX),
+            )
+        },
+        links={"lotecobv.criar": {"lotecobv.consultar": _LOT, "lotecobv.revisar": _LOT}},
+    ),
+)

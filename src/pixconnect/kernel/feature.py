@@ -93,11 +93,11 @@ class Erasure(NamedTuple):
 class Verb(NamedTuple):
     """A verb of the command line, or a group of verbs."""
 
-    group: Literal["running", "integrator", "operator", "below operator", "below holder"]
-    """The last two are verbs of ``pixconnect operator`` and ``pixconnect holder``."""
+    group: Literal["running", "integrator", "operator", "below operator", "below holder", "below institution"]
+    """The last three are verbs of ``pixconnect operator``, ``pixconnect holder`` and ``pixconnect institution``."""
     name: str
     place: str
-    help: str
+    help: str = ""  # below a holder or an institution the function's docstring
 
 
 class Feature(NamedTuple):

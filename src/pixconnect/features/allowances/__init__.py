@@ -2,6 +2,12 @@
 
 from typing import Final
 
-from pixconnect.kernel.feature import Feature
+from pixconnect.kernel.feature import Feature, Verb
 
-FEATURE: Final = Feature(order_rules=("features.allowances.service:ORDER_RULES",))
+FEATURE: Final = Feature(
+    order_rules=("features.allowances.service:ORDER_RULES",),
+    verbs=(
+        Verb("below institution", "allow", "features.allowances.cli:allow"),
+        Verb("below institution", "unmatched", "features.allowances.cli:unmatched"),
+    ),
+)

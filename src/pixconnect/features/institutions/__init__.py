@@ -24,10 +24,7 @@ FEATURE: Final = Feature(
             *("operator", "institution", "features.institutions.cli.institution:app"),
             "Accounts at institutions, over which live mode moves money.",
         ),
-        Verb(
-            *("below holder", "succeed", "features.institutions.cli.succession:succeed"),
-            "Open a holder on another account that succeeds one whose company changes its bank.",
-        ),
+        Verb("below holder", "succeed", "features.institutions.cli.succession:succeed"),
     ),
     chores=("features.institutions.service.monitoring:CHORES",),
     events=(

@@ -14,7 +14,6 @@ from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.doors.cli.operating import HolderId, run_with_settings
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
-from pixconnect.features.allowances.cli import allow, unmatched
 from pixconnect.features.cases.cli import show_proposed
 from pixconnect.features.institutions.cli.institution_days import days, statement
 from pixconnect.features.institutions.cli.institution_penny import rehearse, send_penny
@@ -35,6 +34,7 @@ from pixconnect.features.institutions.service.open_accounts import OpenInstituti
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.institutions.service.webhook import RegisteredWebhooks
 from pixconnect.features.institutions.statement_files.statement_file import BYTES_MAX
+from pixconnect.kernel.feature import list_verbs, read_place
 from pixconnect.kernel.flows.context import Operator, Writer
 from pixconnect.kernel.rules.holder import KeyType
 from pixconnect.kernel.rules.money import show_reais
@@ -133,8 +133,8 @@ app = App(name="institution", help="Accounts at institutions.")
 webhooks = App(name="webhook", help="An account's webhooks registered at the institution.")
 app.command(statement)
 app.command(days)
-app.command(allow)
-app.command(unmatched)
+for _verb in list_verbs("below institution"):
+    app.command(read_place(_verb.place), name=_verb.name)
 app.command(close)
 app.command(release)
 app.command(webhooks)

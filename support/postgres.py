@@ -301,6 +301,15 @@ async def make_live(database: Addresses) -> None:
     )
 
 
+async def ask(url: str, question: str) -> Any:
+    """The value that a statement returns on a connection of its own."""
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(question)
+    finally:
+        await connection.close()
+
+
 async def _execute(url: str, statement: str) -> Any:
     connection = await asyncpg.connect(url)
     try:

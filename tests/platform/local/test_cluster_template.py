@@ -16,6 +16,7 @@ from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.platform.local.home import closed_mode
 from pixconnect.platform.local.postgres_placement import LOGIN_ROLE
 from pixconnect.platform.local.process_death import SystemUser
+from support.postgres import ask
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,6 @@ def make_home(folder: Path) -> Path:
     for each in (folder.parent, folder):
         each.chmod(closed_mode())
     return folder
-
-
-async def ask(url: str, question: str) -> object:
-    connection = await asyncpg.connect(url)
-    try:
-        return await connection.fetchval(question)
-    finally:
-        await connection.close()
 
 
 class Copies:

@@ -19,7 +19,7 @@ from pixconnect.platform.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.platform.local.home import closed_mode
 from pixconnect.platform.local.postgres_placement import PostgresUnavailableError
 from support.installation import command_line, descendants
-from support.postgres import remove_home
+from support.postgres import ask, remove_home
 
 ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
 
@@ -48,14 +48,6 @@ def shared() -> Iterator[EmbeddedPostgres]:
     finally:
         asyncio.run(postgres.stop())
         remove_home(home)
-
-
-async def ask(url: str, question: str) -> Any:
-    connection = await asyncpg.connect(url)
-    try:
-        return await connection.fetchval(question)
-    finally:
-        await connection.close()
 
 
 @SHARES

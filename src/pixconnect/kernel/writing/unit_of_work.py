@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cache, partial
 from logging import INFO, WARNING
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
+from weakref import proxy
 
 from pixconnect.kernel.feature import Ranked, gather, gather_classes
 from pixconnect.kernel.rules import ledger as ledger_rules
@@ -38,7 +39,8 @@ class Claim(Ranked):
     """A claim on money that becomes available to holders, such as a debt; each batch has its own. Deficits have the rank 10."""
 
     def __init__(self, work: "UnitOfWork") -> None:
-        self.work = work
+        # Weak, because the work has us: in a cycle the whole batch would wait for the garbage collector.
+        self.work: UnitOfWork = proxy(work)
 
     async def begin(self) -> None:
         """Read the claims of the holders whose balances are locked; nothing is changed yet."""

@@ -94,19 +94,16 @@ class Router(Generic[Target]):
         segments = raw_path.split(b"/")[1:]
         for number, raw_segment in enumerate(segments):
             below = node.children.get(raw_segment)
-            if below is None and node.is_open:
-                return node.methods, parameters
-            if below is None and node.rest and len(raw_path) <= SEGMENT_MAX:
-                return node.rest, (*parameters, b"/".join(segments[number:]))
             if below is None:
+                if node.is_open:
+                    return node.methods, parameters
+                if node.rest and len(raw_path) <= SEGMENT_MAX:
+                    return node.rest, (*parameters, b"/".join(segments[number:]))
                 # An empty segment is no parameter: a double slash matches nothing, nor does a single one at the end.
-                below = node.wildcard if raw_segment else None
-                if below is not None and len(raw_segment) <= SEGMENT_MAX:
-                    parameters = (*parameters, raw_segment)
-                else:
-                    below = None
-            if below is None:
-                raise errors.NotFound(_NO_PATH)
+                below = node.wildcard if 0 < len(raw_segment) <= SEGMENT_MAX else None
+                if below is None:
+                    raise errors.NotFound(_NO_PATH)
+                parameters = (*parameters, raw_segment)
             node = below
         if not node.methods:
             further = ", ".join(f"/{segment.decode()}" for segment in node.children if b"%" not in segment)

@@ -148,20 +148,23 @@ def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, 
         names: As of ``refuse_repeated``.
     """
     body = body.removeprefix(BOM_UTF8)
-    most = ELEMENTS_MAX if len(body) > BODY_MAX else ELEMENTS_SHORT_MAX
-    if len(body) > most and count_elements(body) > most and (len(body) > BODY_MAX or count_elements(_drop_texts(body)) > most):
-        raise errors.PayloadTooLarge(f"body: must have at most {most} members and elements")
+    size = len(body)
+    # A shorter one cannot have so many.
+    if size > ELEMENTS_SHORT_MAX:
+        most = ELEMENTS_MAX if size > BODY_MAX else ELEMENTS_SHORT_MAX
+        if count_elements(body) > most and (size > BODY_MAX or count_elements(_drop_texts(body)) > most):
+            raise errors.PayloadTooLarge(f"body: must have at most {most} members and elements")
     try:
         found: object = _read_any(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        if len(body) >= READ_SLOWLY_MAX:
+        if size >= READ_SLOWLY_MAX:
             return None
         # Numbers out of range and half characters are JSON all the same: the reader of such a member refuses it.
         try:
             found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             return None
-    if len(body) <= BODY_MAX:
+    if size <= BODY_MAX:
         refuse_repeated(body, names)
     return cast("dict[str, object]", found) if isinstance(found, dict) else None
 

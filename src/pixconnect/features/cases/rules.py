@@ -259,7 +259,15 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was posted: it is never dated back."""
 
 
-FAMILIES: Final = (EventFamily(prefix="adjustment.", schema="AdjustmentEvent", payload=AdjustmentPayload, resource=None),)
+FAMILIES: Final = (
+    EventFamily(
+        prefix="adjustment.",
+        schema="AdjustmentEvent",
+        payload=AdjustmentPayload,
+        resource=None,
+        example=lambda _: dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=msgspec.UNSET),
+    ),
+)
 
 
 def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:

@@ -8,7 +8,7 @@ from msgspec import UNSET as LEFT_OUT
 from pixconnect.doors.api.operation import AnyOperation
 from pixconnect.features.documentation.records import SCHEMAS, Schema, envelope_name, find_schema, to_schema
 from pixconnect.kernel.rules.br_code import format_dynamic_br_code, format_static_br_code
-from pixconnect.kernel.rules.event import EVENT_STATUSES, EventName
+from pixconnect.kernel.rules.event import EVENT_STATUSES, EventFamily, EventName
 
 ADDRESS: Final = "127.0.0.1:8080"
 REQUEST_ID: Final = "01930a2f-5c7a-7e8d-9f01-23456789abcd"
@@ -225,7 +225,7 @@ def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> objec
     return Examples(schemas, otherwise).make(to_schema(name))
 
 
-def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Schema]) -> object:
+def example_of_event(event: EventName, family: EventFamily, schemas: Mapping[str, Schema]) -> object:
     # Except for charges the name contains the direction.
     _, *direction, _ = event.upper().split(".")
     status = EVENT_STATUSES[event]
@@ -236,22 +236,5 @@ def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Sch
         payload |= {"impact_type": direction[0], "flow": direction[0]}
     if direction == ["IN"]:
         payload["external_id"] = LEFT_OUT
-    otherwise: dict[str, Mapping[str, object]] = {
-        "ChargePayload": payload,
-        "TransferPayload": payload,
-        "RefundPayload": payload,
-        "MovementPayload": dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0, status=status),
-        "AdjustmentPayload": dict(kind="bank_error", impact_type="OUT", deficit=0, opposite_of=LEFT_OUT, status=status),
-        "InfractionPayload": dict(
-            infraction_id="I6071",
-            held=1000,
-            taken=1000 if status == "TAKEN" else 0,
-            reason="fraud",
-            situation="scam",
-            respond_to="/v1/connect/infraction/id/1/defence",
-            status=status,
-        ),
-        "DivergencePayload": dict(divergences=["OTHER_AMOUNT"], asked_amount=1000, status=status),
-        schema["$ref"].removeprefix(SCHEMAS): {"name": event},
-    }
-    return Examples(schemas, otherwise).make(schema)
+    otherwise = {family.payload.__name__: payload | family.example(status), family.schema: {"name": event}}
+    return Examples(schemas, otherwise).make(to_schema(family.schema))

@@ -69,15 +69,11 @@ def add_event_schemas(schemas: dict[str, Schema]) -> None:
 
 
 def describe_webhooks(schemas: Mapping[str, Schema], tag: str) -> Schema:
-    return {
-        name: {"post": _describe_webhook(name, to_schema(family.schema), schemas, tag)}
-        for family in _FAMILIES
-        for name in family.names
-    }
+    return {name: {"post": _describe_webhook(name, family, schemas, tag)} for family in _FAMILIES for name in family.names}
 
 
-def _describe_webhook(name: EventName, schema: Schema, schemas: Mapping[str, Schema], tag: str) -> Schema:
-    content = {"schema": schema, "example": example_of_event(name, schema, schemas)}
+def _describe_webhook(name: EventName, family: EventFamily, schemas: Mapping[str, Schema], tag: str) -> Schema:
+    content = {"schema": to_schema(family.schema), "example": example_of_event(name, family, schemas)}
     return {
         "operationId": f"receive_{name.replace('.', '_')}",
         "tags": [tag],

@@ -131,7 +131,15 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was recorded here."""
 
 
-FAMILIES: Final = (EventFamily(prefix="charge.", schema="DivergenceEvent", payload=DivergencePayload, resource="Transfer"),)
+FAMILIES: Final = (
+    EventFamily(
+        prefix="charge.",
+        schema="DivergenceEvent",
+        payload=DivergencePayload,
+        resource="Transfer",
+        example=lambda _: dict(divergences=["OTHER_AMOUNT"], asked_amount=1000),
+    ),
+)
 
 
 def _find_asked(charge: Charge, transfer: Transfer) -> int:

@@ -4,6 +4,7 @@ An event is created where its fact is decided, and written in the same transacti
 every endpoint sends the same bytes.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeAlias
 from uuid import UUID
@@ -16,12 +17,12 @@ from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.rules.money import show_reais
 from pixconnect.platform.base.clock import format_instant
 
-# The contract's, in its order, and ours.
 _CHARGE: Final = "`POST /v1/connect/charge`"
 _PAYMENT: Final = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
 _TRANSFER: Final = "a transfer to `settle@sandbox.pix.example`"
 _REFUND: Final = "`POST /v1/connect/refund` of a payment that you received"
 _RETURN: Final = "`POST /sandbox/v1/returns` of a transfer that has settled"
+# The contract's, in its order, and ours.
 _KERNEL: Final = (
     EventRow("qrcode.pending", "charge", "A charge was created, or one that had expired can be paid again.", _CHARGE),
     EventRow(
@@ -215,6 +216,11 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER_OPENED"]
 
 
+def _no_values(status: str) -> dict[str, object]:
+    del status
+    return {}
+
+
 class EventFamily(Struct, frozen=True, kw_only=True):
     """Events whose payload is one record."""
 
@@ -222,6 +228,8 @@ class EventFamily(Struct, frozen=True, kw_only=True):
     schema: str  # the name of the whole event's schema
     payload: type[Struct]
     resource: str | None  # the schema of the resource with its status; ``None`` if callers cannot read it
+    # The documented example's values, by its status, of fields that have no usual value; ``UNSET`` leaves a field out.
+    example: Callable[[str], dict[str, object]] = _no_values
 
     @property
     def names(self) -> list[EventName]:
@@ -232,7 +240,13 @@ FAMILIES: Final = (
     EventFamily(prefix="qrcode.", schema="ChargeEvent", payload=ChargePayload, resource="Charge"),
     EventFamily(prefix="transfer.", schema="TransferEvent", payload=TransferPayload, resource="Transfer"),
     EventFamily(prefix="refund.", schema="RefundEvent", payload=RefundPayload, resource="Refund"),
-    EventFamily(prefix="movement.", schema="MovementEvent", payload=MovementPayload, resource=None),
+    EventFamily(
+        prefix="movement.",
+        schema="MovementEvent",
+        payload=MovementPayload,
+        resource=None,
+        example=lambda _: dict(kind="fee", impact_type="OUT", description="Tarifa Pix", deficit=0),
+    ),
 )
 
 

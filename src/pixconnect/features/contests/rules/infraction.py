@@ -312,7 +312,20 @@ class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 FAMILIES: Final = (
-    EventFamily(prefix="infraction.", schema="InfractionEvent", payload=InfractionPayload, resource="Infraction"),
+    EventFamily(
+        prefix="infraction.",
+        schema="InfractionEvent",
+        payload=InfractionPayload,
+        resource="Infraction",
+        example=lambda status: dict(
+            infraction_id="I6071",
+            held=1000,
+            taken=1000 if status == "TAKEN" else 0,
+            reason="fraud",
+            situation="scam",
+            respond_to="/v1/connect/infraction/id/1/defence",
+        ),
+    ),
 )
 
 

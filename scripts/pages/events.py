@@ -16,6 +16,7 @@ from msgspec import structs
 from pixconnect.features.cases.rules import Adjustment, announce_adjustment
 from pixconnect.features.contests.service.defence import defend, do_due, list_infractions
 from pixconnect.features.contests.service.infraction import receive_infraction
+from pixconnect.features.documentation import openapi
 from pixconnect.features.movements.service import receive_movement
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
@@ -32,7 +33,7 @@ from pixconnect.kernel.rules.refund import Refund, RefundRequest
 from pixconnect.kernel.rules.transfer import AccountTransferRequest, Transfer, announce_update
 from pixconnect.platform.config import POSTGRES_NEWEST
 from support import postgres
-from support.records import OUTSIDE_ISPB, outside_party, own_key
+from support.records import OUTSIDE_ISPB, a_policy, outside_party, own_key
 from support.service import (
     CountedEntropy,
     FakeClock,
@@ -181,7 +182,14 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     waiting = announce_update(sent, "transfer.out.waiting", found.transfer.modified_at + timedelta(minutes=1), last + 5)
     examples[waiting.name] = waiting.body
     adjusted = announce_adjustment(_make_adjustment(caller, last + 3, late.modified_at), last + 4)
-    return examples | {adjusted.name: adjusted.body}
+    return _list_documented() | examples | {adjusted.name: adjusted.body}
+
+
+def _list_documented() -> dict[str, str]:
+    """The OpenAPI document's examples of events that no caller of a sandbox can cause."""
+    document = json.loads(openapi.describe(a_policy(), base_url="", version="").openapi().content)
+    contents = {name: row["post"]["requestBody"]["content"]["application/json"] for name, row in document["webhooks"].items()}
+    return {name: json.dumps(content["example"]) for name, content in contents.items() if name not in SANDBOX_CAUSES}
 
 
 def _make_adjustment(caller: Caller, adjustment_id: int, created_at: datetime) -> Adjustment:
@@ -215,7 +223,7 @@ def write_page(examples: dict[str, str]) -> str:
             "",
             f"## {name}",
             "",
-            f"{fact} In the sandbox: {SANDBOX_CAUSES.get(name, 'never, because only an institution causes it')}.",
+            f"{fact} In the sandbox: {SANDBOX_CAUSES.get(name, 'never, because no call of our API causes it')}.",
             "",
             "```json",
             shown,

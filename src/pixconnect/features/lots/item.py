@@ -15,6 +15,7 @@ from pixconnect.features.pix_api.lots import BatchItems, Lots
 from pixconnect.features.pix_api.service.charge_write import ChargeWrite
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.location import WITH_DUE_DATE
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.errors import Violated, Violation
 from pixconnect.platform.pool import Connection
@@ -76,7 +77,7 @@ class _OfLots(Lots):
 
     async def lock_items(
         self,
-        connection: Connection,
+        work: UnitOfWork,
         batch: Sequence[ChargeWrite],
         charges: Mapping[tuple[str, int], Charge],
         held_before: set[tuple[str, int]],
@@ -91,8 +92,8 @@ class _OfLots(Lots):
         }
         held = held_before - charges.keys()
         return LotItems(
-            locked=await lot_store.lock_items(connection, sorted(keys, key=structs.astuple)) if keys else {},
-            held=held | await lot_store.find_held(connection, sorted(asked)) if asked else held,
+            locked=await lot_store.lock_items(work.connection, sorted(keys, key=structs.astuple)) if keys else {},
+            held=held | await lot_store.find_held(work.connection, sorted(asked)) if asked else held,
             done=[],
         )
 

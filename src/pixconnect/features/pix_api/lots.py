@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pixconnect.kernel.feature import gather_one
 from pixconnect.kernel.rules.charge import Charge
+from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection
 
@@ -39,7 +40,7 @@ class Lots:
 
     async def lock_items(
         self,
-        connection: Connection,
+        work: UnitOfWork,
         batch: "Sequence[ChargeWrite]",
         charges: Mapping[tuple[str, int], Charge],
         held_before: set[tuple[str, int]],
@@ -50,7 +51,7 @@ class Lots:
             charges: The existing ones, locked.
             held_before: The ``held`` txids, with their holders, at the look-up.
         """
-        del connection, batch, charges, held_before
+        del work, batch, charges, held_before
         return BatchItems()
 
 

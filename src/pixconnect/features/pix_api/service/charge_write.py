@@ -97,7 +97,7 @@ async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | err
     # No money moves, so no balance is locked: charges of one holder never wait for its transfers.
     work = await begin_work(batch)
     locked = await _lock(work, batch)
-    items = await find_lots().lock_items(work.connection, batch, locked.charges, locked.held)
+    items = await find_lots().lock_items(work, batch, locked.charges, locked.held)
     outcomes: list[StandardCharge | errors.PixConnectError] = []
     for write in batch:
         try:

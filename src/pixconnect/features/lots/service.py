@@ -302,7 +302,8 @@ async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
     key = asked.change.key if is_change and asked.change else asked.contents.key if asked.contents else None
     caller = decode_caller(request.asked_by)
     location_id = asked.change_location_id if is_change else asked.location_id
-    write = await make_write(context, caller, due.txid, WITH_DUE_DATE, key, location_id)
+    account = await context.directory.read_account(caller.holder_id)
+    write = await make_write(context, caller, account, due.txid, WITH_DUE_DATE, key, location_id)
     refusal = _find_refusal(context, asked, is_first=is_first)
     write.item = ItemWrite(key=_key_of(due), number=request.number, is_first=is_first, refusal=refusal)
     if is_change:
@@ -310,7 +311,6 @@ async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
         write.change = asked.change or write.change
         return write
     write.contents = asked.contents
-    account = await context.directory.read_account(caller.holder_id)
     # No new lots are accepted there: this one is older, and only existing charges are changed.
     if account.institution_id is not None and is_first:
         write.violations = [*write.violations, structs.replace(NOT_THERE, property=WITH_DUE_DATE)]

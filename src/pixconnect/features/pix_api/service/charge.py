@@ -31,6 +31,7 @@ from pixconnect.features.pix_api.service.location import locate_charges
 from pixconnect.features.pix_api.service.pix import Pix
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
+from pixconnect.kernel.flows.directory import OwnAccount
 from pixconnect.kernel.rules import ability, br_code, holder, identifiers, money, tax_id
 from pixconnect.kernel.rules import charge as charge_rules
 from pixconnect.kernel.rules import location as location_rules
@@ -88,7 +89,7 @@ async def put_charge(
             return there
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
-    write = await make_write(context, caller, txid, kind, contents.key, location_id)
+    write = await make_write(context, caller, account, txid, kind, contents.key, location_id)
     write.contents, write.is_new = contents, is_new
     write.violations = [*write.violations, *no_address]
     try:
@@ -119,7 +120,7 @@ async def patch_charge(
         there = await patch_at_institution(context, caller, txid, change, kind=kind, location_id=location_id, removes=removes)
         if there is not None:
             return there
-    write = await make_write(context, caller, txid, kind, change.key, location_id)
+    write = await make_write(context, caller, account, txid, kind, change.key, location_id)
     write.change, write.removes = change, removes
     return await context.writes.submit(WRITE_CHARGES, write)
 
@@ -150,10 +151,9 @@ async def find_charge(context: Context, caller: Caller, txid: str, kind: Locatio
 
 
 async def make_write(
-    context: Context, caller: Caller, txid: str, kind: LocationKind, key: str | None, location_id: int | None
+    context: Context, caller: Caller, own: OwnAccount, txid: str, kind: LocationKind, key: str | None, location_id: int | None
 ) -> ChargeWrite:
     """Make a charge write with all ids that it may need; its caller adds the contents."""
-    account = await context.directory.read_account(caller.holder_id)
     violations = await judge_key(context, caller, key, kind)
     prefix = context.policy.location_prefix
     return ChargeWrite(
@@ -169,7 +169,7 @@ async def make_write(
         new_location_id=await context.ids.location_id(),
         new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
         write_code=lambda path: br_code.format_dynamic_br_code(
-            prefix + path, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
+            prefix + path, own.party.name, own.city, is_paid_once=kind == location_rules.AT_ONCE
         ),
     )
 

@@ -23,6 +23,7 @@ from pixconnect.features.locations.problem import StandardWords
 from pixconnect.features.pix_api.api.frame import StandardOperation
 from pixconnect.features.pix_api.lots import Lots
 from pixconnect.features.pix_api.service.cents_records import Orders
+from pixconnect.features.sandbox.network.outbox import NetworkPart
 from pixconnect.features.sandbox.rules import CallRow
 from pixconnect.features.webhooks.service.delivery import Formats
 from pixconnect.kernel.feature import Feature, FeatureError, Ranked, find_others, gather, gather_classes, list_features
@@ -57,6 +58,7 @@ ROWS: dict[Any, type[Any]] = dict(
     accounts=Accounts,
     account_tasks=AccountTask,
     sandbox_calls=CallRow,
+    network_parts=NetworkPart,
     recipes=Recipe,
     standard_words=StandardWords,
     suspect_credits=SuspectCredits,

@@ -146,6 +146,7 @@ class Feature(NamedTuple):
     rule_parts: Places = ()  # what a feature's rows add to other rules of the proof: ``kernel.rules.proof.RulePart``
     chores: Places = ()  # periodic tasks of a worker: ``doors.worker.parts.Chore``
     sandbox_calls: Places = ()  # calls that the simulated network answers: ``features.sandbox.rules.CallRow``
+    network_parts: Places = ()  # reports that it keeps for a feature: ``features.sandbox.network.outbox.NetworkPart``
     account_tasks: Places = ()  # a worker's tasks at each account: ``features.institutions.worker.AccountTask``
     sections: Places = ()  # sections of our own API: ``doors.api.operation.Section``
     doors: Places = ()  # beside the described interface: ``doors.api.operation.Door``

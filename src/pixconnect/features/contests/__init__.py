@@ -11,6 +11,7 @@ FEATURE: Final = Feature(
     members=("features.contests.service.defence:MEMBERS",),
     account_tasks=("features.contests.worker:ACCOUNT_TASKS",),
     sandbox_calls=("features.sandbox.network.contesting:CALLS",),
+    network_parts=("features.sandbox.network.infraction:PARTS",),
     rules=("features.contests.checks:CONTESTS",),
     rule_parts=("features.contests.checks:PARTS",),
     recipes=("features.contests.cli:RECIPES",),

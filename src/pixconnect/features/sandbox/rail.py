@@ -199,7 +199,7 @@ class SandboxRail:
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         try:
-            status, body = await self._connection.ask("POST", "/rail/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S)
+            status, body = await self._connection.ask("POST", "/control/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_defence_answers, status, body, _UnknownOutcomeError)
         except (_NothingSentError, _UnknownOutcomeError):
             answers = []

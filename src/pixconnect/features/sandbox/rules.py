@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, Situation
+from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReason, InfractionReport, Situation
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.money import AmountCents
 from pixconnect.kernel.rules.rail import DirectoryEntry, InitiationType
@@ -268,6 +268,7 @@ GIVE_BACK: Final = ControlCall(
 MOVE: Final = ControlCall(name="movements", asked=OutsideMovement, answer=Arrival, timeout_s=20.0)
 OPEN_INFRACTION: Final = ControlCall(name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0)
 DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
+DEFEND: Final = ControlCall(name="defences", asked=list[Defence], answer=list[DefenceAnswer])
 # The permanent entries, then at most 1000 added ones.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
 # Add an entry of a new outside account, or return the existing one.

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.sandbox.network import registry, tables
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
-from pixconnect.features.sandbox.network.outbox import Pending
+from pixconnect.features.sandbox.network.outbox import NetworkPart, Pending, list_parts
 from pixconnect.features.sandbox.network.tables import (
     Acknowledged,
     DueOrder,
@@ -26,7 +26,6 @@ from pixconnect.features.sandbox.network.tables import (
 )
 from pixconnect.features.sandbox.rules import OutsideMovement
 from pixconnect.kernel.rules import rail, reject_code
-from pixconnect.kernel.rules.block_report import InfractionReport
 from pixconnect.kernel.rules.holder import Party
 
 FEE_TEXT: Final = "Tarifa Pix"
@@ -299,21 +298,21 @@ def redate(report: rail.Report, due_at: datetime) -> rail.Report:
 
 def sort_acknowledged(
     acknowledgements: Sequence[rail.Acknowledgement], find: Callable[[str], rail.Report | None]
-) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
-    """Sort the first acknowledgements into those of orders, by report, of contests and of arrivals."""
+) -> tuple[dict[str, str], dict[str, Acknowledged], list[tuple[NetworkPart, str]]]:
+    """Sort the first acknowledgements into those of orders and of arrivals, by report, and the reports of features."""
     orders: dict[str, str] = {}
-    contested: list[str] = []
     arrivals: dict[str, Acknowledged] = {}
+    others: list[tuple[NetworkPart, str]] = []
     for acknowledgement in acknowledgements:
         report_id = acknowledgement.report_id
         report = find(report_id)
         if isinstance(report, rail.SettledReport | rail.RejectedReport):
             orders[report_id] = report.id
-        elif isinstance(report, InfractionReport):
-            contested.append(report_id)
         elif isinstance(report, ArrivalReport):
             arrivals.setdefault(report_id, read_acknowledgement(report, acknowledgement.refusal_code))
-    return orders, contested, arrivals
+        else:
+            others += [(part, report_id) for part in list_parts() if isinstance(report, part.kind)]
+    return orders, arrivals, others
 
 
 def make_pending(report: str, due_at: datetime) -> Pending:

@@ -33,7 +33,6 @@ from pixconnect.features.sandbox.rules import (
     SandboxUnavailable,
 )
 from pixconnect.kernel.feature import gather
-from pixconnect.kernel.rules.block_report import Defence
 from pixconnect.kernel.rules.rail import Acknowledgement, Order, Position, RefundOrder, SettledItem
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.http.exchange import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send
@@ -190,7 +189,6 @@ class StatementQuestion(Struct, frozen=True, kw_only=True):
 
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
 _refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
-_defences = msgspec.json.Decoder(Annotated[list[Defence], _Group]).decode
 _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
@@ -327,7 +325,6 @@ _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookups"): _look_up_together,
     ("POST", "/rail/orders"): _decoding(_orders, lambda world, orders: world.network.submit(orders)),
     ("POST", "/rail/refund-orders"): _decoding(_refund_orders, lambda world, orders: world.network.submit_refunds(orders)),
-    ("POST", "/rail/defences"): _decoding(_defences, contesting.receive_defences),
     ("POST", "/rail/query"): _decoding(_ids, lambda world, ids: world.network.query(ids)),
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _waiting_since,

@@ -17,6 +17,7 @@ from pixconnect.features.sandbox.network import behaviour, infraction, registry
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
 from pixconnect.features.sandbox.rules import (
     DECIDE_INFRACTION,
+    DEFEND,
     OPEN_INFRACTION,
     Arrival,
     CallRow,
@@ -88,7 +89,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
 
 async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionReport:
     """Decide by hand, in place of the rule or the deadline."""
-    async with outside.infractions, AsyncExitStack() as told:
+    async with outside.deciding, AsyncExitStack() as told:
         async with outside.network.giving_back:
             before = await _find(outside, asked.name)
             if before is None:
@@ -102,16 +103,10 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
     return contest.report
 
 
-CALLS: Final = (
-    CallRow(call=OPEN_INFRACTION, do=contest_credit),
-    CallRow(call=DECIDE_INFRACTION, do=judge_contest),
-)
-
-
 async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
     said: list[DefenceAnswer] = []
     for defence in defences:
-        async with outside.infractions, outside.network.giving_back:
+        async with outside.deciding, outside.network.giving_back:
             before = await _find(outside, defence.name)
             next_id, left_cents = "", 0
             if before is not None:
@@ -155,3 +150,10 @@ async def _find(outside: Outside, name: str) -> infraction.Contest | None:
 def _name_return(outside: Outside, number: int, sequence: int) -> str:
     """Name a contest's return, independently of other numbers after a restart."""
     return f"D{registry.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"
+
+
+CALLS: Final = (
+    CallRow(call=OPEN_INFRACTION, do=contest_credit),
+    CallRow(call=DECIDE_INFRACTION, do=judge_contest),
+    CallRow(call=DEFEND, do=receive_defences),
+)

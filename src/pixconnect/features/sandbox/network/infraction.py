@@ -6,14 +6,14 @@ change: a decision by time writes nothing, as an order's outcome does.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 from msgspec import Struct, structs
 
-from pixconnect.features.sandbox.network.outbox import Pending
+from pixconnect.features.sandbox.network.outbox import DuePending, NetworkPart, Pending
 from pixconnect.features.sandbox.rules import Judged, OutsideDecision, OutsideInfraction, SandboxRefusal
 from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
@@ -116,9 +116,9 @@ async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | N
     return await executor.fetchval(LEFT, end_to_end_id, list(planned)) or 0
 
 
-def list_pending(contest: Contest, now: datetime) -> list[tuple[datetime, Pending]]:
+def list_pending(contest: Contest, now: datetime) -> list[DuePending]:
     """Its pending reports, with their times."""
-    told: list[tuple[datetime, Pending]] = []
+    told: list[DuePending] = []
     if contest.is_open:
         told.append((now, Pending(_named(contest.report, contest, 0))))
     if contest.next_report is not None and contest.due_at is not None:
@@ -157,9 +157,9 @@ def acknowledge(contest: Contest, report_ids: Sequence[str], now: datetime) -> C
     return structs.replace(contest, is_open=False) if f"{contest.name}/{contest.sequence}" in report_ids else contest
 
 
-async def acknowledge_all(pool: asyncpg.Pool, report_ids: Sequence[str], now: datetime) -> list[Contest]:
-    """Record the service's acknowledgements; returns contests with another report due now."""
-    changed: list[Contest] = []
+async def acknowledge_all(pool: asyncpg.Pool, report_ids: Sequence[str], now: datetime) -> list[DuePending]:
+    """Record the service's acknowledgements; returns the pending reports of contests whose next report has changed."""
+    changed: list[DuePending] = []
     async with pool.acquire() as connection, connection.transaction():
         for row in await connection.fetch(FIND, [report_id.partition("/")[0] for report_id in report_ids]):
             before = read(row)
@@ -167,8 +167,17 @@ async def acknowledge_all(pool: asyncpg.Pool, report_ids: Sequence[str], now: da
             if after != before:
                 await save(connection, after, before, now)
             if after.next_report != before.next_report:
-                changed.append(after)
+                changed += list_pending(after, now)
     return changed
+
+
+async def list_all_pending(pool: asyncpg.Pool, now: datetime) -> list[DuePending]:
+    return [pending for contest in await list_unfinished(pool) for pending in list_pending(contest, now)]
+
+
+PARTS: Final = (
+    NetworkPart(table="infraction", kind=InfractionReport, list_pending=list_all_pending, acknowledge=acknowledge_all),
+)
 
 
 def find_free_funds(asked: OutsideInfraction, contests: Sequence[Contest]) -> int:

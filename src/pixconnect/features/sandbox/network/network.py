@@ -22,10 +22,10 @@ from typing import Final, Literal, TypeVar
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from pixconnect.features.sandbox.network import answers, behaviour, infraction, tables
+from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
-from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock
+from pixconnect.features.sandbox.network.outbox import DuePending, Outbox, Pending, SharedLock, list_parts
 from pixconnect.features.sandbox.network.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register import is_outside_window
@@ -131,7 +131,7 @@ class Network:
         """Take acknowledgements; only the first one of a report counts."""
         # An arrival ended by an acknowledgement of unknown outcome may have another report by the next acknowledgement.
         await self._refresh()
-        orders, contested, arrivals = answers.sort_acknowledged(acknowledgements, self.outbox.find)
+        orders, arrivals, others = answers.sort_acknowledged(acknowledgements, self.outbox.find)
         steps: list[AfterStep] = []
         async with self._lock.shared():
             now = self._clock.now()
@@ -139,19 +139,19 @@ class Network:
                 await tables.close_orders(self._pool, list(orders.values()))
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
-            for contest in await infraction.acknowledge_all(self._pool, contested, now) if contested else ():
-                self._schedule_contest(contest, now)
-            self.outbox.close((*orders, *contested, *arrivals))
+            for part in {part.table: part for part, _ in others}.values():
+                self._schedule_all(await part.acknowledge(self._pool, [name for each, name in others if each is part], now))
+            self.outbox.close((*orders, *arrivals, *(name for _, name in others)))
             for step in steps:
                 if step.is_open:
                     self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
         self._report_to_payers((step.id, step.code) for step in steps if not step.is_open or step.is_held)
-        self._report_to_payers((name, None) for name in contested)
+        self._report_to_payers((name, None) for _, name in others)
         if any(step.is_open for step in steps):
             self._sweep()
 
-    def _schedule_contest(self, contest: infraction.Contest, now: datetime) -> None:
-        for due_at, pending in infraction.list_pending(contest, now):
+    def _schedule_all(self, pendings: Iterable[DuePending]) -> None:
+        for due_at, pending in pendings:
             self._schedule.add(due_at, [pending])
 
     async def change(self, write: Callable[[PoolConnectionProxy, datetime], Awaitable[Written]]) -> Written:
@@ -333,10 +333,10 @@ class Network:
         self._clock.set_offset(await self._pool.fetchval("select moved_by from clock"))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
-        contests = await infraction.list_unfinished(self._pool)
+        now = self._clock.now()
+        others = [await part.list_pending(self._pool, now) for part in list_parts()]
         self._schedule.clear()
         self.outbox.clear()
-        now = self._clock.now()
         for order in orders:
             # A settled order stays settled, even if the clock was moved back behind its deadline.
             self._schedule.add(now if order.is_due else order.due_at, [Pending(answers.outcome_report(order))])
@@ -344,8 +344,8 @@ class Network:
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
                 self._schedule.add(now if is_due else due_at, [answers.make_pending(report, due_at)])
-        for contest in contests:
-            self._schedule_contest(contest, now)
+        for pendings in others:
+            self._schedule_all(pendings)
         self._is_stale = False
         self._sweep()
 

@@ -1,14 +1,17 @@
 """Due reports: delivered oldest first, and again until they are acknowledged."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final, LiteralString
 
+import asyncpg
 from msgspec import Struct
 
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules.rail import CreditReport, Report
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.shared_look import wait_for
@@ -20,6 +23,25 @@ BATCH_MAX: Final = 256
 class Pending(Struct, frozen=True):
     report: Report
     count: int = 1  # how many acknowledgements it needs
+
+
+DuePending = tuple[datetime, Pending]
+
+
+class NetworkPart(Struct, frozen=True, kw_only=True):
+    """Reports that a feature keeps in a table of its own, with the columns of ``arrival`` that the clock changes."""
+
+    table: LiteralString
+    kind: type[Any]  # of its reports
+    # Lists the unfinished reports, with their times.
+    list_pending: Callable[[asyncpg.Pool, datetime], Awaitable[Iterable[DuePending]]]
+    # Records acknowledgements of the reports with these ids; returns those that follow.
+    acknowledge: Callable[[asyncpg.Pool, Sequence[str], datetime], Awaitable[Iterable[DuePending]]]
+
+
+@cache
+def list_parts() -> tuple[NetworkPart, ...]:
+    return gather("network_parts", NetworkPart)
 
 
 class Outbox:

@@ -59,8 +59,7 @@ class Outside(Struct):
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
     arrivals: Batches[Sequence[tuple[NewArrival, Pending | None]], None]  # related arrivals are written together
-    # Locked while deciding one of them: a decision reads the last report, and makes the next.
-    infractions: asyncio.Lock
+    deciding: asyncio.Lock  # locked while an act reads the last report of something, and makes the next
     two_steps_ms: int  # from accepting a payment of a holder to its settlement; 0 settles it in one step
 
 
@@ -79,7 +78,7 @@ async def open_outside(
         entry_numbers=count(await pool.fetchval(directory.LAST_ENTRY) + 1),
         code_numbers=count(await pool.fetchval(directory.LAST_CODE) + 1),
         arrivals=Batches(network.insert_arrivals, ARRIVALS_MAX),
-        infractions=asyncio.Lock(),
+        deciding=asyncio.Lock(),
         two_steps_ms=two_steps_ms,
     )
 

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from pixconnect.features.sandbox.network.outbox import list_parts
+
 INSERT_ORDERS = """
 insert into settlement (id, kind, original_id, amount_cents, key, taken_at, due_at, code, is_open)
 select o.id, $1::text, o.original_id, o.amount_cents, o.key, $2::timestamptz,
@@ -246,16 +248,16 @@ async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bo
 
 
 async def last_number(executor: Executor) -> int:
-    return await executor.fetchval(
-        "select coalesce(max(number), 0) from (select number from arrival union all select number from infraction) as made"
-    )
+    tables = ("arrival", *(part.table for part in list_parts()))
+    numbers = " union all ".join(f"select number from {table}" for table in tables)
+    return await executor.fetchval(f"select coalesce(max(number), 0) from ({numbers}) as made")
 
 
 async def write_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
     """Store the clock's new offset, and adjust open deadlines when it moves back."""
     async with pool.acquire() as connection, connection.transaction():
         if after < before:
-            for table in ("settlement", "arrival", "infraction"):
+            for table in ("settlement", "arrival", *(part.table for part in list_parts())):
                 await connection.execute(KEEP_SETTLED.format(table=table), before, after)
                 await connection.execute(BRING_NEARER.format(table=table), before, after)
         await connection.execute("update clock set moved_by = $1", offset)

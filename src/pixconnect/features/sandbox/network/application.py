@@ -19,7 +19,7 @@ from asyncpg.pool import PoolConnectionProxy
 from msgspec import Meta, Struct
 
 from pixconnect.features.sandbox import rules as sandbox_control
-from pixconnect.features.sandbox.network import contesting, outside
+from pixconnect.features.sandbox.network import outside
 from pixconnect.features.sandbox.network.outside import Outside
 from pixconnect.features.sandbox.rules import (
     Answered,
@@ -93,7 +93,7 @@ def _now(read: Callable[[Outside], Answered]) -> Callable[[Outside, None], Await
 
 _OWN: Final = (
     CallRow(call=sandbox_control.PAY, do=outside.pay),
-    CallRow(call=sandbox_control.JUDGE_CREDIT, do=contesting.decide_suspect_credit),
+    CallRow(call=sandbox_control.JUDGE_CREDIT, do=outside.decide_suspect_credit),
     CallRow(call=sandbox_control.GIVE_BACK, do=outside.give_back),
     CallRow(call=sandbox_control.MOVE, do=outside.move),
     CallRow(call=sandbox_control.LIST_KEYS, do=outside.list_keys),

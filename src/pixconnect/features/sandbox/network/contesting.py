@@ -1,70 +1,21 @@
-"""Contests by payers, the institution's decisions by hand, and holders' answers, one at a time.
-
-A suspect payment has two steps, and its row has the report due at the end of its time. A decision by hand replaces that.
-"""
+"""Contests by payers, the institution's decisions by hand, and holders' answers, one at a time."""
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
-from datetime import datetime
 from typing import Final
 
-import asyncpg
-import msgspec
-from asyncpg.pool import PoolConnectionProxy
-from msgspec import structs
-
-from pixconnect.features.sandbox.network import behaviour, infraction, registry
+from pixconnect.features.sandbox.network import infraction, registry
 from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
 from pixconnect.features.sandbox.rules import (
     DECIDE_INFRACTION,
     DEFEND,
     OPEN_INFRACTION,
-    Arrival,
     CallRow,
     OutsideDecision,
     OutsideInfraction,
-    OutsideVerdict,
     SandboxRefusal,
 )
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
-from pixconnect.kernel.rules.rail import CreditCancelled, CreditReport
-
-_decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
-
-
-FIND_HELD = """
-select report, due_at, is_due from arrival
-where id = $1 and kind = 'credit' and is_open and held_at is not null for update
-"""
-# Reported at once; it stays due when the clock is moved back.
-DECIDE = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
-
-
-async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arrival:
-    """Release a payment that is held, or return it to its payer."""
-
-    async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
-        found = await connection.fetchrow(FIND_HELD, asked.end_to_end_id)
-        # The decision by time may have left already.
-        if found is None or found["is_due"] or found["due_at"] <= now:
-            raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
-        report = _judge(found, asked)
-        await connection.execute(DECIDE, asked.end_to_end_id, msgspec.json.encode(report).decode(), now)
-        return report
-
-    with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
-        report = await outside.network.change(write)
-        status, code = await find_end(acknowledgement)
-    return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
-
-
-def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
-    planned = _decode(found["report"])
-    fields = structs.asdict(planned)
-    fields.pop("code", None)
-    if asked.verdict == "return":
-        return CreditCancelled(**fields, code=behaviour.SUSPECT_CODE)
-    return CreditReport(**fields)
 
 
 async def contest_credit(outside: Outside, asked: OutsideInfraction) -> InfractionReport:

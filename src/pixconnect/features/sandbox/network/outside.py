@@ -5,13 +5,14 @@ Everything from outside has a number, which seeds its randomness. Numbers contin
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence, Set
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Final, Literal
 
 import asyncpg
 import msgspec
-from msgspec import Struct
+from asyncpg.pool import PoolConnectionProxy
+from msgspec import Struct, structs
 
 from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network import registry as directory
@@ -31,11 +32,12 @@ from pixconnect.features.sandbox.rules import (
     OutsideMovement,
     OutsideReturn,
     OutsideTransfer,
+    OutsideVerdict,
     SandboxRefusal,
     SandboxUnavailable,
 )
 from pixconnect.kernel.rules import br_code, identifiers
-from pixconnect.kernel.rules.rail import CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
+from pixconnect.kernel.rules.rail import CreditCancelled, CreditHeld, CreditReport, DirectoryEntry, MovementReport, ReturnReport
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.flow.batches import Batches
@@ -46,6 +48,15 @@ OVERTAKEN_BY_MS: Final = 1_000  # delay of a report that comes out of order
 
 ARRIVALS_MAX: Final = 256
 MERCHANT_CITY: Final = "Sao Paulo"
+
+# A suspect payment has two steps, and its row has the report due at the end of its time. A decision by hand replaces that.
+_FIND_HELD: Final = """
+select report, due_at, is_due from arrival
+where id = $1 and kind = 'credit' and is_open and held_at is not null for update
+"""
+# Reported at once; it stays due when the clock is moved back.
+_DECIDE_HELD: Final = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
+_decode_held: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
 
 
 class Outside(Struct):
@@ -325,3 +336,30 @@ async def _check_answers(how: Behaviour) -> None:
 
 def make_network_id(outside: Outside, letter: Literal["E", "D", "M", "I"], number: int) -> str:
     return f"{letter}{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"
+
+
+async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arrival:
+    """Release a payment that is held, or return it to its payer."""
+
+    async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
+        found = await connection.fetchrow(_FIND_HELD, asked.end_to_end_id)
+        # The decision by time may have left already.
+        if found is None or found["is_due"] or found["due_at"] <= now:
+            raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
+        report = _judge(found, asked)
+        await connection.execute(_DECIDE_HELD, asked.end_to_end_id, msgspec.json.encode(report).decode(), now)
+        return report
+
+    with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
+        report = await outside.network.change(write)
+        status, code = await find_end(acknowledgement)
+    return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
+
+
+def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
+    planned = _decode_held(found["report"])
+    fields = structs.asdict(planned)
+    fields.pop("code", None)
+    if asked.verdict == "return":
+        return CreditCancelled(**fields, code=behaviour.SUSPECT_CODE)
+    return CreditReport(**fields)

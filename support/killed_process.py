@@ -65,7 +65,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "arrivals": "pixconnect.features.sandbox.network.tables:insert_arrivals",
         "word on orders": "pixconnect.features.sandbox.network.tables:close_orders",
         "word on arrivals": "pixconnect.features.sandbox.network.tables:acknowledge_arrivals",
-        "contest": "pixconnect.features.sandbox.network.infraction:save",  # after it: before its COMMIT
+        "contest": "pixconnect.features.contests.network.infraction:save",  # after it: before its COMMIT
         "fees": "pixconnect.features.sandbox.network.tables:release_fees",  # after it: with the answers on their payments
         "move of the clock": "pixconnect.features.sandbox.network.tables:write_clock",
     },

@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
+from pixconnect.features.sandbox.network import read_network_steps
 from pixconnect.kernel.baseline import read_service_steps
 from pixconnect.platform import migrations as schema_history
 from pixconnect.platform import privileges
@@ -30,7 +31,7 @@ TEMPLATE = "pixconnect_template"
 SECOND_LOGIN_ROLE = "pixconnect_second_login"
 SCHEMAS = {
     "pixconnect": read_service_steps(),
-    "sandbox": read_steps("pixconnect.features.sandbox.network"),
+    "sandbox": read_network_steps(),
     "verify": read_steps("pixconnect.features.proof.tables"),
 }
 

@@ -33,7 +33,7 @@ _HEAD = """\
 Each table with its columns and their meaning, from the database's own comments (`comment on`). Written by `make docs`.
 Constraints, indexes, triggers, functions and grants are in the [kernel's schema](../../src/pixconnect/kernel/schema) and in
 `schema.sql` of each feature, those of the simulated network in
-[another](../../src/pixconnect/features/sandbox/network/schema), and those of `verify` in
+[another](../../src/pixconnect/features/sandbox/network/schema) and in `sandbox.sql` of features, and those of `verify` in
 [a third](../../src/pixconnect/features/proof/tables/schema).
 
 Money is in cents. *Service time* is the time that callers see, which a sandbox may move; *real time* is the server's clock. In

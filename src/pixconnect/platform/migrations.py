@@ -1,9 +1,9 @@
 """Applies a schema's steps: its baseline to a new database, and migrations to one that an earlier release made.
 
 A package's ``schema`` folder holds the baseline: SQL files that are run in the order of their names and make all tables. Other
-packages may add a ``schema.sql``, which is run after them. Its
-``migrations`` folder, which exists once a release needs one, holds numbered files that bring an earlier baseline up to this
-one. The first of a release begins with ``-- from <SHA-256 of the baseline before it>``.
+packages may add a file, such as ``schema.sql``, which is run after them. Its ``migrations`` folder, which exists once a
+release needs one, holds numbered files that bring an earlier baseline up to this one. The first of a release begins with
+``-- from <SHA-256 of the baseline before it>``.
 
 A step is one transaction together with its row in ``schema_version``. A file marked ``-- outside a transaction`` runs statement
 by statement, so that indexes are made and constraints validated while others write. One marked ``-- in batches`` is a single
@@ -37,7 +37,6 @@ LOCK_KEY: Final = 0x7069_7863
 BASELINE: Final = "baseline"
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
 IN_BATCHES: Final = "-- in batches\n"
-PART: Final = "schema.sql"
 
 _LOCK_WAIT_S = 0.1
 _TABLE_LOCK_TIMEOUT = "1s"
@@ -109,12 +108,12 @@ class Steps(Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def read_steps(package: str, others: Sequence[str] = ()) -> Steps:
-    """Read a package's ``schema`` and ``migrations`` folders; other packages may add to its baseline by a ``schema.sql``."""
+def read_steps(package: str, others: Sequence[str] = (), part: str = "schema.sql") -> Steps:
+    """Read a package's ``schema`` and ``migrations`` folders; other packages may add to its baseline by a file ``part``."""
     folder = files(package)
-    parts = [files(other) / PART for other in others]
+    added = [files(other) / part for other in others]
     texts = [text for _, text in _read_folder(folder / "schema")]
-    baseline = "\n".join([*texts, *(part.read_text(encoding="utf-8") for part in parts if part.is_file())])
+    baseline = "\n".join([*texts, *(file.read_text(encoding="utf-8") for file in added if file.is_file())])
     migrations = [
         Migration(version=int(name[:4]), name=name[5:-4], sql=text) for name, text in _read_folder(folder / "migrations")
     ]

@@ -17,6 +17,7 @@ from pixconnect.doors.cli import failures, live_mode, terminal
 from pixconnect.doors.cli.live_mode import Symptom
 from pixconnect.doors.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.features.identity.service.secret_key import refuse_other_key
+from pixconnect.features.sandbox.network import read_network_steps
 from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
@@ -30,7 +31,7 @@ from pixconnect.platform.migrations import Migration, Steps, read_steps
 
 SCHEMAS: Final[tuple[tuple[str, Callable[[], Steps], str], ...]] = (
     (SERVICE_SCHEMA, read_service_steps, privileges.SERVICE_ROLE),
-    ("sandbox", partial(read_steps, "pixconnect.features.sandbox.network"), privileges.SANDBOX_ROLE),
+    ("sandbox", read_network_steps, privileges.SANDBOX_ROLE),
     ("verify", partial(read_steps, "pixconnect.features.proof.tables"), privileges.VERIFIER_ROLE),
 )
 """Each schema with its reader of steps, and its role."""

@@ -9,11 +9,10 @@ from pixconnect.doors.api.envelope import Amount, Id, Instant, Listing, ListQuer
 from pixconnect.doors.api.operation import Nothing, Request, Section, Services
 from pixconnect.doors.api.operation import Operation as Row
 from pixconnect.doors.api.routing import ID, INFRACTION, NONE
-from pixconnect.features.contests.rules.infraction import DefenceState
+from pixconnect.features.contests.rules.infraction import DefenceState, Judged
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service import outside as outside_usecases
 from pixconnect.features.contests.service.defence import ShownInfraction
-from pixconnect.features.sandbox.rules import Judged
 from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, InfractionState, Situation
 from pixconnect.kernel.rules.kept_report import WORDS_LENGTH_MAX
 from pixconnect.platform.base.clock import format_instant

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReason, InfractionReport, Situation
 from pixconnect.kernel.rules.holder import KeyType, Party
 from pixconnect.kernel.rules.money import AmountCents
 from pixconnect.kernel.rules.rail import DirectoryEntry, InitiationType
@@ -32,8 +31,6 @@ Effect = Annotated[
 ]
 MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
 """Kinds that can be made here: an account has its opening balance once, at its institution."""
-Judged = Literal["by_answer", "take", "release", "never"]
-"""``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
 Verdict = Literal["release", "return"]  # the fate of a suspect payment
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
@@ -111,28 +108,6 @@ class OutsideMovement(Struct, frozen=True, kw_only=True):
     direction: Literal["IN", "OUT"]
     amount_cents: AmountCents
     description: str | None = None
-
-
-class OutsideInfraction(Struct, frozen=True, kw_only=True):
-    """A payer contests a Pix that a holder received."""
-
-    end_to_end_id: str
-    party: Party
-    amount_cents: AmountCents | None  # ``None`` is all of it
-    # The holder's unblocked money at the institution, without contests, which the sandbox knows itself.
-    funds_cents: int
-    reason: InfractionReason
-    situation: Situation
-    words: str | None
-    judged: Judged  # the decision at the deadline
-
-
-class OutsideDecision(Struct, frozen=True, kw_only=True):
-    """The institution's decision by hand."""
-
-    name: str
-    decision: Literal["take", "release", "hold"]
-    amount_cents: AmountCents | None  # ``None`` is all that is held
 
 
 class OutsideVerdict(Struct, frozen=True, kw_only=True):
@@ -266,9 +241,6 @@ GIVE_BACK: Final = ControlCall(
     name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
 )
 MOVE: Final = ControlCall(name="movements", asked=OutsideMovement, answer=Arrival, timeout_s=20.0)
-OPEN_INFRACTION: Final = ControlCall(name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0)
-DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
-DEFEND: Final = ControlCall(name="defences", asked=list[Defence], answer=list[DefenceAnswer])
 # The permanent entries, then at most 1000 added ones.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
 # Add an entry of a new outside account, or return the existing one.

@@ -15,9 +15,11 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from pixconnect.features.sandbox.rules import ControlCall
 from pixconnect.kernel.rules import event as events
 from pixconnect.kernel.rules.block_report import (
     BlockTerms,
+    Defence,
     DefenceAnswer,
     DefenceRefused,
     DefenceTaken,
@@ -27,13 +29,17 @@ from pixconnect.kernel.rules.block_report import (
     Situation,
 )
 from pixconnect.kernel.rules.event import Amount, Event, EventFamily, EventName, Instant
+from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Misfit, find_change
+from pixconnect.kernel.rules.money import AmountCents
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
 DefenceState = Literal["sending", "sent", "refused"]
+Judged = Literal["by_answer", "take", "release", "never"]
+"""``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
 
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
@@ -361,3 +367,33 @@ def is_repetition(known: Infraction, report: InfractionReport) -> bool:
         == (report.state, report.amount_cents, report.end_to_end_id, report.reason)
         and known.taken_cents == sum(part.amount_cents for part in report.taken)
     )
+
+
+# Calls of the simulated network: outsiders contest Pix, and the holder's institution decides.
+
+
+class OutsideInfraction(Struct, frozen=True, kw_only=True):
+    """A payer contests a Pix that a holder received."""
+
+    end_to_end_id: str
+    party: Party
+    amount_cents: AmountCents | None  # ``None`` is all of it
+    # The holder's unblocked money at the institution, without contests, which the sandbox knows itself.
+    funds_cents: int
+    reason: InfractionReason
+    situation: Situation
+    words: str | None
+    judged: Judged  # the decision at the deadline
+
+
+class OutsideDecision(Struct, frozen=True, kw_only=True):
+    """The institution's decision by hand."""
+
+    name: str
+    decision: Literal["take", "release", "hold"]
+    amount_cents: AmountCents | None  # ``None`` is all that is held
+
+
+OPEN_INFRACTION: Final = ControlCall(name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0)
+DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
+DEFEND: Final = ControlCall(name="defences", asked=list[Defence], answer=list[DefenceAnswer])

@@ -3,8 +3,14 @@
 from typing import Literal
 
 from pixconnect.features.contests import tables as infraction_store
+from pixconnect.features.contests.rules.infraction import (
+    DECIDE_INFRACTION,
+    OPEN_INFRACTION,
+    Judged,
+    OutsideDecision,
+    OutsideInfraction,
+)
 from pixconnect.features.movements import tables as movement_store
-from pixconnect.features.sandbox.rules import DECIDE_INFRACTION, OPEN_INFRACTION, Judged, OutsideDecision, OutsideInfraction
 from pixconnect.features.sandbox.service import sandbox
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules import kept_report, money

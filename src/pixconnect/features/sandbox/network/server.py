@@ -11,7 +11,7 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
-from pixconnect.features.sandbox.network import outside, registry
+from pixconnect.features.sandbox.network import outside, read_network_steps, registry
 from pixconnect.features.sandbox.network.application import SandboxApplication
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults
 from pixconnect.features.sandbox.network.network import Network
@@ -21,11 +21,10 @@ from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import Server
-from pixconnect.platform.migrations import read_steps, refuse_other_tables
+from pixconnect.platform.migrations import refuse_other_tables
 from pixconnect.platform.privileges import SANDBOX_ROLE
 
 SCHEMA: Final = "sandbox"
-PACKAGE: Final = "pixconnect.features.sandbox.network"
 LOCK_KEY: Final = 0x7069_7862  # the advisory lock of the process that is the sandbox of this database
 
 _CONNECTIONS_MAX = 8
@@ -134,7 +133,7 @@ async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], N
         on_lost()
 
     try:
-        await refuse_other_tables(connection, SCHEMA, read_steps(PACKAGE))
+        await refuse_other_tables(connection, SCHEMA, read_network_steps())
         await _take_lock(connection)
         connection.add_termination_listener(lose)
         yield

@@ -1,19 +1,28 @@
 """Contests and returns together: the institution never returns more of a payment than was paid."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Literal
 
 import pytest
 
+from pixconnect.features.contests.rules import infraction
 from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules.block_report import Defence, InfractionReport
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditReport, RejectedReport, Report
 from support import sandbox as support
+from support.postgres import Addresses
 from support.sandbox import Sandbox, our_party, outside_transfer, position, refund_order
 
 PAID_CENTS = 100
 JUDGED_AFTER = timedelta(days=7, minutes=1)
+
+
+@pytest.fixture
+async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
+    async with support.running(database.service_url) as running:
+        yield running
 
 
 async def pay(sandbox: Sandbox) -> str:
@@ -31,9 +40,9 @@ async def give_back(sandbox: Sandbox, paid: str, cents: int) -> Report:
 
 
 def asked_of(
-    paid: str, cents: int | None = None, funds_cents: int = 10 * PAID_CENTS, judged: commands.Judged = "by_answer"
-) -> commands.OutsideInfraction:
-    return commands.OutsideInfraction(
+    paid: str, cents: int | None = None, funds_cents: int = 10 * PAID_CENTS, judged: infraction.Judged = "by_answer"
+) -> infraction.OutsideInfraction:
+    return infraction.OutsideInfraction(
         end_to_end_id=paid, party=our_party(), amount_cents=cents, funds_cents=funds_cents, reason="fraud",
         situation="scam", words=None, judged=judged,
     )  # fmt: skip
@@ -43,20 +52,19 @@ async def contest(
     sandbox: Sandbox,
     paid: str,
     cents: int | None = None,
-    judged: commands.Judged = "by_answer",
+    judged: infraction.Judged = "by_answer",
     funds_cents: int = 10 * PAID_CENTS,
 ) -> InfractionReport:
     """Contest it, with more than enough to block, and report it to the service."""
     asked = asked_of(paid, cents, funds_cents, judged)
-    contesting = asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, asked))
-    return await _hear(sandbox, contesting)
+    return await _hear(sandbox, asyncio.create_task(sandbox.control.call(infraction.OPEN_INFRACTION, asked)))
 
 
 async def decide(
     sandbox: Sandbox, name: str, cents: int | None = None, decision: Literal["take", "release", "hold"] = "take"
 ) -> InfractionReport:
-    asked = commands.OutsideDecision(name=name, decision=decision, amount_cents=cents)
-    return await _hear(sandbox, asyncio.create_task(sandbox.control.call(commands.DECIDE_INFRACTION, asked)))
+    asked = infraction.OutsideDecision(name=name, decision=decision, amount_cents=cents)
+    return await _hear(sandbox, asyncio.create_task(sandbox.control.call(infraction.DECIDE_INFRACTION, asked)))
 
 
 async def _hear(sandbox: Sandbox, asking: asyncio.Task[InfractionReport]) -> InfractionReport:
@@ -144,7 +152,7 @@ async def test_a_refund_under_way_leaves_only_the_rest(sandbox: Sandbox) -> None
     await sandbox.rail.submit_refunds([refund_order(paid, return_id=f"D{1:031}", amount_cents=70)])
     with pytest.raises(commands.SandboxRefusal, match="amount: 30 cents"):
         await sandbox.control.call(
-            commands.DECIDE_INFRACTION, commands.OutsideDecision(name=contested.name, decision="take", amount_cents=31)
+            infraction.DECIDE_INFRACTION, infraction.OutsideDecision(name=contested.name, decision="take", amount_cents=31)
         )
     await support.next_reports(sandbox.rail)
     # No more than the rest, if no amount is given.
@@ -177,9 +185,9 @@ async def test_what_was_taken_of_somebody_who_had_nothing_stays_taken_when_the_r
     assert (let_go.state, let_go.wanted_cents) == ("taken", 0)
 
 
-async def contest_at_once(sandbox: Sandbox, asked: list[commands.OutsideInfraction]) -> list[int]:
+async def contest_at_once(sandbox: Sandbox, asked: list[infraction.OutsideInfraction]) -> list[int]:
     """All at once, reported afterwards; returns how much each holds."""
-    opening = [asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, each)) for each in asked]
+    opening = [asyncio.create_task(sandbox.control.call(infraction.OPEN_INFRACTION, each)) for each in asked]
     await support.reports_of(sandbox.rail, len(asked))
     return sorted(report.held_cents for report in await asyncio.gather(*opening))
 

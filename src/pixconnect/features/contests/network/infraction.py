@@ -13,8 +13,9 @@ import msgspec
 from asyncpg.pool import PoolConnectionProxy
 from msgspec import Struct, structs
 
+from pixconnect.features.contests.rules.infraction import Judged, OutsideDecision, OutsideInfraction
 from pixconnect.features.sandbox.network.outbox import DuePending, NetworkPart, Pending
-from pixconnect.features.sandbox.rules import Judged, OutsideDecision, OutsideInfraction, SandboxRefusal
+from pixconnect.features.sandbox.rules import SandboxRefusal
 from pixconnect.kernel.register import ARRANGEMENT
 from pixconnect.kernel.rules.block_report import (
     Defence,

@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from pixconnect.features.sandbox.network import infraction, registry
-from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
-from pixconnect.features.sandbox.rules import (
+from pixconnect.features.contests.network import infraction
+from pixconnect.features.contests.rules.infraction import (
     DECIDE_INFRACTION,
     DEFEND,
     OPEN_INFRACTION,
-    CallRow,
     OutsideDecision,
     OutsideInfraction,
-    SandboxRefusal,
 )
+from pixconnect.features.sandbox.network import registry
+from pixconnect.features.sandbox.network.outside import Outside, find_end, make_network_id
+from pixconnect.features.sandbox.rules import CallRow, SandboxRefusal
 from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, InfractionReport
 
 

@@ -1,0 +1,1 @@
+"""Contests in the simulated network: payers, and the holder's institution."""

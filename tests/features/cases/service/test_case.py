@@ -79,6 +79,16 @@ async def test_a_constant_difference_is_one_case_of_the_first_day(shop: Shop, fi
 
 
 @pytest.mark.parametrize("opening", ["70.00", None])
+async def test_a_line_before_the_first_day_explains_its_part_of_the_difference(shop: Shop, opening: str | None) -> None:
+    shop.live.clock.advance(days=2)
+    fee = make_ofx_line(item_id="F1", at="20260702", amount="-10.00", memo="TARIFA")
+    await read(shop, fee, opening=opening, closing="70.00", day="20260703")
+    assert told(await look(shop)) == [("day", "2026-07-03", -2000, None)]
+    await read(shop, fee, opening="90.00", closing="90.00", day="20260703")
+    assert await look(shop) == []
+
+
+@pytest.mark.parametrize("opening", ["70.00", None])
 async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop, opening: str | None) -> None:
     await read(shop)
     shop.live.clock.advance(days=5)

@@ -162,14 +162,14 @@ async def _compare_first(
         if not any(of_day.doubts_count for of_day in cases.values()):
             days = await day_store.list_days(connection, account.id, *span)
             told_cents = day_rules.judge_days(days, await _sum_days(connection, account, *span), {}, now)[0].opening_cents
-    lines = await line_store.list_unmatched(connection, account.id, (began_on, first.day - timedelta(days=1)))
-    moved_cents: int | None = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
-    if first.day == began_on:
-        before_cents = await item_store.sum_before_opening(connection, account.id, first.day)
-        moved_cents = None if before_cents is None else -before_cents
-    if told_cents is None or moved_cents is None or len(lines) == line_store.ALONE_MAX:
+    before = (began_on, first.day - timedelta(days=1))
+    lines = await line_store.list_unmatched(connection, account.id, before)
+    nets = [one.net_cents for one in (await _sum_days(connection, account, *before)).values()]
+    begin = await _read_balances(connection, account, DayBalances(day=began_on))
+    if told_cents is None or begin.opening_cents is None or len(lines) == line_store.ALONE_MAX:
         return None
-    return first.day, told_cents - account.opening_cents - moved_cents
+    nets += [line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines]
+    return first.day, told_cents - begin.opening_cents - sum(nets)
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
@@ -279,7 +279,7 @@ async def _judge_span(
     return sorted([*shown, *(ShownDay(judged=one) for one in judged.values())], key=lambda one: one.judged.day)
 
 
-async def _read_balances(connection: Connection, account: InstitutionAccount, day: RecordedDay) -> DayBalances:
+async def _read_balances(connection: Connection, account: InstitutionAccount, day: DayBalances) -> DayBalances:
     if day.opening_cents is not None or day.day != to_day(account.opened_at):
         return day
     # The books begin with a balance too, unless it is unclear whether that includes a line without an hour.

@@ -73,7 +73,8 @@ list_days: Final = FindAll[RecordedDay, int, date, date](
     DAY, "where institution_id = $1 and day between $2 and $3 order by day"
 )
 
-find_first: Final = FindOne[RecordedDay, int](DAY, "where institution_id = $1 order by day limit 1")
+find_first: Final = FindOne[RecordedDay, int](DAY, "where institution_id = $1 and read_at is not null order by day limit 1")
+"""Find the first day that a statement covers; an earlier day may have a line of it."""
 
 list_unread_of_loss: Final = Column[date, int, datetime]("""
     select distinct day::date from database_loss

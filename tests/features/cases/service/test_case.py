@@ -9,6 +9,8 @@ import pytest
 
 from pixconnect.features.cases.rules import Case, CaseKind
 from pixconnect.features.cases.service import case as case_usecases
+from pixconnect.features.institutions.day_checks import judge_closed_days
+from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.rules.kept_report import Misfit
@@ -107,6 +109,22 @@ async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop
     wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
     await read(shop, wire, closing="70.00", day="20260702", last="20260705")
     assert told(await look(shop, with_ended=True)) == [("file", "2026-07-02", -3000, "recorded")]
+
+
+@pytest.mark.parametrize("opening", ["70.00", None])
+async def test_days_without_a_file_are_closed_by_lines_that_explain_the_balances(shop: Shop, opening: str | None) -> None:
+    await read(shop)
+    shop.live.clock.advance(days=5)
+    wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
+    await read(shop, wire, opening=opening, closing="70.00", day="20260706")
+    shop.live.clock.advance(days=3)
+    assert await look(shop) == []
+    days = await day_usecases.list_days(shop.live.context, shop.account, date(2026, 7, 6), 6)
+    assert [shown.judged.state for shown in days] == ["closed"] * 6
+    assert await shop.live.fetch("select from institution_day where state <> 'closed'") == []
+    async with shop.live.context.pool.acquire() as connection:
+        ((judgement,), _) = await judge_closed_days(connection, shop.live.clock.now())
+    assert (judgement.verdict, judgement.reason) == ("checked", "closed until 2026-07-06")
 
 
 async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:

@@ -123,6 +123,24 @@ def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
     assert (judged[-1].state != "closed", len(find_gaps(judged, (), (), ()))) == (True, opening is None)
 
 
+@pytest.mark.parametrize("opening", [1050, None])
+def test_recorded_lines_of_a_gap_connect_its_balances(opening: int | None) -> None:
+    days = [DAY + timedelta(days=number) for number in range(4)]
+    balances = (
+        told(closing=None),
+        told(day=days[2], opening=None, closing=None, read_at=None),
+        told(day=days[3], opening=opening, closing=1055),
+    )
+    sums = {DAY: sums_of(100), days[2]: sums_of(-50), days[3]: sums_of(5)}
+    judged = judge_days(balances, sums, {days[2]: DayCases(items_count=1)}, NOW)
+    assert [day.state for day in judged] == ["closed", "closed", "closed_with_cases", "closed"]
+    assert [day.closing_cents for day in judged] == [1100, 1100, 1050, 1055]
+    # A doubtful line may be a part of the change, and may not.
+    judged = judge_days(balances, sums, {days[2]: DayCases(doubts_count=1)}, NOW)
+    assert [day.state for day in judged] == ["provisional", "open", "closed" if opening else "provisional"]
+    assert [day.state for day in judge_days(balances, sums | {days[2]: sums_of(-51)}, {}, NOW)][1] == "open"
+
+
 def test_a_gap_asks_for_a_file_unless_a_day_of_it_or_a_line_beside_it_is_asked_about() -> None:
     days = [DAY + timedelta(days=number) for number in range(4)]
     unread = told(day=days[2], opening=None, closing=None, read_at=None)

@@ -6,11 +6,12 @@
       ▲                              │ a late item, a balance that changes
       └──────────────────────────────┘
 
-*Open*: no statement covers the day, or its balances and items disagree. *Provisional*: nothing disagrees, but the day is not
+*Open*: nothing shows the whole day, or its balances and items disagree. *Provisional*: nothing disagrees, but the day is not
 over, was not over at its reading, or is not proved. *Closed with cases*: it is proved, but something is unmatched.
 
 A day is proved between two reported balances, one at its beginning or before and one at its end or after, if the items of all
-days between them turn the one into the other. A balance computed from the items proves nothing about them.
+days between them turn the one into the other. A balance computed from the items proves nothing about them. Days without a
+statement are proved too if their recorded items, or none, turn the balance before them into the one after them.
 
 Two forms of a day's statement, such as an OFX and a camt.053, are compared too. Texts and ids differ between forms, so lines
 are counted by day, direction and amount. Lines that name different Pix differ.
@@ -147,40 +148,31 @@ def is_over(day: date, now: datetime) -> bool:
 def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
-    """Judge the days of one account, in order, including empty days without a statement."""
-    days = sorted(told, key=lambda balances: balances.day)
-    forward = _carry(days, sums)
-    proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
-    empty = sum_groups(())
-    judged = [
+    """Judge the days of one account, in order, including days without a statement whose lines connect two balances."""
+    # Of a day with neither a statement nor a balance only lines are known: the balances around it judge it.
+    known = [one for one in told if not (one.read_at is one.opening_cents is one.closing_cents is None)]
+    doubts = {day for day, of_day in cases.items() if of_day.doubts_count}
+    forward = _carry(sorted(known, key=lambda balances: balances.day), sums, doubts)
+    proved = _find_proved(forward, doubts)
+    found: dict[date, tuple[DayBalances, DayState, int | None]] = {one.day: (one, "open", None) for one in told}
+    for balances, link in zip(_carry_back(forward, sums), forward, strict=True):
+        is_proved, of_day = proved[balances.day], cases.get(balances.day, DayCases())
+        state = _find_state(balances, link.difference_cents, of_day, now, is_proved=is_proved)
+        found[balances.day] = balances, state, link.difference_cents
+        for one in link.skipped or ():
+            found[one.day] = one, _find_closed(cases.get(one.day, DayCases())) if is_proved else "provisional", 0
+    return [
         JudgedDay(
-            day=balances.day,
-            state=_find_state(
-                balances, link.difference_cents, cases.get(balances.day, DayCases()), now, is_proved=proved[balances.day]
-            ),
+            day=day,
+            state=state,
             opening_cents=balances.opening_cents,
             closing_cents=balances.closing_cents,
-            difference_cents=link.difference_cents,
-            sums=sums.get(balances.day, empty),
-            cases=cases.get(balances.day, DayCases()),
+            difference_cents=difference_cents,
+            sums=sums.get(day, sum_groups(())),
+            cases=cases.get(day, DayCases()),
         )
-        for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
+        for day, (balances, state, difference_cents) in sorted(found.items())
     ]
-    for before, after in pairwise(forward) if any(link.follows for link in forward) else ():
-        cents, state = before.carried.closing_cents, "closed" if proved[after.told.day] else "provisional"
-        judged += [
-            JudgedDay(
-                day=before.told.day + timedelta(days=number),
-                state=state,
-                opening_cents=cents,
-                closing_cents=cents,
-                difference_cents=0,
-                sums=empty,
-                cases=DayCases(),
-            )
-            for number in range(1, (after.told.day - before.told.day).days if after.follows else 1)
-        ]
-    return sorted(judged, key=lambda one: one.day)
 
 
 def find_gaps(
@@ -218,26 +210,35 @@ class _Link(Struct, frozen=True, kw_only=True):
 
     told: DayBalances
     carried: DayBalances
-    follows: bool
-    """Nothing moved since the day before it in the chain: it is the next day, or the balances on both sides agree."""
+    skipped: Sequence[DayBalances] | None
+    """Days without a statement since the day before it in the chain, whose lines turn the one balance into the other.
+
+    Empty for the next day; ``None`` if no balance connects the two.
+    """
     reckoned_cents: int | None
     """The day's end computed from its beginning and its items."""
     difference_cents: int | None
 
+    @property
+    def end_before_cents(self) -> int | None:
+        """The end of the day before it in the chain, by its own reported beginning."""
+        if self.skipped is None or self.told.opening_cents is None:
+            return None
+        return self.skipped[0].opening_cents if self.skipped else self.told.opening_cents
 
-def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
+
+def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums], doubts: Collection[date]) -> list[_Link]:
     links: list[_Link] = []
     for told in days:
-        # Days without a statement break the chain, unless the balances on both sides of them are the same.
-        follows = bool(links) and _follow(links[-1].carried, told, sums)
-        carried = links[-1].carried.closing_cents if follows else None
+        skipped = _skip(links[-1].carried, told, sums, doubts) if links else None
+        carried = None if skipped is None else [links[-1].carried, *skipped][-1].closing_cents
         # A reported balance replaces a computed one, so that one day's error is not carried into the next.
         is_computed = bool(links) and links[-1].told.closing_cents is None
         opening = told.opening_cents if carried is None or (is_computed and told.opening_cents is not None) else carried
         closing, reckoned, differences = told.closing_cents, None, list[int]()
         # Only if the items of the whole day were read: a balance alone proves nothing about them.
         if opening is not None and told.read_at is not None:
-            reckoned = opening + _net_of(told, sums)
+            reckoned = opening + _net_of(told.day, sums)
             differences = [] if closing is None else [closing - reckoned]
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
@@ -245,7 +246,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
         links.append(
             _Link(
                 told=told,
-                follows=follows,
+                skipped=skipped,
                 carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
                 # The first non-zero one is the most useful.
@@ -266,10 +267,10 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
     after: _Link | None = None
     # Backwards: a day without a reported end is proved by the next reported balance, if all days until then were read whole.
     for link in reversed(links):
-        follower = after.told if after is not None and after.follows else None
+        follower = after.told if after is not None and after.skipped is not None else None
         told = link.told.closing_cents
-        if told is None and follower is not None:
-            told = follower.opening_cents
+        if told is None and after is not None:
+            told = after.end_before_cents
         if link.reckoned_cents is None or link.told.day in doubtful:
             is_proved = False
         elif told is not None:
@@ -288,26 +289,32 @@ def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[Da
     for link in reversed(links):
         balances = link.carried
         closing, opening = balances.closing_cents, balances.opening_cents
-        if closing is None and after is not None and after.follows:
+        if closing is None and after is not None and after.skipped is not None:
             closing = shown[-1].opening_cents
         after = link
         if opening is None and closing is not None and balances.read_at is not None:
-            opening = closing - _net_of(balances, sums)
+            opening = closing - _net_of(balances.day, sums)
         shown.append(structs.replace(balances, opening_cents=opening, closing_cents=closing))
     return shown[::-1]
 
 
-def _follow(before: DayBalances, after: DayBalances, sums: Mapping[date, DaySums]) -> bool:
-    if after.day - before.day == timedelta(days=1):
-        return True
-    opening = after.opening_cents
+def _skip(
+    before: DayBalances, after: DayBalances, sums: Mapping[date, DaySums], doubts: Collection[date]
+) -> list[DayBalances] | None:
+    opening, cents, skipped = after.opening_cents, before.closing_cents, list[DayBalances]()
     if opening is None and after.closing_cents is not None and after.read_at is not None:
-        opening = after.closing_cents - _net_of(after, sums)
-    return opening is not None and opening == before.closing_cents
+        opening = after.closing_cents - _net_of(after.day, sums)
+    for number in range(1, (after.day - before.day).days):
+        day = before.day + timedelta(days=number)
+        if opening is None or cents is None or day in doubts:
+            return None
+        skipped.append(DayBalances(day=day, opening_cents=cents, closing_cents=cents + _net_of(day, sums)))
+        cents += _net_of(day, sums)
+    return skipped if not skipped or cents == opening else None
 
 
-def _net_of(balances: DayBalances, sums: Mapping[date, DaySums]) -> int:
-    return sums[balances.day].net_cents if balances.day in sums else 0
+def _net_of(day: date, sums: Mapping[date, DaySums]) -> int:
+    return sums[day].net_cents if day in sums else 0
 
 
 def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool) -> DayState:
@@ -316,6 +323,10 @@ def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, 
     # A statement read during its own day may lack later lines.
     if not (is_proved and is_over(balances.day, now) and balances.was_read_whole):
         return "provisional"
+    return _find_closed(cases)
+
+
+def _find_closed(cases: DayCases) -> DayState:
     counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
     return "closed_with_cases" if any(counts) else "closed"
 

@@ -87,12 +87,10 @@ class PaperReader:
                 effects = may_strike if item.waits == "perhaps_struck" else may_book
                 effects[item.day].append((item.day, item.signed_cents))
         differing = {day for day, judged in self._judged.items() if judged.difference_cents}
-        read_whole = {day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day}
+        read_whole = {day for day, judged in self._judged.items() if judged.was_read_whole}
         alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
         asked = sorted(day for day in {*may_book, *may_strike, *differing, *alone} if day < to_day(now))
-        unread = {day for day, told in self._days.items() if told.read_at is None}
-        unfinished = self._days.keys() - unread - read_whole
-        gaps = find_gaps(sorted(self._judged.values(), key=lambda one: one.day), unread, unfinished, asked)
+        gaps = find_gaps(sorted(self._judged.values(), key=lambda one: one.day), asked)
         missing = [gap.first_on + _DAY * number for gap in gaps for number in range((gap.last_on - gap.first_on).days + 1)]
         return [
             *(Question(about=day, may_book=may_book[day], may_strike=may_strike[day]) for day in asked),

@@ -118,9 +118,9 @@ def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
     for closing in (1100, None):
         judged = judge(told(closing=closing), told(day=later, opening=opening, closing=1105), nets=nets)
         assert [(day.day.day, day.state) for day in judged] == [(2, "closed"), (3, "closed"), (4, "closed"), (5, "closed")]
-        assert ({day.opening_cents for day in judged[1:]}, find_gaps(judged, (), (), ())) == ({1100}, [])
+        assert ({day.opening_cents for day in judged[1:]}, find_gaps(judged, ())) == ({1100}, [])
     judged = judge(told(), told(day=later, opening=opening, closing=1106), nets=nets)
-    assert (judged[-1].state != "closed", len(find_gaps(judged, (), (), ()))) == (True, opening is None)
+    assert (judged[-1].state != "closed", len(find_gaps(judged, ()))) == (True, opening is None)
 
 
 @pytest.mark.parametrize("opening", [1050, None])
@@ -147,12 +147,14 @@ def test_a_gap_asks_for_a_file_unless_a_day_of_it_or_a_line_beside_it_is_asked_a
     balances = told(), unread, told(day=days[3], opening=1050, closing=1055)
     judged = judge(*balances, nets={DAY: 100, days[3]: 5, days[2]: -20})
     gap = BalanceGap(days[1], days[2], 1100, 1050, -20)
-    assert find_gaps(judged, days[2:3], (), days[3:]) == [gap]
+    assert find_gaps(judged, days[3:]) == [gap]
     # The end of a day that was read at noon is not known: the gap begins with it.
-    assert find_gaps(judged, days[2:3], days[:1], days[3:]) == [BalanceGap(days[0], days[2], 1000, 1050, 80)]
-    assert find_gaps(judged, days[2:3], (), days[1:2]) == []
-    assert find_gaps(judge(*balances, nets={DAY: 100, days[3]: 5, days[2]: -50}), days[2:3], (), ()) == []
-    assert find_gaps(judge(*balances, nets={DAY: 100, days[3]: 5}, doubts_count=1), days[2:3], (), ()) == []
+    at_noon = told(read_at=datetime(2026, 11, 2, 15, tzinfo=UTC))
+    judged_at_noon = judge(at_noon, *balances[1:], nets={DAY: 100, days[3]: 5, days[2]: -20})
+    assert find_gaps(judged_at_noon, days[3:]) == [BalanceGap(days[0], days[2], 1000, 1050, 80)]
+    assert find_gaps(judged, days[1:2]) == []
+    assert find_gaps(judge(*balances, nets={DAY: 100, days[3]: 5, days[2]: -50}), ()) == []
+    assert find_gaps(judge(*balances, nets={DAY: 100, days[3]: 5}, doubts_count=1), ()) == []
 
 
 def test_a_late_item_opens_the_day_again() -> None:

@@ -184,7 +184,8 @@ def _show_day(shown: ShownDay) -> Shown:
         difference_cents=judged.difference_cents or None,
         **output.pick(judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"),
         **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count"),
-        **output.pick(shown, "read_at closed_at reopened_at"),
+        read_at=judged.read_at,
+        **output.pick(shown, "closed_at reopened_at"),
     )
 
 

@@ -75,11 +75,8 @@ class DayCases(Struct, frozen=True, kw_only=True):
     """Lines and balances that a second form of the day contradicts."""
 
 
-class JudgedDay(Struct, frozen=True, kw_only=True):
-    day: date
+class JudgedDay(DayBalances, frozen=True, kw_only=True):
     state: DayState
-    opening_cents: int | None
-    closing_cents: int | None
     difference_cents: int | None
     """The reported closing balance less opening balance and items; ``None`` if there is nothing to compare."""
     sums: DaySums
@@ -167,6 +164,7 @@ def judge_days(
             state=state,
             opening_cents=balances.opening_cents,
             closing_cents=balances.closing_cents,
+            read_at=balances.read_at,
             difference_cents=difference_cents,
             sums=sums.get(day, sum_groups(())),
             cases=cases.get(day, DayCases()),
@@ -175,19 +173,17 @@ def judge_days(
     ]
 
 
-def find_gaps(
-    days: Sequence[JudgedDay], unread: Collection[date], unfinished: Collection[date], asked: Collection[date]
-) -> list[BalanceGap]:
+def find_gaps(days: Sequence[JudgedDay], asked: Collection[date]) -> list[BalanceGap]:
     """Find days without a whole statement between two balances that no recorded line makes of each other.
 
     Args:
-        unread: Recorded days that no statement covers, although lines or balances of them are known.
-        unfinished: Days read before they were over: a gap after such a day begins with it, as its end is not known.
         asked: Days with a question: a gap has none, because a day has at most one.
     """
-    gaps, told = list[BalanceGap](), [one for one in days if one.day not in unread]
+    # Days without a statement that their lines explain were not read either, but are not open.
+    gaps, told = list[BalanceGap](), [one for one in days if one.read_at is not None or one.state != "open"]
     for place, (before, after) in enumerate(pairwise(told), 1):
-        is_whole = before.day not in unfinished
+        # A gap after a day that was read before it was over begins with it, as its end is not known.
+        is_whole = before.read_at is None or before.was_read_whole
         start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
         if after.day - before.day == timedelta(days=1) or start_cents is None or end_cents is None:
             continue

@@ -44,7 +44,6 @@ FILE_WITHIN: Final = 3
 
 class ShownDay(Struct, frozen=True, kw_only=True):
     judged: JudgedDay
-    read_at: datetime | None = None
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
@@ -122,17 +121,14 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     begins_on = max(first_on, to_day(account.opened_at))
     lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # A day shows its missing lines only when it is read after its end.
-    whole = {one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)}
+    whole = {one.judged.day for one in judged if one.judged.was_read_whole}
     days = [
         one.judged
         for one in judged
         if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
     ]
     asking = [item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)]
-    # Days that were taken for empty were not read either, but are not open.
-    unread = {one.judged.day for one in judged if one.read_at is None and one.judged.state == "open"}
-    unfinished = {one.judged.day for one in judged if one.read_at is not None} - whole
-    gaps = day_rules.find_gaps([one.judged for one in judged], unread, unfinished, {one.day for one in (*days, *asking)})
+    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)})
     return UnmatchedSpan(
         since=since,
         days=days,
@@ -269,7 +265,6 @@ async def _judge_span(
             judged=structs.replace(judged.pop(day.day), state=day.state)
             if day.day < open_days.judged_from
             else judged.pop(day.day),
-            read_at=day.read_at,
             closed_at=day.closed_at,
             reopened_at=day.reopened_at,
         )

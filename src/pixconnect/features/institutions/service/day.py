@@ -142,7 +142,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
 
 async def _is_file_late(connection: Connection, account: InstitutionAccount, gap: BalanceGap, today: date) -> bool:
     beside = [gap.first_on - timedelta(days=1), gap.last_on + timedelta(days=1)]
-    read_at = await line_store.find_first_readings(connection, account.id, beside)
+    read_at = await line_store.find_first_covered(connection, account.id, beside)
     return count_business_days(max([*beside, *([] if read_at is None else [to_day(read_at)])]), today) >= FILE_WITHIN
 
 

@@ -38,13 +38,13 @@ list_files: Final = FindAll[RecordedFile, int, date](
 )
 """List the last files that cover a day, newest first."""
 
-find_first_readings: Final = Value[datetime | None, int, Sequence[date]]("""
+find_first_covered: Final = Value[datetime | None, int, Sequence[date]]("""
     select max(read_at) from (
         select min(recorded_at) as read_at from unnest($2::date[]) as asked (day)
         join institution_file on institution_id = $1 and asked.day between first_on and last_on group by asked.day
     ) as each
 """)
-"""When the last of some days was first in a file."""
+"""Find when the last of some days was first covered by a file."""
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from typing import Final
 
 from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
@@ -47,16 +47,16 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
     """Return the case that asks for a file."""
     days = f"{gap.first_on}" if gap.first_on == gap.last_on else f"{gap.first_on} to {gap.last_on}"
     moved_cents = gap.after_cents - gap.before_cents
+    before_on, after_on = gap.beside
     shown = f", of which lines of other files are {_format_cents(gap.shown_cents)}" if gap.shown_cents else ""
     return Difference(
         kind="file",
         institution_id=account.id,
         name=gap.first_on.isoformat(),
         amount_cents=within_bounds(moved_cents - gap.shown_cents),
-        said=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of"
-        f" {gap.first_on - timedelta(days=1)}, and {show_reais(gap.after_cents)} at the beginning of"
-        f" {gap.last_on + timedelta(days=1)}, a difference of {_format_cents(moved_cents)}{shown}; read a file of {days}:"
-        f" `institution statement {account.name} FILE`",
+        said=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of {before_on},"
+        f" and {show_reais(gap.after_cents)} at the beginning of {after_on}, a difference of {_format_cents(moved_cents)}"
+        f"{shown}; read a file of {days}: `institution statement {account.name} FILE`",
         since=datetime.combine(gap.first_on, time(0), SAO_PAULO),
     )
 

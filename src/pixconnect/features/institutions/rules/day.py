@@ -113,6 +113,11 @@ class BalanceGap(NamedTuple):
     after_cents: int
     shown_cents: int = 0
 
+    @property
+    def beside(self) -> tuple[date, date]:
+        """The days with these balances."""
+        return self.first_on - timedelta(days=1), self.last_on + timedelta(days=1)
+
 
 def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
     gross = fees = returns = others = net = 0

@@ -134,16 +134,22 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         days=days,
         items=asking,
         lines=[line for line in lines if line.day in whole],
-        gaps=[gap for gap in gaps if await _is_file_late(connection, account, gap, today)],
+        gaps=await _find_late(connection, account, gaps, today) if gaps else [],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
 
 
-async def _is_file_late(connection: Connection, account: InstitutionAccount, gap: BalanceGap, today: date) -> bool:
-    beside = [gap.first_on - timedelta(days=1), gap.last_on + timedelta(days=1)]
-    read_at = await line_store.find_first_covered(connection, account.id, beside)
-    return count_business_days(max([*beside, *([] if read_at is None else [to_day(read_at)])]), today) >= FILE_WITHIN
+async def _find_late(
+    connection: Connection, account: InstitutionAccount, gaps: Sequence[BalanceGap], today: date
+) -> list[BalanceGap]:
+    read_at = await line_store.find_first_covered(connection, account.id, [day for gap in gaps for day in gap.beside])
+
+    def is_late(gap: BalanceGap) -> bool:
+        read_on = [to_day(read_at[day]) for day in gap.beside if day in read_at]
+        return count_business_days(max([*gap.beside, *read_on]), today) >= FILE_WITHIN
+
+    return [gap for gap in gaps if is_late(gap)]
 
 
 async def _compare_first(

@@ -38,13 +38,11 @@ list_files: Final = FindAll[RecordedFile, int, date](
 )
 """List the last files that cover a day, newest first."""
 
-find_first_covered: Final = Value[datetime | None, int, Sequence[date]]("""
-    select max(read_at) from (
-        select min(recorded_at) as read_at from unnest($2::date[]) as asked (day)
-        join institution_file on institution_id = $1 and asked.day between first_on and last_on group by asked.day
-    ) as each
+find_first_covered: Final = Pairs[date, datetime, int, Sequence[date]]("""
+    select asked.day, min(recorded_at) from unnest($2::date[]) as asked (day)
+    join institution_file on institution_id = $1 and asked.day between first_on and last_on group by asked.day
 """)
-"""Find when the last of some days was first covered by a file."""
+"""Find when a file first covered some days; other days are left out."""
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:

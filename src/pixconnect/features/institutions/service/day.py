@@ -111,8 +111,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     def waits_for_time(item: RecordedItem) -> bool:
         return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
-    gap_ends_on = await day_store.find_gap(connection, account.id, since)
-    open_days = await day_store.find_open(connection, account.id, since, gap_ends_on or today)
+    open_days = await day_store.find_open(connection, account.id, since, today, with_gaps=True)
     first_on = open_days.judged_from
     judged = await _judge_span(connection, account, open_days, today, now)
     # After all items of the day before: a position is a day and an item's id.

@@ -184,10 +184,11 @@ forget_closings: Final = Command[int, date]("""
 """Delete computed, not reported, balances of days' ends."""
 
 _FIND_OPEN: Final[LiteralString] = """
-    with unclosed as (
-        select least(min(day), $3) as day from institution_day
-        where institution_id = $1 and day >= $2 and state <> 'closed'
-    )
+    with recorded as (
+        select day, state, $4 and lag(day) over days < day - 1 and lag(closing_cents) over days <> opening_cents as ends_gap
+        from institution_day where institution_id = $1 and day >= $2 window days as (order by day)
+    ),
+    unclosed as (select least(min(day), $3) as day from recorded where state <> 'closed' or ends_gap)
     select unclosed.day as judged_from, coalesce((
         select max(told.day) from institution_day as told where told.institution_id = $1
             and told.day < unclosed.day and told.day >= $2
@@ -198,19 +199,17 @@ _FIND_OPEN: Final[LiteralString] = """
 """
 
 
-async def find_open(connection: Connection | Pool, institution_id: int, since: date, touched_on: date) -> OpenDays:
-    """Find the first day to judge again: at the latest the first changed or open one."""
-    (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
+async def find_open(
+    connection: Connection | Pool, institution_id: int, since: date, touched_on: date, *, with_gaps: bool = False
+) -> OpenDays:
+    """Find the first day to judge again: at the latest the first changed or open one.
+
+    Args:
+        with_gaps: At the latest also the first day after days without a row, beside which two reported balances differ.
+    """
+    (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on, with_gaps)
     return OpenDays(**row)
 
-
-find_gap: Final = Value[date | None, int, date]("""
-    select min(day) from (
-        select day, opening_cents, lag(day) over days as day_before, lag(closing_cents) over days as cents_before
-        from institution_day where institution_id = $1 and day >= $2 window days as (order by day)
-    ) as told where day_before < day - 1 and cents_before <> opening_cents
-""")
-"""Find the first day after days without a row, beside which two reported balances differ."""
 
 find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
     select min(day) from institution_item

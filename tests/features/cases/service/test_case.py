@@ -100,7 +100,7 @@ async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop
     shop.live.clock.advance(days=1)
     await asyncio.gather(look(shop), look(shop))
     (case,) = await look(shop)
-    assert (told([case]), case.opened_count) == ([("file", "2026-07-02", -3000, None)], 1)
+    assert (told([case]), case.opened_count) == ([("file", "2026-07-05", -3000, None)], 1)
     assert case.said.startswith(
         "no file covers all of 2026-07-02 to 2026-07-05: the balance was R$ 100,00 at the end of 2026-07-01, and R$ 70,00 at"
         " the beginning of 2026-07-06, a difference of -R$ 30,00; read a file of 2026-07-02 to 2026-07-05: `institution"
@@ -108,7 +108,24 @@ async def test_days_without_a_file_are_one_case_until_one_covers_them(shop: Shop
     assert await shop.live.fetch("select from movement where kind <> 'opening_balance'") == []
     wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
     await read(shop, wire, closing="70.00", day="20260702", last="20260705")
-    assert told(await look(shop, with_ended=True)) == [("file", "2026-07-02", -3000, "recorded")]
+    assert told(await look(shop, with_ended=True)) == [("file", "2026-07-05", -3000, "recorded")]
+
+
+async def test_a_closed_case_of_days_without_a_file_returns_only_with_another_difference(shop: Shop) -> None:
+    await read(shop)
+    shop.live.clock.advance(days=5)
+    await read(shop, opening="70.00", closing="70.00", day="20260706")
+    shop.live.clock.advance(days=3)
+    (case,) = await look(shop)
+    await case_usecases.close_cases(as_operator(shop.live.context), [case.id], "the bank has no such file")
+    await read(shop, day="20260702")
+    shop.live.clock.advance(days=6)
+    assert await look(shop) == []
+    fee = make_ofx_line(item_id="F1", at="20260703", amount="-10.00", memo="TARIFA")
+    await read(shop, fee, closing="90.00", day="20260703")
+    shop.live.clock.advance(days=6)
+    (back,) = await look(shop)
+    assert (back.id, back.amount_cents, back.opened_count) == (case.id, -2000, 2)
 
 
 @pytest.mark.parametrize("opening", ["70.00", None])

@@ -52,7 +52,8 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
     return Difference(
         kind="file",
         institution_id=account.id,
-        name=gap.first_on.isoformat(),
+        # Files are read in the order of days: an operator's closing holds if one of the first days is read.
+        name=gap.last_on.isoformat(),
         amount_cents=within_bounds(moved_cents - gap.shown_cents),
         said=f"no file covers all of {days}: the balance was {show_reais(gap.before_cents)} at the end of {before_on},"
         f" and {show_reais(gap.after_cents)} at the beginning of {after_on}, a difference of {_format_cents(moved_cents)}"

@@ -158,9 +158,8 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     assert await books.movements() == [("R1", "other", "IN", 300), ("R2", "other", "IN", 300)]
     assert [(await books.day(DAY + timedelta(days=n))).shown.judged.state for n in range(2)] == ["closed"] * 2
     await check_books(books.service)
-    await books.read(
-        make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO"), first="20260703", last="20260703"
-    )
+    third = make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO")
+    await books.read(third, first="20260703", last="20260703")
     for statement in (
         "update institution_item_part set transfer_id = 7",
         "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'S1'",
@@ -190,31 +189,19 @@ async def test_a_sum_whose_words_do_not_say_so_is_joined_by_itself_once_answered
     await check_books(books.service)
 
 
-async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
+@pytest.mark.parametrize(("text", "joined_by"), [("PIX RECEBIDO {}", "name"), ("PIX RECEBIDO", "amount")])
+async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(books: Books, text: str, joined_by: str) -> None:
     name = await books.receive(amount_cents=300)
     await books.tomorrow(3)
     other = make_ofx_line(item_id="R1", at="20260701", amount="3.00", memo="RESGATE")
     await books.read(other, closing="103.00")
     assert (await books.item("R1")).joined_by == "amount"
-    pix = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo=f"PIX RECEBIDO {name}")
+    pix = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo=text.format(name))
     for _ in range(2):
         await books.read(other, pix, closing="106.00")
-        assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("name", "movement")
+        assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == (joined_by, "movement")
         assert await books.movements() == [("R1", "other", "IN", 300)]
     assert (await books.day()).shown.judged.state == "closed"
-    await check_books(books.service)
-
-
-async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(books: Books) -> None:
-    await books.receive(amount_cents=300)
-    other = make_ofx_line(item_id="R1", at="20260701", amount="3.00", memo="RESGATE")
-    await books.read(other)
-    assert (await books.item("R1")).joined_by == "amount"
-    await books.tomorrow()
-    pix = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo="PIX RECEBIDO")
-    for _ in range(2):
-        await books.read(other, pix, closing="106.00")
-        assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("amount", "movement")
     await check_books(books.service)
 
 
@@ -257,15 +244,6 @@ async def test_a_pix_of_a_day_that_is_not_proved_is_no_line_of_a_later_day(books
     assert ((item := await books.item("N2")).joined_kind, item.waits) == (None, "could_be_ours")
 
 
-async def test_a_line_of_ours_that_is_not_there_is_a_case(books: Books) -> None:
-    await books.receive(amount_cents=700)
-    await books.tomorrow()
-    await books.read(closing="100.00")
-    day = await books.day()
-    assert (day.shown.judged.state, day.shown.judged.cases.lines_count) == ("closed_with_cases", 1)
-    assert [(line.amount_cents, line.direction) for line in day.lines_alone] == [(700, "IN")]
-
-
 async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Books) -> None:
     named = await books.receive(amount_cents=700)
     await books.tomorrow()
@@ -276,9 +254,8 @@ async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Boo
     await books.read(*lines, closing="106.50")
     fee, pix = await books.item("F1"), await books.item("N1")
     assert (fee.fee_of_kind, fee.fee_of_id) == ("transfer", pix.joined_id)
-    (row,) = await books.service.fetch("select holder_id, end_to_end_id from movement where item_id = 'F1'")
-    owner = await books.service.fetch("select holder_id from transfer")
-    assert (row["holder_id"], row["end_to_end_id"]) == (owner[0]["holder_id"], named)
+    same = "select from transfer join movement using (holder_id, end_to_end_id) where item_id = 'F1' and end_to_end_id = $1"
+    assert len(await books.service.fetch(same, named)) == 1
     judged = (await books.day()).shown.judged
     assert (judged.state, judged.sums.fees_cents, judged.sums.net_cents) == ("closed", 50, 650)
 

@@ -1,7 +1,6 @@
 """Contests and returns together: the institution never returns more of a payment than was paid."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Literal
 
@@ -12,17 +11,10 @@ from pixconnect.features.sandbox import rules as commands
 from pixconnect.kernel.rules.block_report import Defence, InfractionReport
 from pixconnect.kernel.rules.rail import Acknowledgement, CreditReport, RejectedReport, Report
 from support import sandbox as support
-from support.postgres import Addresses
 from support.sandbox import Sandbox, our_party, outside_transfer, position, refund_order
 
 PAID_CENTS = 100
 JUDGED_AFTER = timedelta(days=7, minutes=1)
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def pay(sandbox: Sandbox) -> str:

@@ -47,7 +47,7 @@ async def test_credentials_of_another_database_are_replaced(service: Service) ->
     assert (again.holder_id, again.pix_keys) == (made.holder_id, made.pix_keys)
 
 
-async def test_a_client_of_another_version_gets_the_scopes_of_today(service: Service) -> None:
+async def test_a_client_gets_the_scopes_of_today_unless_an_operator_has_chosen_some(service: Service) -> None:
     operator = as_operator(service.context)
     made = await prepare_demonstration(service.context, operator, None)
     for _ in range(2):
@@ -56,6 +56,10 @@ async def test_a_client_of_another_version_gets_the_scopes_of_today(service: Ser
         assert await prepare_demonstration(service.context, operator, made) == made
         (client,) = await access.list_clients(operator, int(made.holder_id))
         assert set(client.scopes) == set(SCOPES)
+    await access.set_scopes(operator, made.client_id, ["cob.read"])
+    await prepare_demonstration(service.context, operator, made)
+    (client,) = await access.list_clients(operator, int(made.holder_id))
+    assert client.scopes == ("cob.read",)
 
 
 async def test_the_clock_begins_where_it_is_told_to_and_only_once(service: Service) -> None:
@@ -74,12 +78,3 @@ async def test_the_clock_begins_thirty_days_before_real_time_at_most(service: Se
     with pytest.raises(errors.BadRequest, match="PIXCONNECT_SANDBOX_CLOCK_AT"):
         await prepare_demonstration(service.context, as_operator(service.context), None, clock_at=clock_at)
     assert await service.context.pool.fetchval("select count(*) from holder") <= 1
-
-
-async def test_a_client_with_chosen_scopes_keeps_them(service: Service) -> None:
-    operator = as_operator(service.context)
-    made = await prepare_demonstration(service.context, operator, None)
-    await access.set_scopes(operator, made.client_id, ["cob.read"])
-    await prepare_demonstration(service.context, operator, made)
-    (client,) = await access.list_clients(operator, int(made.holder_id))
-    assert client.scopes == ("cob.read",)

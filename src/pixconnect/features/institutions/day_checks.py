@@ -150,12 +150,12 @@ async def judge_closed_days(connection: Connection, now: datetime) -> tuple[list
                 since=recorded.closed_at,
             )
             for recorded, judged in days
-            if recorded.is_closed and judged.state != recorded.state
+            if recorded.state.startswith("closed") and judged.state != recorded.state
         ]
         # Up to the first gap: a later closed day proves nothing about earlier ones, nor of days without a file.
         closed, ends_cents = list[date](), days[0][1].opening_cents if days else None
         for recorded, judged in days:
-            if not recorded.is_closed or judged.opening_cents != ends_cents:
+            if not recorded.state.startswith("closed") or judged.opening_cents != ends_cents:
                 break
             closed.append(recorded.day)
             ends_cents = judged.closing_cents

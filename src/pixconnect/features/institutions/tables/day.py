@@ -33,7 +33,8 @@ class RecordedDay(DayBalances, frozen=True, kw_only=True):
 
     @property
     def is_closed(self) -> bool:
-        return self.state in ("closed", "closed_with_cases")
+        """Whether a statement closed it: balances alone do not show all of its lines."""
+        return self.read_at is not None and self.state in ("closed", "closed_with_cases")
 
 
 class OpenDays(Struct, frozen=True, kw_only=True):
@@ -185,10 +186,16 @@ forget_closings: Final = Command[int, date]("""
 
 _FIND_OPEN: Final[LiteralString] = """
     with recorded as (
-        select day, state, $4 and lag(day) over days < day - 1 and lag(closing_cents) over days <> opening_cents as ends_gap
+        select day, state, read_at,
+            $4 and lag(day) over days < day - 1 and lag(closing_cents) over days <> opening_cents as ends_gap
         from institution_day where institution_id = $1 and day >= $2 window days as (order by day)
     ),
-    unclosed as (select least(min(day), $3) as day from recorded where state <> 'closed' or ends_gap)
+    touched as (select least(min(day), $3) as day from recorded where state <> 'closed' or ends_gap),
+    -- A balance also decides about the days without a statement before it.
+    unclosed as (
+        select coalesce(max(recorded.day) + 1, touched.day) as day from touched
+        left join recorded on recorded.day < touched.day and read_at is not null group by touched.day
+    )
     select unclosed.day as judged_from, coalesce((
         select max(told.day) from institution_day as told where told.institution_id = $1
             and told.day < unclosed.day and told.day >= $2

@@ -232,7 +232,7 @@ class Failure(Struct, frozen=True):
     message: str
 
 
-# The whole control: the client sends any of these calls, and `features/sandbox/network/outside.py` answers them.
+# The control without the calls of features: `features/sandbox/network/application.py` names what answers each.
 
 # A payment from outside. Longer than the 10 s that the sandbox waits for the service's acknowledgement, as for a return.
 PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)

@@ -1,4 +1,4 @@
--- The simulated network: settlements, its directory, contests, rules of faults and certificates.
+-- The simulated network: settlements, its directory, rules of faults and certificates.
 
 grant usage on schema sandbox to pixconnect_sandbox;
 

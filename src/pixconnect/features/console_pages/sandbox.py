@@ -159,7 +159,7 @@ async def set_fault(visit: Visit) -> Response:
         rule = FaultRule(effect=wanted_effect, match=match, times=count)
         rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
     act = visit.sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
-    await visit.do_and_note(act, sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules))
+    await visit.do_and_note(act, sandbox.replace_faults(context, rules))
     return visit.go("/sandbox", said="faults")
 
 

@@ -341,13 +341,12 @@ async def get_faults(services: Services, request: Request[None, Nothing, Nothing
 
 async def replace_faults(services: Services, request: Request[None, Nothing, FaultRules]) -> FaultRules:
     """Replace the fault rules."""
-    call = sandbox_control.REPLACE_FAULTS
-    return FaultRules(rules=await sandbox_usecases.call(services.context, call, request.body.rules))
+    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, request.body.rules))
 
 
 async def clear_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Clear the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.call(services.context, sandbox_control.REPLACE_FAULTS, []))
+    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, []))
 
 
 async def get_clock(services: Services, request: Request[None, Nothing, Nothing]) -> SandboxClock:

@@ -13,7 +13,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lease as lease_store
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, FindBy, Tuples, Value
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindBy, Tuples, Value
 from pixconnect.kernel.tables.table import Part, Table, insert_of, split_pairs
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -194,6 +194,14 @@ async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None
         "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
     )
 
+
+ask_now: Final = Command[datetime]("""
+    update open_order set due_at = $1 where name in (
+        select name from open_order where asked_count > 0 and due_at > $1 and institution_id is null
+        order by name for update skip locked
+    )
+""")
+"""Make the next query due of each order that the installation's own rail was queried about."""
 
 # A querying worker may send again, but never without a mark, or the order could be given up after that. An order that waits at
 # an institution for its first call is checked each second, which counts once, or its end would be queried minutes late.

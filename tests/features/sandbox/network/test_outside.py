@@ -8,5 +8,4 @@ from pixconnect.kernel.feature import gather
 
 def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:
     names = [call.name for call in vars(sandbox_control).values() if isinstance(call, ControlCall)]
-    names += [row.call.name for row in gather("sandbox_calls", CallRow)]
-    assert sorted(names) == sorted(calls.CALLS)
+    assert sorted([*names, *(row.call.name for row in gather("sandbox_calls", CallRow))]) == sorted(calls.CALLS)

@@ -77,7 +77,7 @@ class FakeControl:
             self.stops.append(now)
             self.deadlines = [deadline for deadline in self.deadlines if deadline > now]
         else:
-            assert what is READ_DUE
+            assert what in (READ_DUE, REPLACE_FAULTS)
         return Due(next_due_at=min(self.deadlines, default=None), reports_count=0)
 
 
@@ -206,6 +206,9 @@ async def test_after_a_reset_the_rail_is_asked_soon(service: Service, caller: Ca
     await clock_usecases.reset_clock(service.context, control)
     due_at = await service.context.pool.fetchval("select due_at from open_order")
     assert due_at <= service.clock.now() + ASK_AFTER_MAX
+    await move_due(service.context, no_fence, range(256), earliest, due_at, 10)
+    await sandbox_usecases.replace_faults(with_control(service, control).context, [])
+    assert await service.context.pool.fetchval("select due_at from open_order") == service.clock.now()
 
 
 async def test_those_who_wait_to_move_the_clock_keep_nobody_else_from_the_database(

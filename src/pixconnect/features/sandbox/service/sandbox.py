@@ -16,6 +16,7 @@ from pixconnect.features.sandbox.rules import (
     Arrival,
     Asked,
     ControlCall,
+    FaultRule,
     MadeMovementKind,
     Message,
     NewKey,
@@ -38,8 +39,10 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import asked_amount_cents
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import DirectoryEntry
+from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.platform.base import errors
+from pixconnect.platform.logging import has_written
 
 SANDBOX_CONTROL: Final = Port[SandboxControl | None]("control of the sandbox", None)  # ``None`` in live mode
 
@@ -179,6 +182,14 @@ async def make_qr_code(context: Context, new: NewQrCode) -> str:
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
     return await call(context, sandbox_control.MAKE_QR_CODE, new)
+
+
+async def replace_faults(context: Context, rules: list[FaultRule]) -> list[FaultRule]:
+    """Replace the fault rules. The rail is queried at once about orders in doubt, whose answers a rule may have withheld."""
+    replaced = await call(context, sandbox_control.REPLACE_FAULTS, rules)
+    has_written.set(True)
+    await order_store.ask_now(context.pool, context.clock.now())
+    return replaced
 
 
 async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:

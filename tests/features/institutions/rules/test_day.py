@@ -137,12 +137,12 @@ def test_recorded_lines_of_a_gap_connect_its_balances(opening: int | None) -> No
 
 def test_a_gap_asks_for_a_file_unless_a_day_of_it_or_a_line_beside_it_is_asked_about() -> None:
     days = [DAY + timedelta(days=number) for number in range(4)]
-    unread = told(day=days[2], opening=None, closing=None, read_at=None)
-    balances = told(), unread, told(day=days[3], opening=1050, closing=1055)
+    later, last = (told(day=DAY + timedelta(days=n), opening=1050, closing=1055) for n in (4, 3))
+    judged = judge(told(), told(day=days[2], opening=None, closing=None), later, nets={DAY: 100})
+    assert find_gaps(judged, ()) == [BalanceGap(days[1], days[3], 1100, 1050)]
+    balances = told(), told(day=days[2], opening=None, closing=None, read_at=None), last
     judged = judge(*balances, nets={DAY: 100, days[3]: 5, days[2]: -20})
-    gap = BalanceGap(days[1], days[2], 1100, 1050, -20)
-    assert find_gaps(judged, days[3:]) == [gap]
-    assert find_gaps(judged, days[1:2]) == []
+    assert (find_gaps(judged, days[3:]), find_gaps(judged, days[1:2])) == ([BalanceGap(days[1], days[2], 1100, 1050, -20)], [])
     # The end of a day that was read at noon is not known: the gap begins with it.
     at_noon = judge(told(read_at=NOW - timedelta(days=8)), *balances[1:], nets={DAY: 100, days[3]: 5, days[2]: -20})
     assert find_gaps(at_noon, days[3:]) == [BalanceGap(days[0], days[2], 1000, 1050, 80)]

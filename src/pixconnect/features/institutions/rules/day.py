@@ -185,7 +185,9 @@ def find_gaps(days: Sequence[JudgedDay], asked: Collection[date]) -> list[Balanc
         asked: Days with a question: a gap has none, because a day has at most one.
     """
     # Days without a statement that their lines explain were not read either, but are not open.
-    gaps, told = list[BalanceGap](), [one for one in days if one.read_at is not None or one.state != "open"]
+    # A day without any balance begins and ends no gap either.
+    told = [one for one in days if not one.opening_cents is one.closing_cents is None]
+    gaps, told = list[BalanceGap](), [one for one in told if one.read_at is not None or one.state != "open"]
     for place, (before, after) in enumerate(pairwise(told), 1):
         # A gap after a day that was read before it was over begins with it, as its end is not known.
         is_whole = before.read_at is None or before.was_read_whole

@@ -217,9 +217,15 @@ find_given_back: Final = FindAll[Refund, int, int](
 )
 
 _move_back: Final = Command[datetime, timedelta]("""
-    update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
-        respond_by = respond_by - $2::interval
-    where created_at > $1 and least(send_at, remind_at) is not null
+    with moved as (
+        update infraction set send_at = send_at - $2::interval, remind_at = remind_at - $2::interval,
+            respond_by = respond_by - $2::interval
+        where created_at > $1 and least(send_at, remind_at) is not null
+        returning holder_id, name, institution_id
+    )
+    update block set respond_by = respond_by - $2::interval
+    from moved where reference = name and block.holder_id = moved.holder_id
+        and block.institution_id is not distinct from moved.institution_id
 """)
 
 DEADLINES: Final = (

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.service import defence as defence_usecases
+from pixconnect.features.contests.tables import DEADLINES
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.context import FailedReports
@@ -35,6 +36,7 @@ from support.books import check_books
 from support.credits import funds, kept
 from support.records import OUTSIDE_ISPB
 from support.service import (
+    STARTED_AT,
     Service,
     accepted,
     cancelled,
@@ -62,10 +64,6 @@ async def receive(service: Service, **changes: Any) -> str:
     return report.end_to_end_id
 
 
-def return_id(service: Service) -> str:
-    return f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}"
-
-
 async def tell(service: Service, *reports: InfractionReport | BlockReport) -> None:
     for report in reports:
         assert await take_reports(service.context, [report]) == 1
@@ -88,13 +86,14 @@ async def test_a_contest_blocks_what_it_wants_and_tells_all_of_it(service: Servi
     assert await funds(service, caller) == (0, 0, PAID_CENTS, 0)
     (row,) = await service.fetch("select body, id from event where name = 'infraction.opened'")
     payload = json.loads(row["body"])["payload"]
-    assert payload | dict(id=0, transfer_id=0, create_timestamp="", respond_by="", respond_to="") == dict(
+    assert payload | dict(id=0, transfer_id=0, create_timestamp="", respond_by="") == dict(
         id=0, infraction_id="I1", end_to_end_id=paid, transfer_id=0, charge_id=charge.id,
         transaction_identification=charge.txid, external_id=charge.external_id, amount=PAID_CENTS, held=PAID_CENTS,
         taken=0, reason="fraud", situation="scam", words="I never got the shoes", status="OPEN", respond_by="",
-        respond_to="", create_timestamp="",
+        respond_to=f"/v1/connect/infraction/id/{payload['id']}/defence", create_timestamp="",
     )  # fmt: skip
-    assert payload["respond_to"] == f"/v1/connect/infraction/id/{payload['id']}/defence"
+    for deadline in DEADLINES:  # a clock that is moved back
+        await errors.require(deadline.move_back, "it moves")(service.context.pool, STARTED_AT - timedelta(1), timedelta(1))
     await check_books(service)
 
 
@@ -156,7 +155,8 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     rest = BlockTerms(reference="I1", kind="med", wanted_cents=700, held_cents=700)
     await tell(service, BlockReport(report_id="b", party=report.party, blocks=(rest,), reported_at=at))
     assert await funds(service, caller) == (300, 700, 700, 0)
-    more = TakenPart(return_id=return_id(service), amount_cents=700, settled_at=at)
+    return_id = f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}"
+    more = TakenPart(return_id=return_id, amount_cents=700, settled_at=at)
     await tell(
         service,
         structs.replace(

@@ -93,7 +93,8 @@ async def test_a_contest_blocks_what_it_wants_and_tells_all_of_it(service: Servi
         respond_to=f"/v1/connect/infraction/id/{payload['id']}/defence", create_timestamp="",
     )  # fmt: skip
     for deadline in DEADLINES:  # a clock that is moved back
-        await errors.require(deadline.move_back, "it moves")(service.context.pool, STARTED_AT - timedelta(1), timedelta(1))
+        async with service.context.pool.acquire() as connection:
+            await errors.require(deadline.move_back, "it moves")(connection, STARTED_AT - timedelta(1), timedelta(1))
     await check_books(service)
 
 
@@ -157,13 +158,9 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     assert await funds(service, caller) == (300, 700, 700, 0)
     return_id = f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}"
     more = TakenPart(return_id=return_id, amount_cents=700, settled_at=at)
-    await tell(
-        service,
-        structs.replace(
-            taken, report_id="m", taken=(*taken.taken, more), wanted_cents=0, held_cents=0,
-            reported_at=at + timedelta(days=1),
-        ),
-    )  # fmt: skip
+    at += timedelta(days=1)
+    gone = structs.replace(taken, report_id="m", taken=(*taken.taken, more), wanted_cents=0, held_cents=0, reported_at=at)
+    await tell(service, gone)
     assert await funds(service, caller) == (300, 700, 0, 0)
     assert [event for event in await events(service) if event[0] == "infraction.taken"] == [
         ("infraction.taken", 0, 300),

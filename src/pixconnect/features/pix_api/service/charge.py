@@ -165,7 +165,6 @@ async def make_write(
         violations=violations,
         # Generated before the first try, needed or not: after a lost COMMIT the batch runs again with the same ids.
         charge_id=await context.ids.charge_id(),
-        own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
         new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
         write_code=lambda path: br_code.format_dynamic_br_code(

@@ -67,8 +67,7 @@ class ChargeWrite(Struct, kw_only=True):
     location_id: int | None = None  # the wanted location
     violations: Sequence[Violation] = ()  # violations of its key, raised unless nothing is to be changed
     charge_id: int
-    own_location_id: int  # for a charge of the contract that has no location yet
-    new_location_id: int
+    new_location_id: int  # of a new location, or of the one of the contract's charge that had none: never of both
     new_token: str
     write_code: Callable[[str], str]  # writes the BR Code of a location's path
     item: object = None  # the lot's request that this executes
@@ -296,7 +295,7 @@ def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: 
     """Return its location; a contract's charge not shown by this API yet gets one now."""
     found = locked.location_of(charge)
     if found is None and not charge.is_unbound:
-        found = open_own_location(work, charge, write.own_location_id)
+        found = open_own_location(work, charge, write.new_location_id)
         locked.locations[found.id, found.holder_id] = found
     return found
 

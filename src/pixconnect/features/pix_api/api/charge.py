@@ -228,7 +228,7 @@ def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> di
         status=COB_STATUSES[charge.status] if shown.is_latest else "ATIVA",
         chave=contents.key,
         solicitacao_pagador=contents.question,
-        linhas=[charge_records.Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
+        linhas=[charge_records.Linha(nome=line.name, valor=line.value) for line in contents.lines] if contents.lines else None,
         pix_copia_e_cola=charge.br_code if place or charge.institution_id is not None else None,
         pix=None if pix is None else [pix],
     )

@@ -89,6 +89,8 @@ class Members:
         path: The prefix of each member in rows; ``None`` is the entity, and an empty one nothing.
     """
 
+    __slots__ = ("_members", "_prefix", "_record", "_refuses_null", "violations")
+
     def __init__(
         self,
         violations: Violations,
@@ -99,11 +101,13 @@ class Members:
         refuses_null: bool = False,
     ) -> None:
         self.violations = violations
-        self.raise_if_any = violations.raise_if_any
         self._record = list_members(record)
         self._members = members
-        self._prefix = f"{violations.entity if path is None else path}." if path != "" else ""
+        self._prefix = "" if path == "" else f"{path or violations.entity}."
         self._refuses_null = refuses_null
+
+    def raise_if_any(self) -> None:
+        self.violations.raise_if_any()
 
     def has(self, name: str) -> bool:
         """Whether the member was sent, in any form; ``null`` counts only if it is refused."""

@@ -50,6 +50,7 @@ _KEYS: Final[dict[KeyType, str | None]] = {
 }
 
 _BY: Final = "demonstration"  # the operator in whose name its client gets new scopes
+_ACTS_MAX: Final = 10_000  # of operators about this client, of which one may have chosen its scopes
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ async def prepare_demonstration(
         client_id, client_secret = known.client_id, known.client_secret
         # An older version made it, or one with other features. Scopes chosen by an operator stay.
         if set(scopes[client_id]) != set(SCOPES):
-            acts = await audit.list_entries(operator, subjects=[f"client {client_id}"])
+            acts = await audit.list_entries(operator, subjects=[f"client {client_id}"], count_max=_ACTS_MAX)
             if all(act.operator == _BY for act in acts if act.verb == "client set"):
                 await access.set_scopes(structs.replace(operator, operator=_BY), client_id, SCOPES)
     else:

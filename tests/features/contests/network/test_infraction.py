@@ -121,9 +121,7 @@ async def test_what_one_contest_has_taken_the_other_cannot_take(sandbox: Sandbox
 
 
 async def test_what_it_would_take_by_time_is_taken_by_hand_instead(sandbox: Sandbox) -> None:
-    paid = await pay(sandbox)
-    contested = await contest(sandbox, paid)
-    taken = await decide(sandbox, contested.name)
+    taken = await decide(sandbox, (await contest(sandbox, await pay(sandbox))).name)
     assert (taken.state, [part.amount_cents for part in taken.taken]) == ("taken", [PAID_CENTS])
     assert await position(sandbox) == 0
 
@@ -131,7 +129,10 @@ async def test_what_it_would_take_by_time_is_taken_by_hand_instead(sandbox: Sand
 async def test_an_answer_gives_what_it_would_have_taken_to_the_other(sandbox: Sandbox) -> None:
     paid = await pay(sandbox)
     first, second = await contest(sandbox, paid), await contest(sandbox, paid, judged="release")
-    await sandbox.rail.defend([Defence(name=first.name, text="It was delivered")])
+    answer = Defence(name=first.name, text="It was delivered")
+    with pytest.raises(commands.SandboxRefusal, match="length <= 256"):
+        await sandbox.control.call(infraction.DEFEND, [answer] * 257)
+    await sandbox.rail.defend([answer])
     await support.next_reports(sandbox.rail)
     assert [part.amount_cents for part in (await decide(sandbox, second.name, PAID_CENTS)).taken] == [PAID_CENTS]
     assert (await live(sandbox, 1))[first.name].state == "released"

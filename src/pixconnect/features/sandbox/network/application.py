@@ -11,7 +11,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, get_origin
 
 import msgspec
 import structlog
@@ -25,6 +25,7 @@ from pixconnect.features.sandbox.rules import (
     Answered,
     Asked,
     CallRow,
+    ControlCall,
     Failure,
     LookupAnswers,
     LookupQuestion,
@@ -106,9 +107,17 @@ _OWN: Final = (
     CallRow(call=sandbox_control.SET_OFFSET, do=lambda world, offset: world.network.set_offset(offset)),
     CallRow(call=sandbox_control.READ_DUE, do=_now(lambda world: world.network.due())),
 )
+GROUP_MAX: Final = 256
+_Group = Meta(max_length=GROUP_MAX)
+
+
+def _decode_call(call: ControlCall[Any, Any]) -> Callable[[bytes], Any]:
+    is_list = get_origin(call.asked) is list
+    return msgspec.json.Decoder(Annotated[call.asked, _Group] if is_list else call.asked).decode
+
+
 CALLS: Final[Mapping[str, Answering]] = {
-    row.call.name: _decoding(msgspec.json.Decoder(row.call.asked).decode, row.do)
-    for row in (*_OWN, *gather("sandbox_calls", CallRow))
+    row.call.name: _decoding(_decode_call(row.call), row.do) for row in (*_OWN, *gather("sandbox_calls", CallRow))
 }
 
 
@@ -170,10 +179,7 @@ async def read_position(connection: PoolConnectionProxy, now: datetime) -> Posit
     return Position(amount_cents=await connection.fetchval(READ_POSITION, now), as_of=now)
 
 
-GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
-
-_Group = Meta(max_length=GROUP_MAX)
 _log = structlog.get_logger()
 
 

@@ -45,6 +45,10 @@ class DayBalances(Struct, frozen=True, kw_only=True):
     read_at: datetime | None = None
 
     @property
+    def has_balance(self) -> bool:
+        return self.opening_cents is not None or self.closing_cents is not None
+
+    @property
     def was_read_whole(self) -> bool:
         return self.read_at is not None and is_over(self.day, self.read_at)
 
@@ -152,7 +156,7 @@ def judge_days(
 ) -> list[JudgedDay]:
     """Judge the days of one account, in order, including days without a statement whose lines connect two balances."""
     # Of a day with neither a statement nor a balance only lines are known: the balances around it judge it.
-    known = [one for one in told if not (one.read_at is one.opening_cents is one.closing_cents is None)]
+    known = [one for one in told if one.has_balance or one.read_at is not None]
     doubts = {day for day, of_day in cases.items() if of_day.doubts_count}
     forward = _carry(sorted(known, key=lambda balances: balances.day), sums, doubts)
     proved = _find_proved(forward, doubts)
@@ -186,8 +190,8 @@ def find_gaps(days: Sequence[JudgedDay], asked: Collection[date]) -> list[Balanc
     """
     # Days without a statement that their lines explain were not read either, but are not open.
     # A day without any balance begins and ends no gap either.
-    told = [one for one in days if not one.opening_cents is one.closing_cents is None]
-    gaps, told = list[BalanceGap](), [one for one in told if one.read_at is not None or one.state != "open"]
+    told = [one for one in days if one.has_balance and (one.read_at is not None or one.state != "open")]
+    gaps = list[BalanceGap]()
     for place, (before, after) in enumerate(pairwise(told), 1):
         # A gap after a day that was read before it was over begins with it, as its end is not known.
         is_whole = before.read_at is None or before.was_read_whole

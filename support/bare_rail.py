@@ -13,7 +13,7 @@ from msgspec import structs
 from pixconnect.features.sandbox import rail as rail_sandbox
 from pixconnect.features.sandbox.rail import SandboxConnection, SandboxRail
 from pixconnect.kernel.rules import rail as rails
-from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
+from pixconnect.kernel.rules.rail import Message, MessageAnswer, MessageKind
 
 OUR_ISPB = "99999003"
 
@@ -59,8 +59,8 @@ class BareRail:
         answers = iter(await self._rail.query(theirs))
         return [rails.Unknown() if is_ours else next(answers) for is_ours in ours]
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        return [DefenceUnknown() for _ in defences]
+    async def send(self, kind: MessageKind[Message, MessageAnswer], messages: Sequence[Message]) -> list[MessageAnswer]:
+        return [kind.unknown for _ in messages]
 
     async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)

@@ -52,7 +52,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "naming": "pixconnect.kernel.tables.order:name_all",
         "group write": "pixconnect.kernel.tables.fact:Changes.write_all",
         "acknowledgement": f"{_RAIL}.acknowledge",
-        "answer to a contest": f"{_RAIL}.defend",
+        "answer to a contest": f"{_RAIL}.send",
         "expiry": "pixconnect.doors.worker.orders:expire_charges",
         "look for lots": "pixconnect.features.lots.tables:find_due",
         "end of charges of lots": "pixconnect.features.lots.tables:finish",  # after it: before its COMMIT

@@ -152,10 +152,13 @@ class FakeRail:
         self.queried += ids
         return [self.outcomes.get(name, rails.Unknown()) for name in ids]
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        self.defences += defences
+    async def send(
+        self, kind: rails.MessageKind[rails.Message, rails.MessageAnswer], messages: Sequence[rails.Message]
+    ) -> list[rails.MessageAnswer]:
+        self.defences += cast("Sequence[Defence]", messages)
         laid_out = self.defence_answers
-        return [laid_out.popleft() if laid_out else DefenceTaken() for _ in defences]
+        answers = [laid_out.popleft() if laid_out else DefenceTaken() for _ in messages]
+        return cast("list[rails.MessageAnswer]", answers)
 
     async def reports(self, wait_s: float) -> list[rails.Report]:
         self._check()

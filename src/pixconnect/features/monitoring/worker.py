@@ -67,7 +67,7 @@ class WrappedRail:
     def __init__(self, rail: Rail) -> None:
         self._rail = rail
         self.abilities = rail.abilities
-        self.lookup_key, self.defend, self.statement = rail.lookup_key, rail.defend, rail.statement
+        self.lookup_key, self.send, self.statement = rail.lookup_key, rail.send, rail.statement
         self.waiting_since, self.position, self.check = rail.waiting_since, rail.position, rail.check
 
 

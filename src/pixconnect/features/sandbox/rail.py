@@ -31,7 +31,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxUnavailable,
 )
 from pixconnect.kernel.rules import rail
-from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
+from pixconnect.kernel.rules.rail import Message, MessageAnswer, MessageKind
 from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 from pixconnect.platform.shared_look import SharedTimeout
@@ -58,7 +58,6 @@ _encode = msgspec.json.Encoder().encode
 _submit_answers = msgspec.json.Decoder(list[rail.SubmitAnswer | None])
 _query_answers = msgspec.json.Decoder(list[rail.QueryAnswer])
 _reports = msgspec.json.Decoder(list[rail.Report])
-_defence_answers = msgspec.json.Decoder(list[DefenceAnswer])
 _instant = msgspec.json.Decoder(datetime | None)
 _settled = msgspec.json.Decoder(list[rail.SettledItem])
 _position = msgspec.json.Decoder(rail.Position)
@@ -197,13 +196,16 @@ class SandboxRail:
     async def query(self, ids: Sequence[str]) -> list[rail.QueryAnswer]:
         return [answer for group in _groups(ids) for answer in await self._query(group)]
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
+    async def send(self, kind: MessageKind[Message, MessageAnswer], messages: Sequence[Message]) -> list[MessageAnswer]:
+        return [answer for group in _groups(messages) for answer in await self._send(kind, group)]
+
+    async def _send(self, kind: MessageKind[Message, MessageAnswer], group: Sequence[Message]) -> list[MessageAnswer]:
         try:
-            status, body = await self._connection.ask("POST", "/control/defences", _encode(defences), total_s=SUBMIT_TIMEOUT_S)
-            answers = _read(_defence_answers, status, body, _UnknownOutcomeError)
+            status, body = await self._connection.ask("POST", f"/control/{kind.name}", _encode(group), total_s=SUBMIT_TIMEOUT_S)
+            answers = _read(msgspec.json.Decoder(kind.answers), status, body, _UnknownOutcomeError)
         except (_NothingSentError, _UnknownOutcomeError):
             answers = []
-        return answers if len(answers) == len(defences) else [DefenceUnknown() for _ in defences]
+        return answers if len(answers) == len(group) else [kind.unknown for _ in group]
 
     async def reports(self, wait_s: float) -> list[rail.Report]:
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)

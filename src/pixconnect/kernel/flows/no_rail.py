@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from pixconnect.kernel.rules import rail
-from pixconnect.kernel.rules.block_report import Defence, DefenceAnswer, DefenceUnknown
+from pixconnect.kernel.rules.rail import Message, MessageAnswer, MessageKind
 
 
 class NoRail:
@@ -31,8 +31,8 @@ class NoRail:
     async def query(self, ids: Sequence[str]) -> list[rail.QueryAnswer]:
         raise rail.RailUnavailable(self.reason)
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        return [DefenceUnknown() for _ in defences]
+    async def send(self, kind: MessageKind[Message, MessageAnswer], messages: Sequence[Message]) -> list[MessageAnswer]:
+        return [kind.unknown for _ in messages]
 
     async def reports(self, wait_s: float) -> list[rail.Report]:
         await asyncio.sleep(wait_s)

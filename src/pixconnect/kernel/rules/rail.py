@@ -7,11 +7,11 @@ answer to a query is final; a duplicate, a late answer, a rejection of a re-send
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.block_report import BlockReport, Defence, DefenceAnswer, InfractionReport
+from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import KeyType, Party
 
@@ -276,6 +276,18 @@ class Acknowledgement(Struct, frozen=True, kw_only=True):
     refusal_code: str | None = None  # the scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return
 
 
+Message = TypeVar("Message")
+MessageAnswer = TypeVar("MessageAnswer")
+
+
+class MessageKind(Struct, Generic[Message, MessageAnswer], frozen=True, kw_only=True):
+    """Messages of a feature to the institution; a repeated one must change nothing there."""
+
+    name: str  # of the simulated network's call that takes them, too
+    answers: type[list[MessageAnswer]]
+    unknown: MessageAnswer  # where no answer came
+
+
 class SettledItem(Struct, frozen=True, kw_only=True):
     """One line of the rail's statement."""
 
@@ -328,8 +340,8 @@ class Rail(Protocol):
         """
         ...
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        """Send holders' answers to contests. Repetitions are idempotent; never raises for one of them."""
+    async def send(self, kind: MessageKind[Message, MessageAnswer], messages: Sequence[Message]) -> list[MessageAnswer]:
+        """Send a feature's messages. One answer each, in order; never raises for one message."""
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:

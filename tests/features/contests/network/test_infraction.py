@@ -132,7 +132,7 @@ async def test_an_answer_gives_what_it_would_have_taken_to_the_other(sandbox: Sa
     answer = Defence(name=first.name, text="It was delivered")
     with pytest.raises(commands.SandboxRefusal, match="length <= 256"):
         await sandbox.control.call(infraction.DEFEND, [answer] * 257)
-    await sandbox.rail.defend([answer])
+    await sandbox.rail.send(infraction.DEFENCES, [answer])
     await support.next_reports(sandbox.rail)
     assert [part.amount_cents for part in (await decide(sandbox, second.name, PAID_CENTS)).taken] == [PAID_CENTS]
     assert (await live(sandbox, 1))[first.name].state == "released"

@@ -430,13 +430,13 @@ async def test_a_rail_whose_own_code_fails_is_sent_the_answer_again(
     await tell(service, report)
     await _answer(service, caller)
 
-    async def fail(defences: Sequence[Defence]) -> list[DefenceAnswer]:
+    async def fail(_: object, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         if is_short:
             return []
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.rail, "defend", fail)
+        patch.setattr(service.rail, "send", fail)
         assert await defence_usecases.do_due(service.context, range(256), 10) == 1
     assert await _answer_state(service) == ("sending", None)
     service.clock.advance(seconds=infraction_rules.SEND_AGAIN_AFTER.total_seconds())

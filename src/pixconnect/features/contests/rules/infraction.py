@@ -23,6 +23,7 @@ from pixconnect.kernel.rules.block_report import (
     DefenceAnswer,
     DefenceRefused,
     DefenceTaken,
+    DefenceUnknown,
     InfractionReason,
     InfractionReport,
     InfractionState,
@@ -32,7 +33,7 @@ from pixconnect.kernel.rules.event import Amount, Event, EventFamily, EventName,
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.kept_report import Misfit, find_change
 from pixconnect.kernel.rules.money import AmountCents
-from pixconnect.kernel.rules.rail import Abilities
+from pixconnect.kernel.rules.rail import Abilities, MessageKind
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
@@ -256,13 +257,8 @@ def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
 def note_answer(infraction: Infraction, answer: DefenceAnswer, now: datetime) -> Infraction:
     match answer:
         case DefenceTaken():
-            return structs.replace(
-                infraction,
-                state="answered" if infraction.state == "open" else infraction.state,
-                defence_state="sent",
-                send_at=None,
-                modified_at=now,
-            )
+            state = "answered" if infraction.state == "open" else infraction.state
+            return structs.replace(infraction, state=state, defence_state="sent", send_at=None, modified_at=now)
         case DefenceRefused(reason=reason):
             return structs.replace(infraction, defence_state="refused", defence_refusal=reason, send_at=None, modified_at=now)
         case _:
@@ -274,8 +270,8 @@ def remind(infraction: Infraction, now: datetime) -> tuple[Infraction, bool]:
     """Advance to the next reminder; return whether one is due."""
     if infraction.remind_at is None or infraction.remind_at > now:
         return infraction, False
-    after = structs.replace(infraction, remind_at=find_reminder(infraction.respond_by, now), modified_at=now)
-    return after, now < infraction.respond_by
+    remind_at = find_reminder(infraction.respond_by, now)
+    return structs.replace(infraction, remind_at=remind_at, modified_at=now), now < infraction.respond_by
 
 
 class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -396,4 +392,5 @@ class OutsideDecision(Struct, frozen=True, kw_only=True):
 
 OPEN_INFRACTION: Final = ControlCall(name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0)
 DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
-DEFEND: Final = ControlCall(name="defences", asked=list[Defence], answer=list[DefenceAnswer])
+DEFENCES: Final = MessageKind[Defence, DefenceAnswer](name="defences", answers=list[DefenceAnswer], unknown=DefenceUnknown())
+DEFEND: Final = ControlCall(name=DEFENCES.name, asked=list[Defence], answer=DEFENCES.answers)

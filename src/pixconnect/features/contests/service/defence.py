@@ -160,7 +160,7 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
     if not sending:
         return []
     try:
-        said = await context.rail.defend([_word(each) for each in sending])
+        said = await context.rail.send(infraction_rules.DEFENCES, [_word(each) for each in sending])
         if len(said) == len(sending):
             return said
         _log.error("a rail answers not as many as it was sent", sent_count=len(sending), answers_count=len(said))

@@ -75,7 +75,8 @@ def _write_parameters(text: str, words: _Words) -> str:
     for verb, path, operation in list_operations():
         schema = find_body(operation)
         for number, method in enumerate(methods):
-            if f'method="{verb}",\n            path="{path}",' in method:
+            # A method that creates something ends in a ``Call``, or in a function that makes one of all its fields.
+            if re.search(rf'(method="{verb}",|_start_\w+\()\n            path="{path}",', method):
                 lacking = [name for name in schema.get("properties", {}) if f" {name}={name}," not in method]
                 for name in lacking:
                     methods[number] = _add_parameter(methods[number], name, schema["properties"][name], words)
@@ -86,14 +87,12 @@ def _add_parameter(method: str, name: str, field: Mapping[str, Any], words: _Wor
     kind = _type(field, words)
     kind += " | str" if kind in words else ""
     about = "\n".join(_wrap(f"{name}: {_describe(field)}", " " * 12, " " * 16))
-    before = {
+    for place, added in {
         "        external_id: ": f"        {name}: {kind} | None = None,",
         "            external_id: ": about,
-        "                external_id=": f"                {name}={name},",
-    }
-    for place, added in before.items():
+    }.items():
         method = method.replace(f"\n{place}", f"\n{added}\n{place}", 1)
-    return method
+    return re.sub(r"^( +)external_id=", rf"\1{name}={name},\n\g<0>", method, count=1, flags=re.MULTILINE)
 
 
 def _import(text: str, words: _Words) -> str:

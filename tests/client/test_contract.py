@@ -6,6 +6,8 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
+
 from pixconnect_client import _resources, _sandbox, events
 from pixconnect_client._call import Call
 from pixconnect_client._operation import Listing, Operation, Resource
@@ -13,15 +15,10 @@ from pixconnect_client.download import ask_for_statement
 from scripts.pages import clients, python_client
 from scripts.pages.python_client import SHORTER
 from scripts.pages.schema import MEND
-from scripts.pages.typescript import DOCUMENT, WITHOUT_METHOD
+from scripts.pages.typescript import DOCUMENT, WITHOUT_METHOD, find_body, list_operations
 
 SCHEMAS: Mapping[str, Any] = DOCUMENT["components"]["schemas"]
-OPERATIONS: Mapping[tuple[str, str], Any] = {
-    (method.upper(), path): operation
-    for path, methods in DOCUMENT["paths"].items()
-    for method, operation in methods.items()
-    if "operationId" in operation
-}
+OPERATIONS: Mapping[tuple[str, str], Any] = {(verb, path): operation for verb, path, operation in list_operations()}
 
 
 def list_calls() -> Iterator[tuple[str, Call[Any], Call[Any]]]:
@@ -53,18 +50,14 @@ def parameters_of(operation: Any, place: str) -> set[str]:
     return {one["name"] for one in found if one["in"] == place}
 
 
-def body_schema(operation: Any) -> Any:
-    return resolve(operation["requestBody"]["content"]["application/json"]["schema"]) if "requestBody" in operation else {}
-
-
 def test_a_method_asks_for_an_operation_with_what_that_takes() -> None:
     for _, full, least in CALLS:
         operation = OPERATIONS[full.method, full.path]
         assert set(full.parameters) == parameters_of(operation, "path")
         assert set(full.query) <= parameters_of(operation, "query")
-        body, properties = typing.cast(dict[str, Any], full.body or {}), body_schema(operation).get("properties", {})
+        body, properties = typing.cast(dict[str, Any], full.body or {}), find_body(operation).get("properties", {})
         assert set(body) <= set(properties)
-        assert set(body_schema(operation).get("required", [])) <= set(typing.cast(dict[str, Any], least.body or {}))
+        assert set(find_body(operation).get("required", [])) <= set(typing.cast(dict[str, Any], least.body or {}))
         assert full.is_authorized == (operation.get("security") != [])
         assert (full.external_id is not None) == ("external_id" in properties)
 
@@ -88,20 +81,26 @@ def test_a_method_gives_what_the_operation_answers() -> None:
 def test_every_operation_has_a_method_that_takes_all_of_it() -> None:
     for (method, path), operation in OPERATIONS.items():
         calls = [full for _, full, _ in CALLS if (full.method, full.path) == (method, path)]
-        if operation["operationId"] in WITHOUT_METHOD:
-            assert calls == [], operation["operationId"]
-            continue
         assert calls, f"{operation['operationId']}: the client has no method for it"
         queries = set().union(*[call.query for call in calls])
         assert queries == parameters_of(operation, "query"), operation["operationId"]
         bodies = set().union(*[typing.cast(dict[str, Any], call.body or {}) for call in calls])
-        assert bodies == set(body_schema(operation).get("properties", {})), operation["operationId"]
-    assert set(WITHOUT_METHOD) <= {operation["operationId"] for operation in OPERATIONS.values()}
+        assert bodies == set(find_body(operation).get("properties", {})), operation["operationId"]
+    names = {one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values() if "operationId" in one}
+    assert names - {one["operationId"] for one in OPERATIONS.values()} == set(WITHOUT_METHOD)
 
 
 def test_its_records_enumerations_and_requests_are_those_of_the_document() -> None:
     for path, text in python_client.write_files().items():
         assert path.read_text(encoding="utf-8") == text, MEND
+
+
+def test_a_new_field_of_a_request_becomes_a_parameter_of_each_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [body for one in OPERATIONS.values() if "external_id" in (body := find_body(one).get("properties", {}))]
+    for body in bodies:
+        monkeypatch.setitem(body, "note", {"type": "string", "description": "A note."})
+    written = python_client.write_files()[python_client.FOLDER / "_resources.py"]
+    assert len(bodies) == written.count(" note=note,") == written.count(" note: str | None = None,")
 
 
 def test_the_page_of_the_clients_has_each_method_with_its_parameters() -> None:

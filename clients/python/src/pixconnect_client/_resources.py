@@ -227,20 +227,53 @@ class Transfers(Resource[SenderT]):
 
     @operation
     def create_by_key(
-        self, amount: int, key: str, key_type: KeyType | str, *, external_id: str | None = None
+        self,
+        amount: int,
+        key: str,
+        key_type: KeyType | str,
+        *,
+        external_id: str | None = None,
     ) -> Call[Transfer]:
         """Start a transfer to a Pix key. Its status is PROCESSING at first; an event or ``get`` shows the outcome."""
-        return _start_transfer("/v1/connect/transfer/key", external_id, amount=amount, key=key, key_type=key_type)
+        return _start_transfer(
+            path="/v1/connect/transfer/key",
+            amount=amount,
+            key=key,
+            key_type=key_type,
+            external_id=external_id,
+        )
 
     @operation
-    def create_by_account(self, amount: int, credit_party: TransferParty, *, external_id: str | None = None) -> Call[Transfer]:
+    def create_by_account(
+        self,
+        amount: int,
+        credit_party: TransferParty,
+        *,
+        external_id: str | None = None,
+    ) -> Call[Transfer]:
         """Start a transfer to an account."""
-        return _start_transfer("/v1/connect/transfer/manual", external_id, amount=amount, credit_party=credit_party)
+        return _start_transfer(
+            path="/v1/connect/transfer/manual",
+            amount=amount,
+            credit_party=credit_party,
+            external_id=external_id,
+        )
 
     @operation
-    def create_by_qr_code(self, amount: int, emv: str, *, external_id: str | None = None) -> Call[Transfer]:
+    def create_by_qr_code(
+        self,
+        amount: int,
+        emv: str,
+        *,
+        external_id: str | None = None,
+    ) -> Call[Transfer]:
         """Start a transfer to the payee of a QR code."""
-        return _start_transfer("/v1/connect/transfer/qrcode", external_id, amount=amount, emv=emv)
+        return _start_transfer(
+            path="/v1/connect/transfer/qrcode",
+            amount=amount,
+            emv=emv,
+            external_id=external_id,
+        )
 
     @operation
     def get(self, id: int) -> Call[Transfer]:  # noqa: A002  as the service calls it
@@ -741,7 +774,7 @@ def _read_feed(cursor: str | None, wait_s: int, event_types: Sequence[str], **qu
     )
 
 
-def _start_transfer(path: str, external_id: str | None, **fields: object) -> Call[Transfer]:
+def _start_transfer(*, path: str, external_id: str | None, **fields: object) -> Call[Transfer]:
     external_id = choose_external_id(external_id)
     return Call(
         method="POST",

@@ -627,32 +627,32 @@ export interface InfractionRequest {
 export interface InitiatePixWithAccountDetailsRequest {
   /** The amount to send. Cents, without a fraction. */
   amount: number;
-  /** The payee's account. */
-  credit_party: TransferParty;
   /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
+  /** The payee's account. */
+  credit_party: TransferParty;
 }
 
 /** A transfer to a Pix key. */
 export interface InitiatePixWithKeyRequest {
   /** The amount to send. Cents, without a fraction. */
   amount: number;
+  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
+  external_id?: string;
   /** The payee's key. */
   key: string;
   /** The key's type. */
   key_type: KeyType;
-  /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
-  external_id?: string;
 }
 
 /** A transfer to the payee that a QR code names. */
 export interface InitiatePixWithQRCodeRequest {
   /** The amount to send; if the code carries one, exactly that. Cents, without a fraction. */
   amount: number;
-  /** The text of the QR code. */
-  emv: string;
   /** Your own unique name for it, which makes a repeated request safe; the service makes one otherwise. */
   external_id?: string;
+  /** The text of the QR code. */
+  emv: string;
 }
 
 export type InitiationType = "KEY" | "MANUAL" | "QRCODE";

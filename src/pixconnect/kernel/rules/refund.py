@@ -11,7 +11,8 @@ together never exceed the original. One made at the institution is reported afte
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import ClassVar, Final, Literal, get_args
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -59,16 +60,24 @@ def find_window(settled_at: datetime) -> timedelta:
     return ARRANGEMENT.find("refund_window", settled_at).duration
 
 
-class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RefundFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What callers set. Requests, refunds and columns have these fields; the default of an optional one is ``None``."""
+
+    amount_cents: int
+    external_id: str | None = None  # made by the service if a request has none
+    reason: RefundReason = "MD06"
+    description: str | None = None
+
+
+_take_fields: Final = attrgetter(*RefundFields.__struct_fields__)
+
+
+class RefundRequest(RefundFields, frozen=True, kw_only=True, omit_defaults=True):
     """A client's request as it was sent: not yet checked."""
 
     operation: ClassVar[str] = "refund"
 
     end_to_end_id: str
-    amount_cents: int
-    external_id: str | None = None
-    reason: RefundReason = "MD06"
-    description: str | None = None
 
 
 class NewRefund(Struct, kw_only=True):
@@ -89,22 +98,18 @@ class NewRefund(Struct, kw_only=True):
     account_id: int | None  # the account at an institution of the original; ``None`` is the installation's own rail
 
 
-class Refund(Struct, frozen=True, kw_only=True):
+class Refund(RefundFields, frozen=True, kw_only=True):
     id: int
     holder_id: int
     transfer_id: int
     flow: Flow
     is_book: bool  # between two holders of this service, without the rail
-    external_id: str | None = None  # the client's name for an outgoing one
     fingerprint: bytes | None = None  # the fingerprint of the request that made it; incoming ones have none
     return_id: str  # for an outgoing one our own id, used in queries of the rail; it never changes
     # The id that callers see: it changes when the rail reports the network's id of the original.
     original_end_to_end_id: str
     correlation_id: UUID
-    amount_cents: int
     status: RefundStatus
-    reason: RefundReason
-    description: str | None
     outcome_code: str | None = None
     outcome_reason: str | None = None
     slot: int
@@ -155,24 +160,23 @@ def explain_unsettled(original: Transfer | None) -> str:
 
 def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
     """Open an outgoing refund, whose money is about to be reserved or moved by book."""
+    fields: dict[str, Any] = dict(zip(RefundFields.__struct_fields__, _take_fields(new.request), strict=True))
+    fields["external_id"] = new.external_id
     return Refund(
         id=new.refund_id,
         holder_id=new.holder_id,
         transfer_id=original.id,
         flow="OUT",
         is_book=original.is_book,
-        external_id=new.external_id,
         fingerprint=new.fingerprint,
         return_id=new.return_id,
         original_end_to_end_id=original.shown_id,
         correlation_id=original.correlation_id,
-        amount_cents=new.request.amount_cents,
         status="PROCESSING",
-        reason=new.request.reason,
-        description=new.request.description,
         slot=original.slot,
         created_at=now,
         modified_at=now,
+        **fields,
     )
 
 

@@ -16,7 +16,8 @@ PROCESSING only if the rail accepts it first and settles it later, or holds it a
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import ClassVar, Final, Literal
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -50,34 +51,42 @@ _EVENT_NAMES: Final[Mapping[tuple[Direction, TransferStatus], EventName]] = {
 }
 
 
-class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TransferFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What callers set, however they name the payee. Requests, transfers and columns have these fields.
+
+    The default of an optional one is ``None``, null in its column. A payee of this service does not get it.
+    """
+
+    amount_cents: int
+    external_id: str | None = None  # unique for the holder; made by the service if a request has none
+
+
+_take_fields: Final = attrgetter(*TransferFields.__struct_fields__)
+_OPTIONAL: Final = {field.name: field.default for field in structs.fields(TransferFields) if not field.required}
+
+
+class KeyTransferRequest(TransferFields, frozen=True, kw_only=True, omit_defaults=True):
     """A transfer to a Pix key, as a client sent it: not yet checked or normalised."""
 
     operation: ClassVar[str] = "transfer by key"
     initiation_type: ClassVar[InitiationType] = "KEY"
 
-    amount_cents: int
     key: str
     key_type: KeyType
-    external_id: str | None = None
 
 
-class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccountTransferRequest(TransferFields, frozen=True, kw_only=True, omit_defaults=True):
     operation: ClassVar[str] = "transfer by account"
     initiation_type: ClassVar[InitiationType] = "MANUAL"
 
-    amount_cents: int
     credit_party: Party
-    external_id: str | None = None
 
 
-class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QrCodeTransferRequest(TransferFields, frozen=True, kw_only=True, omit_defaults=True):
     operation: ClassVar[str] = "transfer by QR code"
     initiation_type: ClassVar[InitiationType] = "QRCODE"
 
-    amount_cents: int
     br_code: str
-    external_id: str | None = None
 
     def __post_init__(self) -> None:
         # Only the code is stored, compared and sent, without pasted text around it.
@@ -135,7 +144,7 @@ class NewTransfer(Struct, kw_only=True):
     br_code: str | None = None  # the code that it pays, if the account's institution reads that for itself
 
 
-class Transfer(Struct, frozen=True, kw_only=True):
+class Transfer(TransferFields, frozen=True, kw_only=True):
     """Money moved over the rail, or between two holders of this service by book."""
 
     id: int
@@ -143,13 +152,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     direction: Direction
     initiation_type: InitiationType
     is_book: bool  # between two holders of this service, without the rail
-    external_id: str | None = None  # the client's name for an outgoing one; unique for the holder
     fingerprint: bytes | None = None  # the fingerprint of the request that made it; incoming ones have none
     end_to_end_id: str  # for an outgoing one our own id, used in queries of the rail; it never changes
     correlation_id: UUID  # shared by everything of one payment, refunds included
     txid: str | None
     charge_id: int | None = None  # the charge that an incoming one pays, or was refused for
-    amount_cents: int
     status: TransferStatus
     own_key: str | None
     counterparty: Party
@@ -186,18 +193,18 @@ class Transfer(Struct, frozen=True, kw_only=True):
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
     """Open an outgoing transfer, whose money is about to be reserved or moved by book."""
+    fields: dict[str, Any] = dict(zip(TransferFields.__struct_fields__, _take_fields(new.request), strict=True))
+    fields["external_id"] = new.external_id
     return Transfer(
         id=new.transfer_id,
         holder_id=new.holder_id,
         direction="OUT",
         initiation_type=new.request.initiation_type,
         is_book=new.payee.holder_id is not None,
-        external_id=new.external_id,
         fingerprint=new.fingerprint,
         end_to_end_id=new.end_to_end_id,
         correlation_id=new.correlation_id,
         txid=new.payee.txid,
-        amount_cents=new.request.amount_cents,
         status="PROCESSING",
         own_key=new.terms.payer_key,
         payer_message=new.terms.payer_message,
@@ -206,6 +213,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         created_at=now,
         modified_at=now,
         institution_id=new.account_id,
+        **fields,
     )
 
 
@@ -216,13 +224,13 @@ def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int, charge: Cha
         id=new.received_id,
         holder_id=payee_id,
         direction="IN",
-        external_id=None,
         fingerprint=None,
         charge_id=None if charge is None else charge.id,
         own_key=new.payee.party.key,
         counterparty=new.payer,
         # A charge, the transfer that pays it and its refunds share a slot.
         slot=(new.received_id if charge is None else charge.id) % SLOTS_COUNT,
+        **_OPTIONAL,
     )
 
 

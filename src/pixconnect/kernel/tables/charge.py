@@ -1,12 +1,11 @@
 """The tables of charges, and of their earlier revisions."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from operator import attrgetter
-from types import NoneType
-from typing import Final, LiteralString, cast, get_args
+from typing import Final, LiteralString
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from pixconnect.kernel.rules.charge import SHOWN_AS_EXPIRED, Charge, ShownStatus
 from pixconnect.kernel.rules.charge_contents import (
@@ -23,7 +22,7 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import Tuples
-from pixconnect.kernel.tables.table import Part, Table, insert_of, or_null, read_types, split_pairs, update_of
+from pixconnect.kernel.tables.table import Part, Table, insert_of, list_columns, or_null, read_types, split_pairs, update_of
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
@@ -40,19 +39,7 @@ def _payer(name: str | None, tax_id: str | None) -> Payer | None:
     return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
 
 
-_SQL_TYPES: Final[dict[type, str]] = {int: "bigint", str: "text", bool: "boolean", date: "date"}
-
-
-def _list_columns(record: type[Struct], prefix: str = "") -> list[str]:
-    found: list[str] = []
-    for field in structs.fields(record):
-        name = f"{prefix}{field.name}"
-        (kind,) = {*(get_args(field.type) or (field.type,))} - {NoneType}
-        found += _list_columns(kind, f"{name}_") if issubclass(kind, Struct) else [f"{name} {_SQL_TYPES[kind]}"]
-    return found
-
-
-_FIELDS: Final = cast(LiteralString, ", ".join(_list_columns(ChargeFields)))
+_FIELDS: Final = list_columns(ChargeFields)
 CHARGE: Final = Table(
     "charge",
     Charge,

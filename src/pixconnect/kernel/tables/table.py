@@ -14,13 +14,15 @@ Statements are assembled from parts: one insert or update each, of whole groups 
 ``find_refusal`` maps constraint violations to the caller's errors, if facts changed after they were checked.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final, Generic, Literal, LiteralString, TypeVar
+from types import NoneType
+from typing import Any, Final, Generic, Literal, LiteralString, TypeVar, cast, get_args
 
 import asyncpg
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -200,6 +202,23 @@ def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
         name, sql_type = column.split()
         types[name] = sql_type
     return types
+
+
+_SQL_TYPES: Final[dict[object, str]] = {int: "bigint", bool: "boolean", date: "date", datetime: "timestamptz"}
+
+
+def list_columns(record: type[Struct]) -> LiteralString:
+    """Columns for a record's fields, as they are written in ``Table``; a nested ``payer`` has those from ``payer_`` on."""
+    # Names and types of declared fields only.
+    return cast(LiteralString, ", ".join(_list_columns(record)))
+
+
+def _list_columns(record: type[Struct], prefix: str = "") -> Iterator[str]:
+    for field in structs.fields(record):
+        name = f"{prefix}{field.name}"
+        kind: object = next(one for one in get_args(field.type) or (field.type,) if one is not NoneType)
+        column = f"{name} {_SQL_TYPES.get(kind, 'text')}"  # an enumeration is text too
+        yield from _list_columns(kind, f"{name}_") if isinstance(kind, type) and issubclass(kind, Struct) else [column]
 
 
 def _constructor(record: type[Record], columns: set[str], read: Mapping[str, Source]) -> Callable[[asyncpg.Record], Record]:

@@ -50,48 +50,37 @@ class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid
     """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
-class InitiatePixWithKeyRequest(
-    BoundedAmount,
-    transfers.KeyTransferRequest,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename=AMOUNT_ON_THE_WIRE,
+class SentFields(
+    BoundedAmount, transfers.TransferFields, frozen=True, kw_only=True, forbid_unknown_fields=True, rename=AMOUNT_ON_THE_WIRE
 ):
-    """A transfer to a Pix key."""
+    """What each request has, however it names the payee."""
 
     amount_cents: Amount
     """The amount to send."""
+    external_id: ExternalId | None = None
+
+
+class InitiatePixWithKeyRequest(SentFields, transfers.KeyTransferRequest, frozen=True, kw_only=True):
+    """A transfer to a Pix key."""
+
     key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
     """The payee's key."""
     key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
     """The key's type."""
-    external_id: ExternalId | None = None
 
 
-class InitiatePixWithAccountDetailsRequest(
-    BoundedAmount,
-    transfers.AccountTransferRequest,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    rename=AMOUNT_ON_THE_WIRE,
-):
+class InitiatePixWithAccountDetailsRequest(SentFields, transfers.AccountTransferRequest, frozen=True, kw_only=True):
     """A transfer to an account."""
 
-    amount_cents: Amount
-    """The amount to send."""
     credit_party: TransferParty
     """The payee's account."""
-    external_id: ExternalId | None = None
 
 
 class InitiatePixWithQRCodeRequest(
-    BoundedAmount,
+    SentFields,
     transfers.QrCodeTransferRequest,
     frozen=True,
     kw_only=True,
-    forbid_unknown_fields=True,
     rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv"),
 ):
     """A transfer to the payee that a QR code names."""
@@ -100,7 +89,6 @@ class InitiatePixWithQRCodeRequest(
     """The amount to send; if the code carries one, exactly that."""
     br_code: str
     """The text of the QR code."""
-    external_id: ExternalId | None = None
 
     def __post_init__(self) -> None:
         BoundedAmount.__post_init__(self)

@@ -35,7 +35,6 @@ FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
-_FIRST_FILE: Final = timedelta(days=31)
 READ_WITHIN: Final = timedelta(days=2)
 """All readings of an account repeat within a day: a line that none has explained by then waits for an operator."""
 FILE_WITHIN: Final = 3
@@ -89,7 +88,7 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     gaps: Sequence[BalanceGap]
     """Days whose statement has been missing for ``FILE_WITHIN``."""
     first: tuple[date, int] | None = None
-    """The first read day, and by how much the balance before it exceeds the books; later balances chain to that one."""
+    """The first day with a balance, and by how much that before it exceeds the books; later balances chain to that one."""
 
 
 async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
@@ -154,23 +153,28 @@ async def _find_late(
 async def _compare_first(
     connection: Connection, account: InstitutionAccount, since: date, now: datetime
 ) -> tuple[date, int] | None:
-    first, began_on = await day_store.find_first(connection, account.id), to_day(account.opened_at)
-    if first is None or not max(since, began_on) <= first.day < to_day(now):
+    began_on = to_day(account.opened_at)
+    told = await day_store.find_first_told(connection, account.id, began_on)
+    if told is None or not max(since, began_on) <= told.day < to_day(now):
         return None
-    told_cents, span = first.opening_cents, (first.day, first.day + _FIRST_FILE)
-    if told_cents is None and first.day > began_on:
-        cases = await item_store.count_cases(connection, account.id, *span)
-        if not any(of_day.doubts_count for of_day in cases.values()):
-            days = await day_store.list_days(connection, account.id, *span)
-            told_cents = day_rules.judge_days(days, await _sum_days(connection, account, *span), {}, now)[0].opening_cents
-    before = (began_on, first.day - timedelta(days=1))
-    lines = await line_store.list_unmatched(connection, account.id, before)
-    nets = [one.net_cents for one in (await _sum_days(connection, account, *before)).values()]
+    told_cents, ends_on = told.opening_cents, told.day - timedelta(days=1)
+    # The books' first day is judged from the books' own balance.
+    if told_cents is None and told.day > began_on:
+        told_cents, ends_on = told.closing_cents, told.day
     begin = await _read_balances(connection, account, DayBalances(day=began_on))
-    if told_cents is None or begin.opening_cents is None or len(lines) == line_store.ALONE_MAX:
+    cases = await item_store.count_cases(connection, account.id, began_on, ends_on)
+    lines = await line_store.list_unmatched(connection, account.id, (began_on, ends_on))
+    is_doubtful = any(of_day.doubts_count for of_day in cases.values()) or len(lines) == line_store.ALONE_MAX
+    if told_cents is None or begin.opening_cents is None or is_doubtful:
         return None
-    nets += [line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines]
-    return first.day, told_cents - begin.opening_cents - sum(nets)
+    days = await day_store.list_days(connection, account.id, began_on, told.day)
+    sums = await _sum_days(connection, account, began_on, told.day)
+    # The other lines are cases of their days.
+    whole = {day.day for day in days if day.was_read_whole}
+    moved = [line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines if line.day not in whole]
+    moved += [of_day.net_cents for day, of_day in sums.items() if day <= ends_on]
+    first_on = next(one.day for one in day_rules.judge_days(days, sums, {}, now) if one.opening_cents is not None)
+    return first_on, told_cents - begin.opening_cents - sum(moved)
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:

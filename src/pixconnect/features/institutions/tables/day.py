@@ -74,8 +74,14 @@ list_days: Final = FindAll[RecordedDay, int, date, date](
     DAY, "where institution_id = $1 and day between $2 and $3 order by day"
 )
 
-find_first: Final = FindOne[RecordedDay, int](DAY, "where institution_id = $1 and read_at is not null order by day limit 1")
-"""Find the first day that a statement covers; an earlier day may have a line of it."""
+find_first_told: Final = FindOne[RecordedDay, int, date](
+    DAY,
+    """
+    where institution_id = $1 and read_at is not null and (day = $2 or coalesce(opening_cents, closing_cents) is not null)
+    order by day limit 1
+    """,
+)
+"""Find the first covered day with a reported balance, or that of the books' beginning; earlier days may have lines too."""
 
 list_unread_of_loss: Final = Column[date, int, datetime]("""
     select distinct day::date from database_loss

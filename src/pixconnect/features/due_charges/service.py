@@ -1,12 +1,19 @@
 """Violations of the terms of a charge with a due date, in the central bank's form; and the parts of its payments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules import day_amount
+from pixconnect.features.due_charges.rules.day_amount import (
+    PaidAmount,
+    RefusedTerm,
+    ShownAmount,
+    TermReason,
+    list_refused_terms,
+    show_amount,
+)
 from pixconnect.kernel.flows.charge import PaidParts
 from pixconnect.kernel.rules.charge import Charge
 from pixconnect.kernel.rules.charge_contents import ChargeContents, DayAmount, DueTerms
@@ -20,30 +27,6 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.base.errors import Violation
 
-_PLACES: Final[Mapping[day_amount.TermMember, str]] = dict[day_amount.TermMember, str](
-    (
-        ("due_on", "calendario.dataDeVencimento"),
-        ("valid_days", "calendario.validadeAposVencimento"),
-        ("rebate.value", "valor.abatimento.valorPerc"),
-        ("discount.value", "valor.desconto.valorPerc"),
-        ("discount.dated", "valor.desconto.descontoDataFixa"),
-    )
-)
-_REASONS: Final[Mapping[day_amount.TermReason, str]] = dict[day_amount.TermReason, str](
-    (
-        ("before_today", "não pode ser anterior a hoje, em São Paulo"),
-        ("too_late", f"não pode ser posterior a {day_amount.LAST_DAY_MAX.isoformat()}"),
-        ("negative", "não pode ser menor que zero"),
-        ("not_below_original", "deve ser menor que valor.original"),
-        ("not_below_all", "deve ser menor que 100.00"),
-        ("missing", "é obrigatório com esta modalidade"),
-        ("not_with_dates", "não pode ser usado com as modalidades 1 e 2"),
-        ("not_with_days", "não pode ser usado com as modalidades 3 a 6"),
-        ("after_due_date", "não pode ser posterior a calendario.dataDeVencimento"),
-        ("date_again", "a data se repete"),
-    )
-)
-
 
 def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: datetime) -> Sequence[Violation]:
     """List all violations of the terms of a charge with a due date; none for any other charge.
@@ -56,7 +39,7 @@ def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: da
         return ()
     keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
     today = None if keeps_date else to_day(now)
-    return [_show(terms, refused) for refused in day_amount.list_refused_terms(terms, contents.amount_cents, today=today)]
+    return [_show(terms, refused) for refused in list_refused_terms(terms, contents.amount_cents, today=today)]
 
 
 _ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
@@ -72,36 +55,35 @@ def _find_place(row: Violation) -> int:
     return _ORDER.index(member[0]) if member and member[0] in _ORDER else len(_ORDER)
 
 
-def _show(terms: DueTerms, refused: day_amount.RefusedTerm) -> Violation:
-    place = _PLACES[refused.member]
-    if refused.place is not None:
-        is_of_date = refused.reason in ("after_due_date", "date_again")
-        place += f"[{refused.place}].{'data' if is_of_date else 'valorPerc'}"
-    return Violation(property=f"{WITH_DUE_DATE}.{place}", reason=_REASONS[refused.reason], value=_find_value(terms, refused))
+def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:
+    member, value = _find_member(terms, refused)
+    return Violation(property=f"{WITH_DUE_DATE}.{member}", reason=refused.reason.portuguese, value=value)
 
 
-def _find_value(terms: DueTerms, refused: day_amount.RefusedTerm) -> str | None:
+def _find_member(terms: DueTerms, refused: RefusedTerm) -> tuple[str, str | None]:
+    """Return the standard's name of the refused member, and its value."""
     match refused.member:
         case "due_on":
-            return terms.due_on.isoformat()
+            return "calendario.dataDeVencimento", terms.due_on.isoformat()
         case "valid_days":
-            return str(terms.valid_days)
+            return "calendario.validadeAposVencimento", str(terms.valid_days)
         case "rebate.value":
-            return terms.rebate and format_reais(terms.rebate.value)
+            return "valor.abatimento.valorPerc", terms.rebate and format_reais(terms.rebate.value)
         case "discount.value":
             value = terms.discount and terms.discount.value
-            return None if value is None else format_reais(value)
+            return "valor.desconto.valorPerc", None if value is None else format_reais(value)
         case "discount.dated":
             if refused.place is None or terms.discount is None:
-                return None
-            dated = terms.discount.dated[refused.place]
-            is_of_date = refused.reason in ("after_due_date", "date_again")
-            return dated.until.isoformat() if is_of_date else format_reais(dated.value)
+                return "valor.desconto.descontoDataFixa", None
+            dated, member = terms.discount.dated[refused.place], f"valor.desconto.descontoDataFixa[{refused.place}]"
+            if refused.reason in (TermReason.AFTER_DUE_DATE, TermReason.DATE_AGAIN):
+                return f"{member}.data", dated.until.isoformat()
+            return f"{member}.valorPerc", format_reais(dated.value)
 
 
 PAID_AMOUNT: Final = Table(
     "paid_amount",
-    day_amount.PaidAmount,
+    PaidAmount,
     """
     transfer_id bigint, holder_id bigint, charge_id bigint, amount_cents bigint, original_cents bigint, fine_cents bigint,
     interest_cents bigint, rebate_cents bigint, discount_cents bigint
@@ -109,7 +91,7 @@ PAID_AMOUNT: Final = Table(
     key=("transfer_id", "holder_id"),
 )
 
-INSERT_PAID_AMOUNT: Final = Part[day_amount.PaidAmount](
+INSERT_PAID_AMOUNT: Final = Part[PaidAmount](
     name="paid_amount_row",
     sql=f"insert into paid_amount ({PAID_AMOUNT.names}) {PAID_AMOUNT.rows}",
     arguments=PAID_AMOUNT.arrays,
@@ -120,7 +102,7 @@ find_paid_amounts: Final = lookup.by_pairs(PAID_AMOUNT, "transfer_id")
 
 
 def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount) -> None:
-    paid = day_amount.PaidAmount(
+    paid = PaidAmount(
         transfer_id=transfer.id,
         holder_id=transfer.holder_id,
         charge_id=charge.id,
@@ -133,8 +115,8 @@ def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayA
 PAID_PARTS: Final = (PaidParts(keep_parts),)
 
 
-def show_due(charge: Charge, now: datetime) -> day_amount.ShownAmount | None:
+def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
     """Today's amount of one with a due date, and its parts; ``None`` for others, and for one that can no longer be paid."""
     if charge.contents is None or charge.contents.due is None or charge.status != "PENDING" or now >= charge.expires_at:
         return None
-    return day_amount.show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
+    return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))

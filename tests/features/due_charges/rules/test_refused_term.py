@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from pixconnect.features.due_charges.rules.day_amount import RefusedTerm, list_refused_terms
+from pixconnect.features.due_charges.rules.day_amount import RefusedTerm, TermReason, list_refused_terms
 from pixconnect.kernel.rules.charge_contents import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
 
 TODAY = date(2026, 11, 24)
@@ -81,7 +81,7 @@ def until(*days: date, value: int = 100) -> tuple[DatedDiscount, ...]:
 )
 def test_terms_are_refused_by_member_and_rule(terms: DueTerms, refused: list[tuple[str, str, int | None]]) -> None:
     found = list_refused_terms(terms, 10_00, today=TODAY)
-    assert [(each.member, each.reason, each.place) for each in found] == refused
+    assert [(each.member, each.reason.name.lower(), each.place) for each in found] == refused
 
 
 def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_members() -> None:
@@ -92,7 +92,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_members() -> None
         discount=Discount(kind="percentage_until_a_date", value=1, dated=until(TODAY, TODAY, value=100_00)),
     )
     found = list_refused_terms(terms, 10_00, today=TODAY)
-    assert [(each.member, each.reason) for each in found] == [
+    assert [(each.member, each.reason.name.lower()) for each in found] == [
         ("due_on", "before_today"), ("valid_days", "negative"), ("rebate.value", "not_below_original"),
         ("discount.value", "not_with_dates"), ("discount.dated", "after_due_date"),
         ("discount.dated", "not_below_all"), ("discount.dated", "after_due_date"), ("discount.dated", "date_again"),
@@ -102,4 +102,4 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_members() -> None
 
 def test_a_revision_that_leaves_the_due_date_may_come_after_it() -> None:
     terms = DueTerms(due_on=YESTERDAY, rebate=Rebate(kind="percentage", value=100_00))
-    assert list_refused_terms(terms, 10_00, today=None) == [RefusedTerm(member="rebate.value", reason="not_below_all")]
+    assert list_refused_terms(terms, 10_00, today=None) == [RefusedTerm(member="rebate.value", reason=TermReason.NOT_BELOW_ALL)]

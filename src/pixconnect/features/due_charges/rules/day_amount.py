@@ -15,6 +15,7 @@ bank's Manual of Standards for the Initiation of the Pix, equation 11. Where the
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from enum import Enum
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -209,18 +210,26 @@ class PaidAmount(Struct, frozen=True, kw_only=True):
 
 
 TermMember = Literal["due_on", "valid_days", "rebate.value", "discount.value", "discount.dated"]
-TermReason = Literal[
-    "before_today",
-    "too_late",
-    "negative",
-    "not_below_original",
-    "not_below_all",
-    "missing",
-    "not_with_dates",
-    "not_with_days",
-    "after_due_date",
-    "date_again",
-]
+
+
+class TermReason(Enum):
+    """Each with its text in our API, and in the central bank's."""
+
+    BEFORE_TODAY = "is before today in Sao Paulo", "não pode ser anterior a hoje, em São Paulo"
+    TOO_LATE = f"is later than {LAST_DAY_MAX}", f"não pode ser posterior a {LAST_DAY_MAX}"
+    NEGATIVE = "is negative", "não pode ser menor que zero"
+    NOT_BELOW_ORIGINAL = "must be less than the amount", "deve ser menor que valor.original"
+    NOT_BELOW_ALL = "must be less than 100 %", "deve ser menor que 100.00"
+    MISSING = "is missing for this kind", "é obrigatório com esta modalidade"
+    NOT_WITH_DATES = "has no place in a kind that names dates", "não pode ser usado com as modalidades 1 e 2"
+    NOT_WITH_DAYS = "has no place in a kind by the day", "não pode ser usado com as modalidades 3 a 6"
+    AFTER_DUE_DATE = "is later than due_on", "não pode ser posterior a calendario.dataDeVencimento"
+    DATE_AGAIN = "names a date twice", "a data se repete"
+
+    def __init__(self, english: str, portuguese: str) -> None:
+        self.english, self.portuguese = english, portuguese
+
+
 _HUNDRED_PER_CENT = 10_000
 
 
@@ -246,12 +255,12 @@ def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | 
 
 def _list_of_dates(terms: DueTerms, today: date | None) -> Iterator[RefusedTerm]:
     if today is not None and terms.due_on < today:
-        yield RefusedTerm(member="due_on", reason="before_today")
+        yield RefusedTerm(member="due_on", reason=TermReason.BEFORE_TODAY)
     # The instant at which it ends would be no date any more.
     if terms.due_on > LAST_DAY_MAX:
-        yield RefusedTerm(member="due_on", reason="too_late")
+        yield RefusedTerm(member="due_on", reason=TermReason.TOO_LATE)
     if terms.valid_days < 0:
-        yield RefusedTerm(member="valid_days", reason="negative")
+        yield RefusedTerm(member="valid_days", reason=TermReason.NEGATIVE)
 
 
 def _list_of_rebate(terms: DueTerms, original_cents: Cents) -> Iterator[RefusedTerm]:
@@ -267,19 +276,19 @@ def _list_of_discount(terms: DueTerms, original_cents: Cents) -> Iterator[Refuse
         return
     if discount.kind in UNTIL_A_DATE:
         if discount.value is not None:
-            yield RefusedTerm(member="discount.value", reason="not_with_dates")
+            yield RefusedTerm(member="discount.value", reason=TermReason.NOT_WITH_DATES)
         if not discount.dated:
-            yield RefusedTerm(member="discount.dated", reason="missing")
+            yield RefusedTerm(member="discount.dated", reason=TermReason.MISSING)
     else:
         if discount.value is None:
-            yield RefusedTerm(member="discount.value", reason="missing")
+            yield RefusedTerm(member="discount.value", reason=TermReason.MISSING)
         else:
             # For one day: the number of days is unknown before payment.
             reason = _find_reason(discount.kind, discount.value, original_cents)
             if reason is not None:
                 yield RefusedTerm(member="discount.value", reason=reason)
         if discount.dated:
-            yield RefusedTerm(member="discount.dated", reason="not_with_days")
+            yield RefusedTerm(member="discount.dated", reason=TermReason.NOT_WITH_DAYS)
     yield from _list_of_dated(terms, discount, original_cents)
 
 
@@ -287,10 +296,10 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
     for place, dated in enumerate(discount.dated):
         # The due date as it was sent, which the caller sees, and not the business day to which it rolls.
         if dated.until > terms.due_on:
-            yield RefusedTerm(member="discount.dated", reason="after_due_date", place=place)
+            yield RefusedTerm(member="discount.dated", reason=TermReason.AFTER_DUE_DATE, place=place)
         # Only the later one is refused, so that one mistake is reported once.
         if any(dated.until == earlier.until for earlier in discount.dated[:place]):
-            yield RefusedTerm(member="discount.dated", reason="date_again", place=place)
+            yield RefusedTerm(member="discount.dated", reason=TermReason.DATE_AGAIN, place=place)
         reason = _find_reason(discount.kind, dated.value, original_cents)
         if reason is not None:
             yield RefusedTerm(member="discount.dated", reason=reason, place=place)
@@ -299,8 +308,8 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
 def _find_reason(kind: DeductionKind | DiscountKind, value: Hundredths, original_cents: Cents) -> TermReason | None:
     # A discount of the whole amount would leave nothing to pay, and a Pix has at least a cent.
     if kind.startswith("sum"):
-        return "not_below_original" if value >= original_cents else None
-    return "not_below_all" if value >= _HUNDRED_PER_CENT else None
+        return TermReason.NOT_BELOW_ORIGINAL if value >= original_cents else None
+    return TermReason.NOT_BELOW_ALL if value >= _HUNDRED_PER_CENT else None
 
 
 class DueDays(DayRules):

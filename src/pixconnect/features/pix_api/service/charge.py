@@ -5,12 +5,12 @@ standard API's ``put``; the external id of such a charge is its txid, its name i
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import structs
 
-from pixconnect.features.due_charges.rules.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
+from pixconnect.features.due_charges.rules.day_amount import RefusedTerm, list_refused_terms
 from pixconnect.features.institutions.rules.pending_call import ChargeChange
 from pixconnect.features.institutions.service.charge_change import begin_change, remove_locked, want_change
 from pixconnect.features.institutions.service.charge_opening import explain_refusal
@@ -251,22 +251,6 @@ async def _await_removal(context: Operator, change: ChargeChange, wait_s: float)
     )
 
 
-_REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
-    (
-        ("before_today", "is before today in Sao Paulo"),
-        ("too_late", f"is later than {LAST_DAY_MAX}"),
-        ("negative", "is negative"),
-        ("not_below_original", "must be less than the amount"),
-        ("not_below_all", "must be less than 100 %"),
-        ("missing", "is missing for this kind"),
-        ("not_with_dates", "has no place in a kind that names dates"),
-        ("not_with_days", "has no place in a kind by the day"),
-        ("after_due_date", "is later than due_on"),
-        ("date_again", "names a date twice"),
-    )
-)
-
-
 async def create_due_charge(context: Context, caller: Caller, contents: ChargeContents, external_id: str | None) -> Charge:
     """Create a charge with a due date and a payer; its external id is its txid too.
 
@@ -323,4 +307,4 @@ def _explain(context: Context, contents: ChargeContents, violated: Violated) -> 
 
 def _describe_term(refused: RefusedTerm) -> str:
     place = refused.member if refused.place is None else f"{refused.member}[{refused.place}]"
-    return f"{place}: {_REASONS[refused.reason]}"
+    return f"{place}: {refused.reason.english}"

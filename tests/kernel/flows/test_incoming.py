@@ -18,7 +18,7 @@ from support.credits import event_names, transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses, execute_as_owner
 from support.records import own_key
-from support.service import Service, credit_report, make_charge, open_holder, open_service, read_funds
+from support.service import Service, credit_report, held, make_charge, open_holder, open_service, read_funds
 
 
 async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:
@@ -113,10 +113,10 @@ async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, ca
 
 @pytest.mark.parametrize("party", [{"key": "nobody@test.example"}, {"key": None, "key_type": None, "account_number": "9"}])
 async def test_an_unknown_account_is_refused(service: Service, caller: Caller, party: dict[str, str | None]) -> None:
-    report = credit_report(service)
-    credit_party = msgspec.structs.replace(report.credit_party, **party)
-    answer = await receive_credit(service.context, msgspec.structs.replace(report, credit_party=credit_party))
-    assert answer.refusal_code == "AC03"
+    for report in (credit_report(service), held(credit_report(service))):
+        credit_party = msgspec.structs.replace(report.credit_party, **party)
+        answer = await receive_credit(service.context, msgspec.structs.replace(report, credit_party=credit_party))
+        assert answer.refusal_code == "AC03"
     assert await event_names(service) == []
 
 

@@ -2302,7 +2302,7 @@ create table refused_credit (
     refusal_code text not null,
     refused_at timestamp with time zone default clock_timestamp() not null,
     constraint refused_credit_pkey primary key (name),
-    constraint refused_credit_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled')),
+    constraint refused_credit_kind_check check (kind in ('credit', 'credit_accepted', 'credit_held', 'credit_cancelled')),
     constraint refused_credit_name_check check (length(name) = 32 and name ~~ 'E%')
 );
 comment on table refused_credit is 'Payments refused because no holder here had the account; each stays refused for 30 days.';

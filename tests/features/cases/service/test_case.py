@@ -129,7 +129,8 @@ async def test_lines_that_explain_the_balances_close_days_without_a_file(shop: S
     shop.live.clock.advance(days=8)
     wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
     await read(shop, wire, opening=None, closing="70.00", day="20260706")
-    assert await look(shop) == []
+    day = await day_usecases.read_day(shop.live.context, shop.account, date(2026, 7, 4))
+    assert (await look(shop), day.shown.judged.state) == ([], "closed")
     async with shop.live.context.pool.acquire() as connection:
         ((judgement,), _) = await judge_closed_days(connection, shop.live.clock.now())
     assert judgement.reason == "closed until 2026-07-06"

@@ -64,8 +64,7 @@ def told(
     ],
 )
 def test_the_state_of_a_day(balances: DayBalances, now: datetime, cases: dict[str, int], state: str) -> None:
-    (judged,) = judge(balances, now=now, **cases)
-    assert judged.state == state
+    assert [day.state for day in judge(balances, now=now, **cases)] == [state]
 
 
 def test_balances_are_carried_from_day_to_day() -> None:

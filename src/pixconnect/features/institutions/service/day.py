@@ -35,6 +35,8 @@ FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
+_PROVED_WITHIN: Final = timedelta(days=31)
+"""Most days without a final balance are proved by one that was reported within this time after them."""
 READ_WITHIN: Final = timedelta(days=2)
 """All readings of an account repeat within a day: a line that none has explained by then waits for an operator."""
 FILE_WITHIN: Final = 3
@@ -207,7 +209,8 @@ async def list_days(
     first_on = last_on - timedelta(days=count - 1)
     async with context.pool.acquire() as connection:
         began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
-        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, last_on, now)}
+        until = max(last_on, min(to_day(now), last_on + _PROVED_WITHIN))
+        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, until, now)}
     days = [DayBalances(day=first_on + timedelta(days=number)) for number in range(count)]
     unknown = day_rules.judge_days(days, {}, {}, now)
     return [judged.get(one.day, ShownDay(judged=one)) for one in unknown]

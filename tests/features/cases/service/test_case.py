@@ -12,6 +12,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.day_checks import judge_closed_days
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.service.sweep import sweep
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
@@ -152,11 +153,13 @@ async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(s
     assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
 
 
-async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:
+@pytest.mark.parametrize("steps", [("pix", "20260701"), ("pix", "20260630", "20260702"), ("20260630", "20260702", "pix")])
+async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop, steps: tuple[str, ...]) -> None:
     shop.live.clock.advance(days=-1)
-    pix = await shop.receive(700)
-    shop.live.clock.advance(days=1)
-    await read(shop, closing="100.00")
+    pix = shop.pay(700)
+    shop.live.clock.advance(days=2)
+    for step in steps:
+        await (sweep(shop.at, shop.there, "wide") if step == "pix" else read(shop, day=step))
     (missing,) = await look(shop)
     assert (missing.kind, missing.name, missing.amount_cents) == ("day", "2026-07-01", -700)
     day = await day_usecases.read_day(shop.live.context, shop.account, DAY)
@@ -164,7 +167,7 @@ async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -
     assert (day.shown.judged.state, day.shown.judged.cases.lines_count, alone) == ("closed_with_cases", 1, [(700, "IN")])
     assert pix.end_to_end_id in missing.said
     came = make_ofx_line(item_id="P1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
-    await read(shop, came, closing="107.00")
+    await read(shop, came, make_ofx_line(item_id="F1", at="20260701", amount="-7.00", memo="TARIFA"))
     assert told(await look(shop)) == []
 
 

@@ -112,8 +112,7 @@ def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
         judged = judge(told(closing=closing), told(day=later, opening=opening, closing=1105), nets=nets)
         assert [(day.day.day, day.state) for day in judged] == [(2, "closed"), (3, "closed"), (4, "closed"), (5, "closed")]
         assert ({day.opening_cents for day in judged[1:]}, find_gaps(judged, ())) == ({1100}, [])
-    judged = judge(told(), told(day=later, opening=None, closing=None))
-    assert [day.state for day in judged] == ["closed", "provisional"]
+    assert [day.state for day in judge(told(), told(day=later, opening=None, closing=None))] == ["closed", "provisional"]
     judged = judge(told(), told(day=later, opening=opening, closing=1106), nets=nets)
     assert (judged[-1].state != "closed", len(find_gaps(judged, ()))) == (True, opening is None)
 

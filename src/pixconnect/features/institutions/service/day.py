@@ -84,7 +84,7 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     items: Sequence[RecordedItem]
     """The institution's items of past days without one of our records."""
     lines: Sequence[BookLine]
-    """Our lines of days read after their end that the statement lacks."""
+    """Our lines that the statement lacks, of days read after their end or closed by the balances around them."""
     is_cut: bool
     """Whether there are more."""
     gaps: Sequence[BalanceGap]
@@ -119,9 +119,11 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     after = (first_on - timedelta(days=1), "\U0010ffff")
     items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
     begins_on = max(first_on, to_day(account.opened_at))
-    lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
-    # A day shows its missing lines only when it is read after its end.
-    whole = {one.judged.day for one in judged if one.judged.was_read_whole}
+    # Closed days without a row are not judged again: balances around them prove that nothing moved.
+    spans = [*await day_store.list_unread(connection, account.id, since, first_on), (begins_on, today)]
+    lines = [line for span in spans for line in await line_store.list_unmatched(connection, account.id, span)]
+    # A day shows its missing lines only when it is read after its end, or balances close it.
+    shown = {one.judged.day for one in judged if one.judged.was_read_whole or one.judged.state == "closed_with_cases"}
     days = [
         one.judged
         for one in judged
@@ -133,9 +135,9 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         since=since,
         days=days,
         items=asking,
-        lines=[line for line in lines if line.day in whole],
+        lines=[line for line in lines if line.day < first_on or line.day in shown],
         gaps=await _find_late(connection, account, gaps, today) if gaps else [],
-        is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
+        is_cut=len(items) == UNMATCHED_MAX or len(lines) >= line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pixconnect.features.institutions.rules.day import DayBalances, DayState
 from pixconnect.features.institutions.rules.sweep import Pace, Sweep
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource
-from pixconnect.kernel.tables.lookup import AdvisoryLocks, Column, Command, FindAll, FindBy, FindOne, Value
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Column, Command, FindAll, FindBy, FindOne, Tuples, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
@@ -223,6 +223,14 @@ async def find_open(
     (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on, with_gaps)
     return OpenDays(**row)
 
+
+list_unread: Final = Tuples[tuple[date, date], int, date, date]("""
+    select began_on, day - 1 from (
+        select day, lag(day) over (order by day) + 1 as began_on from institution_day
+        where institution_id = $1 and day >= $2 and day < $3
+    ) as told where began_on < day
+""")
+"""List the first and last days of spans without a row between days that have one: since a day, and before another."""
 
 find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
     select min(day) from institution_item

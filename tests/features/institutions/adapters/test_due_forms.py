@@ -48,29 +48,21 @@ CONTENTS = ChargeTerms(
 )
 
 
-def read(calendar: dict[str, Any], value: dict[str, Any]) -> charge_contents.DueTerms | None:
-    return decode_terms(calendar, value)
-
-
 def test_what_is_written_is_read_again_of_every_kind() -> None:
     for interest in due.INTEREST_KINDS:
         for discount in due.DISCOUNT_KINDS:
             dated = (ALL.discount and ALL.discount.dated) or ()
-            made = (
-                charge_contents.Discount(kind=discount, dated=dated)
-                if discount in due.UNTIL_A_DATE
-                else charge_contents.Discount(kind=discount, value=7)
-            )
+            given: dict[str, Any] = dict(dated=dated) if discount in due.UNTIL_A_DATE else dict(value=7)
+            made = charge_contents.Discount(kind=discount, **given)
             terms = structs.replace(ALL, interest=charge_contents.Interest(kind=interest, value=3), discount=made)
-            assert read(write_calendar(terms), write_value(terms, 1234)) == terms
-    assert read({"expiracao": 3600}, {}) is None
-    assert read({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == charge_contents.DueTerms(due_on=DUE_ON)
+            assert decode_terms(write_calendar(terms), write_value(terms, 1234)) == terms
+    assert decode_terms({"expiracao": 3600}, {}) is None
+    assert decode_terms({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == charge_contents.DueTerms(due_on=DUE_ON)
 
 
 def test_forms_that_say_the_same_are_the_same() -> None:
-    value = write_value(ALL, 1234)
-    texts = value | {"multa": {"modalidade": "2", "valorPerc": "2.00"}}
-    assert read(write_calendar(ALL), texts) == ALL
+    texts = write_value(ALL, 1234) | {"multa": {"modalidade": "2", "valorPerc": "2.00"}}
+    assert decode_terms(write_calendar(ALL), texts) == ALL
     turned = structs.replace(ALL, discount=structs.replace(ALL.discount, dated=ALL.discount.dated[::-1]))  # type: ignore[union-attr]
     assert due.are_same(turned, ALL)
     nothing = charge_contents.Fine(kind="sum", value=0)
@@ -96,7 +88,7 @@ def test_forms_that_say_the_same_are_the_same() -> None:
 )
 def test_terms_that_cannot_be_relied_on_are_none(calendar: dict[str, Any], value: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
-        read({"dataDeVencimento": "2026-07-10"} | calendar, value)
+        decode_terms({"dataDeVencimento": "2026-07-10"} | calendar, value)
 
 
 @pytest.mark.parametrize(

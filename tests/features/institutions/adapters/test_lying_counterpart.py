@@ -12,7 +12,9 @@ import pytest
 from msgspec import structs
 
 from pixconnect.features.institutions.adapters.connection import CallBounds
+from pixconnect.features.institutions.adapters.standard_records import decode_charge, decode_refund
 from pixconnect.features.institutions.opener import open_institution
+from pixconnect.features.institutions.profiles.account_traits import AnswerWords
 from pixconnect.features.institutions.rules.account import Credential
 from pixconnect.features.institutions.rules.institution import (
     ChargeTerms,
@@ -25,6 +27,7 @@ from pixconnect.features.institutions.rules.institution import (
 )
 from pixconnect.features.institutions.rules.rail_memory import OutgoingPix
 from pixconnect.features.institutions.rules.sweep import MalformedItem
+from pixconnect.kernel.rules.br_code import format_static_br_code
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY
 from pixconnect.platform.adapters.system import SystemClock, SystemEntropy
 from pixconnect.platform.base import errors
@@ -225,6 +228,14 @@ async def test_no_lie_is_a_charge_nor_the_absence_of_one(liar: Liar, institution
     async with asyncio.timeout(60):
         with pytest.raises(InstitutionUnavailable):
             await institution.read_charge(TXID)
+
+
+def test_a_profile_adds_words_of_its_own() -> None:
+    words = AnswerWords(charges={"PAGA": "paid"}, refunds={"FEITA": "returned"}, codes=["brcode"])
+    code = format_static_br_code("k@x.example", "Loja", "Recife")
+    charge = decode_charge({**CHARGE, "status": "PAGA", "brcode": code}, words)
+    assert (charge.status, charge.code) == ("paid", code)
+    assert decode_refund({"id": "a1", "valor": "1.00", "status": "FEITA"}, words).status == "returned"
 
 
 async def test_one_bad_item_stops_none_of_the_others(liar: Liar, institution: Institution) -> None:

@@ -124,7 +124,7 @@ class StandardInstitution(ConnectedInstitution):
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> port.OpenedCharge | None:
         path = self._charge_path("consultar", txid, has_due_date=has_due_date)
         content = await self._calls.read("charge", path)
-        charge = self._read_found(content, lambda: decode_charge(content.members))
+        charge = self._read_found(content, lambda: self._decode_charge(content.members))
         if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
             raise port.InstitutionUnavailable(ANOTHER_CHARGE)
         return charge
@@ -146,11 +146,11 @@ class StandardInstitution(ConnectedInstitution):
         returned = {"devolucaoPresente": "true"} if only_returned else {}
         listed = PagedList(route="list", path=self._path("pix.listar"), query=returned)
         async for rows in list_rows(self._calls, listed, since, until):
-            yield read_items(rows)
+            yield read_items(rows, self._known.words)
 
     async def read_received(self, end_to_end_id: str) -> port.ReceivedPix | None:
         content = await self._calls.read("pix", self._path("pix.consultar", e2eid=end_to_end_id))
-        found = self._read_found(content, lambda: decode_pix(content.value))
+        found = self._read_found(content, lambda: decode_pix(content.value, self._known.words))
         if found is None:
             return None
         pix, unreadable = found
@@ -163,7 +163,7 @@ class StandardInstitution(ConnectedInstitution):
         # Its id makes a second one the same refund, so it may be repeated after an expired token.
         change = Call("refund", "PUT", path, {"valor": format_reais(amount_cents)}, repeated_on=(401,), is_new=True)
         refusals = self._known.refund_refusals
-        refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
+        refund = await obtain(self._calls, change, self._decode_refund, lambda answer: self._judge(answer, refusals))
         if isinstance(refund, port.ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
             return port.UnknownOutcome(reason=ANOTHER_REFUND)
         return refund
@@ -171,7 +171,7 @@ class StandardInstitution(ConnectedInstitution):
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> port.ListedRefund | None:
         path = self._path("devolucao.consultar", e2eid=end_to_end_id, id=refund_id)
         content = await self._calls.read("refund", path)
-        refund = self._read_found(content, lambda: decode_refund(content.members))
+        refund = self._read_found(content, lambda: self._decode_refund(content.members))
         if refund is not None and refund.id != refund_id:
             raise port.InstitutionUnavailable(ANOTHER_REFUND)
         return refund
@@ -222,6 +222,12 @@ class StandardInstitution(ConnectedInstitution):
 
     # Shared by all institutions.
 
+    def _decode_charge(self, members: Mapping[str, object]) -> port.OpenedCharge:
+        return decode_charge(members, self._known.words)
+
+    def _decode_refund(self, members: Mapping[str, object]) -> port.ListedRefund:
+        return decode_refund(members, self._known.words)
+
     @property
     def _ended(self) -> tuple[int, ...]:
         return tuple(self._known.token_ended)
@@ -243,7 +249,7 @@ class StandardInstitution(ConnectedInstitution):
         is_asked: Callable[[port.OpenedCharge], bool],
     ) -> port.OpeningAnswer:
         change = Call("charge", method, path, body, repeated_on=self._ended)
-        charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
+        charge = await obtain(self._calls, change, self._decode_charge, lambda answer: self._judge(answer, refusals))
         if isinstance(charge, port.OpenedCharge) and not is_asked(charge):
             return port.UnknownOutcome(reason=ANOTHER_CHARGE)
         return charge

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from pixconnect.features.due_charges.rules.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTEREST_KINDS, UNTIL_A_DATE
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.message import as_list, as_members
+from pixconnect.features.institutions.profiles.account_traits import AnswerWords, ChargeWord, RefundWord
 from pixconnect.features.institutions.rules.institution import ChargeTerms, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import charge_contents as contents
@@ -146,9 +147,6 @@ def _take_cents(part: object) -> int:
     return cents
 
 
-ChargeWord = Literal["active", "paid", "removed_by_us", "removed_by_institution"]
-RefundWord = Literal["under_way", "returned", "refused"]
-
 _CHARGES: Final = dict[str, ChargeWord](
     ATIVA="active",
     CONCLUIDA="paid",
@@ -156,8 +154,7 @@ _CHARGES: Final = dict[str, ChargeWord](
     REMOVIDA_PELO_PSP="removed_by_institution",
 )
 _REFUNDS: Final = dict[str, RefundWord](EM_PROCESSAMENTO="under_way", DEVOLVIDO="returned", NAO_REALIZADO="refused")
-_CODES: Final = ("pixCopiaECola", "brcode", "textoImagemQRcode")
-"""Members with a charge's code: each institution has one of these."""
+_CODE: Final = "pixCopiaECola"
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _LIFETIME_MAX_S: Final = 2**31 - 1
@@ -187,21 +184,22 @@ def write_charge(terms: ChargeTerms) -> dict[str, object]:
     return body
 
 
-def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
+def decode_charge(members: Mapping[str, object], words: AnswerWords) -> OpenedCharge:
     """Read a charge's present state at the institution; ``Malformed`` if any of it is unreliable."""
     calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
     located = as_members(members.get("loc")) or {}
     location = wire.find_text(members, "location", _URL_MAX) or wire.find_text(located, "location", _URL_MAX)
     due = decode_terms(calendar, amount)
+    codes = (wire.find_text(members, name, _URL_MAX * 2) for name in (_CODE, *words.codes))
     return OpenedCharge(
         txid=wire.take_text(members, "txid", 35, form=_TXID),
         key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
         amount_cents=wire.take_reais(amount, "original"),
-        status=wire.take_status(members, _CHARGES),
+        status=wire.take_status(members, {**_CHARGES, **words.charges}),
         created_at=wire.take_instant(calendar, "criacao"),
         lifetime_s=0 if due is not None else wire.take_count(calendar, "expiracao", _LIFETIME_MAX_S),
         due=due,
-        code=next((check_code(text) for name in _CODES if (text := wire.find_text(members, name, _URL_MAX * 2))), None),
+        code=next((check_code(text) for text in codes if text), None),
         location=None if location is None else _find_location(location.removeprefix("https://")),
         revision=wire.take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
         # Only a help for the query: the list finds Pix without a valid name here.
@@ -232,7 +230,7 @@ def check_code(text: str) -> str:
     return text
 
 
-def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
+def decode_pix(item: object, words: AnswerWords) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
     """Read a received Pix, and those of its returns that are unreadable."""
     members = as_members(item)
     if members is None:
@@ -246,7 +244,7 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
     # An unreadable return is kept for an operator; its Pix is credited all the same.
     for row in rows:
         try:
-            refunds.append(decode_refund(as_members(row) or {}))
+            refunds.append(decode_refund(as_members(row) or {}, words))
         except wire.Malformed as error:
             kept = wire.as_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
             unreadable.append(kept)
@@ -264,15 +262,15 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
     return pix, unreadable
 
 
-def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
+def read_items(rows: Sequence[object], words: AnswerWords) -> Sequence[ReceivedPix | MalformedItem]:
     items = list[ReceivedPix | MalformedItem]()
-    for found in wire.read_each(rows, decode_pix):
+    for found in wire.read_each(rows, lambda row: decode_pix(row, words)):
         items += [found] if isinstance(found, MalformedItem) else [found[0], *found[1]]
     return wire.bound_malformed(items)
 
 
-def decode_refund(members: Mapping[str, object]) -> ListedRefund:
-    status = wire.take_status(members, _REFUNDS)
+def decode_refund(members: Mapping[str, object], words: AnswerWords) -> ListedRefund:
+    status: RefundWord = wire.take_status(members, {**_REFUNDS, **words.refunds})
     instants = as_members(members.get("horario")) or {}
     settled_at = wire.find_instant(instants, "liquidacao")
     return ListedRefund(

@@ -22,6 +22,9 @@ Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account"
 Estate = Literal["production", "homologation"]
 """The institution's production machines, which move money, or those of its test environment."""
 
+ChargeWord = Literal["active", "paid", "removed_by_us", "removed_by_institution"]
+RefundWord = Literal["under_way", "returned", "refused"]
+
 BalanceMeaning = Literal["ledger", "available", "unclear", "with_limit", "with_investments"]
 """The meaning of the institution's number.
 
@@ -58,6 +61,17 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     def is_about(self, violated: str) -> bool:
         below = (name[:-1] for name in self.properties if name.endswith("*"))
         return violated in self.properties or violated.startswith(tuple(below))
+
+
+class AnswerWords(_Part, frozen=True, kw_only=True):
+    """Its own words in answers, accepted beside the central bank's. An unknown one is never guessed."""
+
+    charges: Mapping[str, ChargeWord] = {}
+    """Our states by its words for a charge's status."""
+    refunds: Mapping[str, RefundWord] = {}
+    """Our states by its words for a return's status."""
+    codes: Sequence[str] = ()
+    """Its names of the member with a charge's code."""
 
 
 USUAL_PACES: Final = (
@@ -104,6 +118,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """Conclusive refusals of a call that pays a code, besides those of all sending calls."""
     pays_from_webhook_keys: bool = False
     """A key without a webhook cannot pay."""
+    words: AnswerWords = AnswerWords()
     absent: Sequence[str] = ()
     """Names of errors with 400 that mean "not found"; 404 does everywhere."""
     balance: BalanceMeaning = "ledger"

@@ -32,7 +32,7 @@ def payers_of(batch: Sequence[NewOrder]) -> set[int]:
 class OrderRule(Ranked):
     """Each batch of new transfers or refunds has one of each kind that concerns it. A rule defines the methods it needs.
 
-    Ranks give the documented order of refusals; features have the tens between and around those of the kernel.
+    Ranks give the documented order of refusals; features have ranks between and around those of the kernel.
     """
 
     def __init__(self, work: UnitOfWork) -> None:

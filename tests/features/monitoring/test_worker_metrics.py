@@ -16,7 +16,7 @@ from pixconnect.features.webhooks.rules import delivery as delivery_rules
 from pixconnect.features.webhooks.worker.feed import Sequencer
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.rail import Report
+from pixconnect.kernel.rules.rail import OwnReport
 from pixconnect.kernel.rules.transfer import AccountTransferRequest
 from pixconnect.platform.metrics import Histogram, Measured
 from support import postgres
@@ -51,7 +51,7 @@ def values(measured: Sequence[Measured]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("report", [name_message(report) for report in get_args(Report)])
+@pytest.mark.parametrize("report", [name_message(report) for report in get_args(OwnReport)])
 def test_each_label_of_reports_is_described(report: str) -> None:
     (family,) = (family for family in metrics.FAMILIES if family.name == "pixconnect_rail_reports_total")
     assert report in re.split(r"\W+", family.meaning)

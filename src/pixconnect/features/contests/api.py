@@ -13,8 +13,13 @@ from pixconnect.features.contests.rules.infraction import DefenceState, Judged
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service import outside as outside_usecases
 from pixconnect.features.contests.service.defence import ShownInfraction
-from pixconnect.kernel.rules.block_report import InfractionReason, InfractionReport, InfractionState, Situation
-from pixconnect.kernel.rules.kept_report import WORDS_LENGTH_MAX
+from pixconnect.kernel.rules.block_report import (
+    WORDS_LENGTH_MAX,
+    InfractionReason,
+    InfractionReport,
+    InfractionState,
+    Situation,
+)
 from pixconnect.platform.base.clock import format_instant
 
 InfractionStatus = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]

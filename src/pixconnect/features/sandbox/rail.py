@@ -30,6 +30,7 @@ from pixconnect.features.sandbox.rules import (
     SandboxSilent,
     SandboxUnavailable,
 )
+from pixconnect.kernel.flows.report import make_decoder
 from pixconnect.kernel.rules import rail
 from pixconnect.kernel.rules.rail import Message, MessageAnswer, MessageKind
 from pixconnect.platform.flow.batches import Batches
@@ -57,7 +58,6 @@ Item = TypeVar("Item")
 _encode = msgspec.json.Encoder().encode
 _submit_answers = msgspec.json.Decoder(list[rail.SubmitAnswer | None])
 _query_answers = msgspec.json.Decoder(list[rail.QueryAnswer])
-_reports = msgspec.json.Decoder(list[rail.Report])
 _instant = msgspec.json.Decoder(datetime | None)
 _settled = msgspec.json.Decoder(list[rail.SettledItem])
 _position = msgspec.json.Decoder(rail.Position)
@@ -209,7 +209,7 @@ class SandboxRail:
 
     async def reports(self, wait_s: float) -> list[rail.Report]:
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)
-        return _read(_reports, status, body, rail.RailUnavailable)
+        return _read(make_decoder(), status, body, rail.RailUnavailable)
 
     async def waiting_since(self) -> datetime | None:
         """When the oldest report was made that waits for our acknowledgement."""

@@ -15,7 +15,8 @@ from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Context, Operator, write_alone
 from pixconnect.kernel.flows.credit import find_source
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.kept_report import Kept, KeptItem, KeptReport, Misfit
+from pixconnect.kernel.rules.kept_report import KeptItem, KeptReport, Misfit
+from pixconnect.kernel.rules.rail import Report
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
@@ -31,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep(
-    connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None, *, is_listed: bool = False
+    connection: Connection | Pool, kept: Report, misfit: Misfit, refusal_code: str | None = None, *, is_listed: bool = False
 ) -> None:
     """Keep a report for an operator, with any refusal code for the rail. Once committed, it may be acknowledged.
 
@@ -44,13 +45,13 @@ async def keep(
             "a report waits for an operator",
             kept_id=kept_id,
             kind=kept_report.kind_of(kept),
-            name=kept_report.storable(kept_report.name_of(kept)),
+            name=kept_report.storable(kept.subject),
             reason=misfit.reason,
         )
 
 
 async def keep_reported(
-    context: Context, report: Kept, misfit: Misfit, refusal_code: str | None = None, connection: Connection | None = None
+    context: Context, report: Report, misfit: Misfit, refusal_code: str | None = None, connection: Connection | None = None
 ) -> None:
     """Keep a report of the context's rail, or of the list of its account."""
     is_listed = find_source(context).is_final
@@ -70,7 +71,7 @@ async def keep_listed_item(pool: Pool, item: KeptItem, misfit: Misfit) -> None:
         )
 
 
-async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:
+async def keep_if_dated_ahead(context: Context, kept: Report, settled_at: datetime | None) -> bool:
     """Keep a listed fact dated further ahead than clocks can differ; it is recorded once its time has come."""
     # In a sandbox either clock may be ahead of the other.
     now = max(context.clock.now(), context.clock.real_now())

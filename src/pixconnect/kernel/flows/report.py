@@ -17,9 +17,10 @@ refuses it.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Union, cast, get_args
 
 import asyncpg
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -215,7 +216,7 @@ async def _find_recorded(
     connection: Connection, report: rail.CreditReport | rail.ReturnReport, holder_id: int | None
 ) -> Recorded | None:
     del holder_id
-    return await find_recorded(connection, report) if kept_report.is_name(kept_report.name_of(report)) else None
+    return await find_recorded(connection, report) if kept_report.is_name(report.subject) else None
 
 
 async def _find_credited(context: Context, report: rail.CreditReport) -> int | None:
@@ -241,6 +242,13 @@ def find_taker(kind: type[rail.Report]) -> ReportTaker | None:
     """The kernel's own, or a feature's."""
     takers = (*TAKERS, *gather("report_takers", ReportTaker))
     return next((taker for taker in takers if issubclass(kind, taker.kind)), None)
+
+
+@cache
+def make_decoder() -> msgspec.json.Decoder[list[rail.Report]]:
+    """The decoder of a rail's reports."""
+    kinds = (*get_args(rail.OwnReport), *(taker.kind for taker in gather("report_takers", ReportTaker)))
+    return msgspec.json.Decoder(cast("type[list[rail.Report]]", list[Union[kinds]]))  # noqa: UP007
 
 
 def _judge_failure(context: Context, report: rail.Report, error: Exception) -> Exception | Misfit:

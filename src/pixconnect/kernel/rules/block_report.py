@@ -6,12 +6,18 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.kernel.rules import money
 from pixconnect.kernel.rules.holder import Party
+from pixconnect.kernel.rules.kept_report import ITEM_ID_LENGTH_MAX, NAME_LENGTH, find_fault_of_amount, is_name
+from pixconnect.kernel.rules.rail import Report
 
 ReportedKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
 """Why an institution blocks money: ``med`` is a contest of a Pix, ``precautionary`` a suspect credit."""
 BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security", "statement_line"]
 """Also for a pending debit of the statement, which has no report."""
+
+BLOCKS_MAX: Final = 200  # in one report
+WORDS_LENGTH_MAX: Final = 2000
 
 
 class BlockTraits(Struct, frozen=True, kw_only=True):
@@ -42,16 +48,38 @@ class BlockTerms(Struct, frozen=True, kw_only=True):
     respond_by: datetime | None = None
     until: datetime | None = None
 
+    def find_fault(self) -> str | None:
+        """Return why a block is impossible as reported."""
+        if not 0 < len(self.reference) <= ITEM_ID_LENGTH_MAX:
+            return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+        if any(instant is not None and instant.tzinfo is None for instant in (self.respond_by, self.until)):
+            return "respond_by, until: must have a time zone"
+        if not 0 <= self.held_cents <= self.wanted_cents <= money.AMOUNT_MAX_CENTS:
+            return f"held_cents: must be from 0 to wanted_cents, and that at most {money.AMOUNT_MAX_CENTS}"
+        return None
 
-class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
+
+class BlockReport(Report, frozen=True, kw_only=True, tag="block"):
     """Blocks that an institution opened, changed or ended on a holder's account: a fact that we cannot refuse."""
 
-    report_id: str
     party: Party
     blocks: tuple[BlockTerms, ...]
     """The reported blocks in their present state: one may have split in two, and many may have ended."""
     reported_at: datetime
     """When it was reported. Of two reports the later one counts, in any order."""
+
+    @property
+    def subject(self) -> str:
+        return self.blocks[0].reference if self.blocks else self.report_id
+
+    def find_fault(self) -> str | None:
+        if self.reported_at.tzinfo is None:
+            return "reported_at: must have a time zone"
+        if not 0 < len(self.blocks) <= BLOCKS_MAX:
+            return f"blocks: must be 1 to {BLOCKS_MAX}"
+        if len({terms.reference for terms in self.blocks}) < len(self.blocks):
+            return "blocks: one of them is listed twice"
+        return next((fault for terms in self.blocks if (fault := terms.find_fault()) is not None), None)
 
 
 InfractionReason = Literal["fraud", "operational_flaw"]
@@ -73,13 +101,12 @@ class TakenPart(Struct, frozen=True, kw_only=True):
     settled_at: datetime
 
 
-class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
+class InfractionReport(Report, frozen=True, kw_only=True, tag="infraction"):
     """The contest of a received Pix by its payer, in its whole present state; the last report counts.
 
     The institution blocks, decides and returns; we cannot refuse it.
     """
 
-    report_id: str
     name: str  # the institution's name of the contest, unique on the account
     party: Party
     end_to_end_id: str
@@ -96,6 +123,32 @@ class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
     taken: tuple[TakenPart, ...]
     reported_at: datetime
     until: datetime | None = None
+
+    @property
+    def subject(self) -> str:
+        return self.name
+
+    def find_fault(self) -> str | None:
+        if not 0 < len(self.name) <= ITEM_ID_LENGTH_MAX:
+            return f"name: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
+        if not is_name(self.end_to_end_id):
+            return f"end_to_end_id: must have {NAME_LENGTH} characters and begin with E"
+        if self.words is not None and not 0 < len(self.words) <= WORDS_LENGTH_MAX:
+            return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
+        instants = (self.opened_at, self.respond_by, self.reported_at, *(part.settled_at for part in self.taken))
+        if any(instant.tzinfo is None for instant in instants):
+            return "opened_at, respond_by, reported_at, settled_at: must have a time zone"
+        if self.state in {"open", "answered"} and self.wanted_cents == 0:
+            return "wanted_cents: must not be zero for an undecided contest"
+        for part in self.taken:
+            if not is_name(part.return_id) or part.return_id[0] != "D":
+                return f"return_id: must have {NAME_LENGTH} characters and begin with D"
+            if find_fault_of_amount(part.amount_cents) is not None:
+                return find_fault_of_amount(part.amount_cents)
+        terms = BlockTerms(
+            reference=self.name, kind="med", wanted_cents=self.wanted_cents, held_cents=self.held_cents, until=self.until
+        )
+        return terms.find_fault() or find_fault_of_amount(self.amount_cents)
 
 
 class Defence(Struct, frozen=True, kw_only=True):

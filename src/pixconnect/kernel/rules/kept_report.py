@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.kernel.rules import money, rail
-from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms, InfractionReport
 
 Reason = Literal[
     "unknown_order",
@@ -27,56 +26,44 @@ Reason = Literal[
     "another_account",
     "two_holders",
 ]
-Kind = Literal[
-    "credit",
-    "credit_accepted",
-    "credit_held",
-    "credit_cancelled",
-    "return",
-    "settled",
-    "rejected",
-    "never_taken",
-    "taken",
-    "movement",
-    "institution_return",
-    "block",
-    "infraction",
-    "unreadable",
-]
 
 NAME_LENGTH: Final = 32
 ITEM_ID_LENGTH_MAX: Final = 64
 DESCRIPTION_LENGTH_MAX: Final = 140
-WORDS_LENGTH_MAX: Final = 2000
-BLOCKS_MAX: Final = 200  # in one report
 TXID_LENGTH_MAX: Final = 35
 
 
-class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
+class NeverTakenAnswer(rail.Report, frozen=True, kw_only=True, tag="never_taken"):
     """The rail's answer to a query, in the form of a report so that it can be kept like one."""
 
-    report_id: str
     id: str
 
+    @property
+    def subject(self) -> str:
+        return self.id
 
-class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
+
+class TakenAnswer(rail.Report, frozen=True, kw_only=True, tag="taken"):
     """Likewise, for an order that the rail has."""
 
-    report_id: str
     id: str
     network_id: str | None
 
+    @property
+    def subject(self) -> str:
+        return self.id
 
-class KeptItem(Struct, frozen=True, kw_only=True, tag="unreadable"):
+
+class KeptItem(rail.Report, frozen=True, kw_only=True, tag="unreadable"):
     """An unreadable item of an institution's list."""
 
-    report_id: str
     name: str  # its subject, if that is readable
     account: str  # the account's name here
     content: str  # as sent, cut if long
 
-
-Kept = rail.Report | rail.InstitutionReturn | NeverTakenAnswer | TakenAnswer | KeptItem
+    @property
+    def subject(self) -> str:
+        return self.name
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
@@ -104,7 +91,7 @@ class KeptReport(Struct, frozen=True, kw_only=True):
     """A report that waits for an operator, or that one has closed."""
 
     id: int
-    kind: Kind
+    kind: str
     reason: Reason
     explanation: str
     name: str
@@ -134,33 +121,15 @@ def find_amount(kept: KeptReport) -> int | None:
     return -cents if leaves else cents
 
 
-def kind_of(kept: Kept) -> Kind:
-    return cast("Kind", type(kept).__struct_config__.tag)
-
-
-def name_of(kept: Kept) -> str:
-    match kept:
-        case rail.CreditReport():
-            return kept.end_to_end_id
-        case rail.ReturnReport():
-            return kept.return_id
-        case rail.MovementReport():
-            return kept.item_id
-        case rail.InstitutionReturn():
-            return kept.return_id or kept.original_end_to_end_id
-        case KeptItem() | InfractionReport():
-            return kept.name
-        case BlockReport():
-            return kept.blocks[0].reference if kept.blocks else kept.report_id
-        case _:
-            return kept.id
+def kind_of(report: rail.Report) -> str:
+    return str(type(report).__struct_config__.tag)
 
 
 def is_name(text: str) -> bool:
     return len(text) == NAME_LENGTH and text[0] in "ED" and is_text(text)
 
 
-def as_report(name: str, answer: rail.Settled | rail.Rejected | rail.NeverTaken | rail.Taken) -> Kept:
+def as_report(name: str, answer: rail.Settled | rail.Rejected | rail.NeverTaken | rail.Taken) -> rail.Report:
     """Turn the rail's answer about one of our orders into a report of it."""
     match answer:
         case rail.Settled(settled_at=settled_at, network_id=network_id):
@@ -173,12 +142,12 @@ def as_report(name: str, answer: rail.Settled | rail.Rejected | rail.NeverTaken 
             return TakenAnswer(report_id=name, id=name, network_id=network_id)
 
 
-def encode(kept: Kept) -> str:
+def encode(kept: rail.Report) -> str:
     # In ASCII with escapes, so that any text can be kept, even half surrogates.
     return json.dumps(msgspec.to_builtins(kept), ensure_ascii=True)
 
 
-def fingerprint(kept: Kept, reason: Reason) -> bytes:
+def fingerprint(kept: rail.Report, reason: Reason) -> bytes:
     """Hash a report's subject and contents, so that every repetition has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
     # A repetition may have another number and another time.
@@ -207,20 +176,16 @@ def find_fault(report: rail.Report) -> str | None:
         return _find_fault_of_arrival(report)
     if isinstance(report, rail.MovementReport):
         return _find_fault_of_movement(report)
-    if isinstance(report, BlockReport):
-        return _find_fault_of_blocks(report)
-    if isinstance(report, InfractionReport):
-        return _find_fault_of_infraction(report)
-    return None
+    return report.find_fault()
 
 
 def _find_fault_of_arrival(report: rail.CreditReport | rail.ReturnReport) -> str | None:
     # Detects what the tables would reject, so that the report is kept with a reason.
     letter, field = ("E", "end_to_end_id") if isinstance(report, rail.CreditReport) else ("D", "return_id")
-    name = name_of(report)
+    name = report.subject
     if not is_name(name) or name[0] != letter:
         return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
-    if (fault := _find_fault_of_amount(report.amount_cents)) is not None:
+    if (fault := find_fault_of_amount(report.amount_cents)) is not None:
         return fault
     if report.reported_at.tzinfo is None or (report.settled_at or report.reported_at).tzinfo is None:
         return "reported_at, settled_at: must have a time zone"
@@ -243,54 +208,10 @@ def _find_fault_of_movement(report: rail.MovementReport) -> str | None:
         return "settled_at: must have a time zone"
     if report.kind == "opening_balance" and report.amount_cents == 0:
         return None
-    return _find_fault_of_amount(report.amount_cents)
+    return find_fault_of_amount(report.amount_cents)
 
 
-def _find_fault_of_blocks(report: BlockReport) -> str | None:
-    if report.reported_at.tzinfo is None:
-        return "reported_at: must have a time zone"
-    if not 0 < len(report.blocks) <= BLOCKS_MAX:
-        return f"blocks: must be 1 to {BLOCKS_MAX}"
-    if len({terms.reference for terms in report.blocks}) < len(report.blocks):
-        return "blocks: one of them is listed twice"
-    return next((fault for terms in report.blocks if (fault := find_fault_of_terms(terms)) is not None), None)
-
-
-def _find_fault_of_infraction(report: InfractionReport) -> str | None:
-    if not 0 < len(report.name) <= ITEM_ID_LENGTH_MAX:
-        return f"name: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
-    if not is_name(report.end_to_end_id):
-        return f"end_to_end_id: must have {NAME_LENGTH} characters and begin with E"
-    if report.words is not None and not 0 < len(report.words) <= WORDS_LENGTH_MAX:
-        return f"words: must have 1 to {WORDS_LENGTH_MAX} characters"
-    instants = (report.opened_at, report.respond_by, report.reported_at, *(part.settled_at for part in report.taken))
-    if any(instant.tzinfo is None for instant in instants):
-        return "opened_at, respond_by, reported_at, settled_at: must have a time zone"
-    if report.state in {"open", "answered"} and report.wanted_cents == 0:
-        return "wanted_cents: must not be zero for an undecided contest"
-    for part in report.taken:
-        if not is_name(part.return_id) or part.return_id[0] != "D":
-            return f"return_id: must have {NAME_LENGTH} characters and begin with D"
-        if _find_fault_of_amount(part.amount_cents) is not None:
-            return _find_fault_of_amount(part.amount_cents)
-    terms = BlockTerms(
-        reference=report.name, kind="med", wanted_cents=report.wanted_cents, held_cents=report.held_cents, until=report.until
-    )
-    return find_fault_of_terms(terms) or _find_fault_of_amount(report.amount_cents)
-
-
-def find_fault_of_terms(terms: BlockTerms) -> str | None:
-    """Return why a block is impossible as reported."""
-    if not 0 < len(terms.reference) <= ITEM_ID_LENGTH_MAX:
-        return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
-    if any(instant is not None and instant.tzinfo is None for instant in (terms.respond_by, terms.until)):
-        return "respond_by, until: must have a time zone"
-    if not 0 <= terms.held_cents <= terms.wanted_cents <= money.AMOUNT_MAX_CENTS:
-        return f"held_cents: must be from 0 to wanted_cents, and that at most {money.AMOUNT_MAX_CENTS}"
-    return None
-
-
-def _find_fault_of_amount(amount_cents: int) -> str | None:
+def find_fault_of_amount(amount_cents: int) -> str | None:
     if money.AMOUNT_MIN_CENTS <= amount_cents <= money.AMOUNT_MAX_CENTS:
         return None
     return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"

@@ -11,7 +11,6 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from pixconnect.kernel.rules.block_report import BlockReport, InfractionReport
 from pixconnect.kernel.rules.charge_contents import DayAmount
 from pixconnect.kernel.rules.holder import KeyType, Party
 
@@ -154,10 +153,24 @@ SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
 QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
 
-class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
-    """A payment to one of our holders; the rail waits for our acknowledgement."""
+class Report(Struct, frozen=True, kw_only=True):
+    """A report of the rail. A feature's kind has a tag of its own, and a row among its ``report_takers``."""
 
     report_id: str  # the id to acknowledge; a repeated report carries the same
+
+    @property
+    def subject(self) -> str:
+        """The name on the network of what it is about."""
+        return self.report_id
+
+    def find_fault(self) -> str | None:
+        """Return why it can never be recorded, naming field and rule; ``None`` if it can."""
+        return None
+
+
+class CreditReport(Report, frozen=True, kw_only=True, tag="credit"):
+    """A payment to one of our holders; the rail waits for our acknowledgement."""
+
     end_to_end_id: str
     amount_cents: int
     debit_party: Party
@@ -168,6 +181,10 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     payer_message: str | None = None  # the payer's message, ``RemittanceInformation`` of the network
     settled_at: datetime | None = None  # the network's instant; ``None`` is ``reported_at``
     parts: DayAmount | None = None  # its parts, if an institution reports them
+
+    @property
+    def subject(self) -> str:
+        return self.end_to_end_id
 
 
 # If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled.
@@ -195,29 +212,34 @@ class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cance
     code: str  # the scheme's reason, such as AB03
 
 
-class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
+class SettledReport(Report, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
     """An order or refund order has settled."""
 
-    report_id: str
     id: str  # our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that the rail reported before
     settled_at: datetime
     network_id: str | None = None
 
+    @property
+    def subject(self) -> str:
+        return self.id
 
-class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
+
+class RejectedReport(Report, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
     """An order or refund order was rejected."""
 
-    report_id: str
     id: str
     code: str
     reason: str
     network_id: str | None = None
 
+    @property
+    def subject(self) -> str:
+        return self.id
 
-class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
+
+class ReturnReport(Report, frozen=True, kw_only=True, tag="return"):
     """The payee returns a transfer, wholly or in part; the rail waits for our acknowledgement."""
 
-    report_id: str
     return_id: str
     original_end_to_end_id: str  # ours, or the ``network_id`` that the rail reported
     amount_cents: int
@@ -226,25 +248,31 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     reported_at: datetime
     settled_at: datetime | None = None
 
+    @property
+    def subject(self) -> str:
+        return self.return_id
 
-class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
+
+class InstitutionReturn(Report, frozen=True, kw_only=True, tag="institution_return"):
     """A return of a payment to one of our holders, without one of our orders.
 
     A person made it in the institution's app, or the institution itself. It has settled and cannot be refused.
     """
 
-    report_id: str
     return_id: str | None  # the network's; ``None`` if not reported
     asked_as: str  # the requester's name for it; unique among the returns of one payment
     original_end_to_end_id: str
     amount_cents: int
     settled_at: datetime | None
 
+    @property
+    def subject(self) -> str:
+        return self.return_id or self.original_end_to_end_id
 
-class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
+
+class MovementReport(Report, frozen=True, kw_only=True, tag="movement"):
     """The institution moved money on a holder's account without an order, refund, payment or return here."""
 
-    report_id: str
     item_id: str  # the institution's name of the item, unique on the account; never one of an order or refund here
     party: Party
     kind: MovementKind
@@ -254,19 +282,14 @@ class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
     description: str | None = None
     settled_at: datetime
 
+    @property
+    def subject(self) -> str:
+        return self.item_id
 
-Report = (
-    CreditReport
-    | CreditAccepted
-    | CreditHeld
-    | CreditCancelled
-    | SettledReport
-    | RejectedReport
-    | ReturnReport
-    | MovementReport
-    | BlockReport
-    | InfractionReport
-)
+
+ArrivalReport = CreditReport | CreditAccepted | CreditHeld | CreditCancelled | ReturnReport | MovementReport
+OwnReport = ArrivalReport | SettledReport | RejectedReport
+"""All kinds that no feature adds."""
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):

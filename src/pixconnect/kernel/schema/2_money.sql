@@ -2262,8 +2262,7 @@ create table kept_report (
         is null)),
     constraint kept_report_close_reason_check check (length(close_reason) >= 1 and length(close_reason) <= 1000),
     constraint kept_report_closed_by_check check (length(closed_by) >= 1 and length(closed_by) <= 255),
-    constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_held', 'credit_cancelled', 'return',
-        'settled', 'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'block', 'infraction', 'unreadable')),
+    constraint kept_report_kind_check check (kind ~ '^[a-z_]{1,40}$'),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
         'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account', 'two_holders')),
     constraint kept_report_seen_count_check check (seen_count > 0)

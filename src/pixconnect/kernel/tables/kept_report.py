@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final, LiteralString
 
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.kept_report import Kept, KeptReport, Misfit
+from pixconnect.kernel.rules.kept_report import KeptReport, Misfit
+from pixconnect.kernel.rules.rail import Report
 from pixconnect.kernel.tables.lookup import FindAll, FindOne, Pairs, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
@@ -32,7 +33,7 @@ _KEEP: Final[LiteralString] = """
 
 
 async def keep(
-    connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
+    connection: Connection | Pool, kept: Report, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
 ) -> tuple[int, bool]:
     """Record a report, or its repetition unless a list caused it; return its id if it counted, and whether it is new."""
     row = await connection.fetchrow(
@@ -40,7 +41,7 @@ async def keep(
         kept_report.kind_of(kept),
         misfit.reason,
         kept_report.storable(misfit.explanation, 1000),
-        kept_report.storable(kept_report.name_of(kept)),
+        kept_report.storable(kept.subject),
         kept_report.storable(kept.report_id),
         kept_report.encode(kept),
         kept_report.fingerprint(kept, misfit.reason),

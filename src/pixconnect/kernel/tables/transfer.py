@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.holder import Party
-from pixconnect.kernel.rules.kept_report import Kind
 from pixconnect.kernel.rules.listing import Page, Span, TransferSearch, check_searched
 from pixconnect.kernel.rules.transfer import Transfer, TransferFields, is_spent
 from pixconnect.kernel.tables import listing as listing_store
@@ -24,7 +23,7 @@ from pixconnect.platform.pool import Connection, Pool
 
 class RefusedCredit(Struct, frozen=True, kw_only=True):
     name: str  # its end-to-end id
-    kind: Kind  # the kind of the report that we refused first
+    kind: str  # the kind of the report that we refused first
     refusal_code: str
 
 

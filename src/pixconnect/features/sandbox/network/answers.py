@@ -31,10 +31,9 @@ from pixconnect.kernel.rules.holder import Party
 FEE_TEXT: Final = "Tarifa Pix"
 _DYNAMIC_TXID_MIN: Final = 26
 
-ArrivalReport = rail.CreditReport | rail.ReturnReport | rail.MovementReport
 OrderAnswer = rail.Taken | rail.Rejected | rail.NotTaken | None  # ``None`` is an answer lost on its way
 
-_decode_report = msgspec.json.Decoder(rail.Report).decode
+_decode_report = msgspec.json.Decoder(rail.ArrivalReport).decode
 _TAKEN: Final = rail.Taken()
 _NOT_TAKEN: Final = rail.NotTaken()
 
@@ -263,7 +262,7 @@ def split_credit(credit: rail.CreditReport, how: Behaviour) -> list[rail.CreditR
     return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
 
 
-def arrival_id_of(report: ArrivalReport) -> str:
+def arrival_id_of(report: rail.ArrivalReport) -> str:
     match report:
         case rail.CreditReport():
             return report.end_to_end_id
@@ -273,7 +272,7 @@ def arrival_id_of(report: ArrivalReport) -> str:
             return report.item_id
 
 
-def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Acknowledged:
+def read_acknowledgement(report: rail.ArrivalReport, refusal_code: str | None) -> Acknowledged:
     arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
     # A cancelled payment has failed, even if the service accepts it.
@@ -308,7 +307,7 @@ def sort_acknowledged(
         report = find(report_id)
         if isinstance(report, rail.SettledReport | rail.RejectedReport):
             orders[report_id] = report.id
-        elif isinstance(report, ArrivalReport):
+        elif isinstance(report, rail.ArrivalReport):
             arrivals.setdefault(report_id, read_acknowledgement(report, acknowledgement.refusal_code))
         else:
             others += [(part, report_id) for part in list_parts() if isinstance(report, part.kind)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pixconnect.doors.api.envelope import STATUSES
+from pixconnect.doors.api.envelope import list_statuses
 from pixconnect.platform.base import errors
 
 
@@ -14,7 +14,7 @@ def kinds(kind: type[errors.PixConnectError] = errors.PixConnectError) -> Iterat
 
 def test_every_error_with_a_code_has_one_status_and_every_status_an_error() -> None:
     codes = [kind.code for kind in kinds() if "code" in vars(kind)]
-    assert sorted(codes) == sorted(STATUSES)
+    assert sorted(codes) == sorted(list_statuses())
     assert len(set(codes)) == len(codes)
 
 

@@ -50,7 +50,7 @@ _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _REFUSED_FROM: Final = 400
-_RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
+_RATE_LIMITED: Final = envelope.find_status("RATE_LIMITED")
 _FORMER_ACCOUNT: Final = b"x-account-number"  # the account of a read, if the holder has succeeded another one
 _log = structlog.get_logger(__name__)
 

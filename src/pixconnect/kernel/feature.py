@@ -148,6 +148,7 @@ class Feature(NamedTuple):
     sandbox_calls: Places = ()  # calls that the simulated network answers: ``features.sandbox.rules.CallRow``
     network_parts: Places = ()  # reports that it keeps for a feature: ``features.sandbox.network.outbox.NetworkPart``
     account_tasks: Places = ()  # a worker's tasks at each account: ``features.institutions.worker.AccountTask``
+    refusals: Places = ()  # classes of its rules: ``platform.base.errors.RuleBroken``
     sections: Places = ()  # sections of our own API: ``doors.api.operation.Section``
     doors: Places = ()  # beside the described interface: ``doors.api.operation.Door``
     api_extensions: Places = ()  # around the application: ``doors.api.extension.ApiExtensionRow``

@@ -11,8 +11,9 @@ A key that does not apply is left out. The envelope is joined from bytes, becaus
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import Annotated, Any, Final, Generic, TypeVar, cast
 
@@ -20,6 +21,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.doors.api.decoding import HUGE
+from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import RatePolicy, format_instant
@@ -117,7 +119,7 @@ ItemT = TypeVar("ItemT")
 VERSION: Final = "1.0"
 JSON: Final = "application/json"
 
-STATUSES: Final[Mapping[str, int]] = {
+_STATUSES: Final[Mapping[str, int]] = {
     "BAD_REQUEST": 400,
     "UNAUTHORIZED": 401,
     "FORBIDDEN": 403,
@@ -125,13 +127,25 @@ STATUSES: Final[Mapping[str, int]] = {
     "METHOD_NOT_ALLOWED": 405,
     "CURSOR_EXPIRED": 410,
     "PAYLOAD_TOO_LARGE": 413,
-    **{kind.code: 422 for kind in errors.RuleBroken.__subclasses__()},
     "RATE_LIMITED": 429,
     "INTERNAL_ERROR": 500,
     "SERVICE_UNAVAILABLE": 503,
     "OUTCOME_UNKNOWN": 504,
 }
-"""Every error code and its HTTP status."""
+_RULE_BROKEN: Final = 422
+
+
+@cache
+def list_statuses() -> Mapping[str, int]:
+    """Return the HTTP status of every error code, those of features too."""
+    of_features = cast("Sequence[type[errors.RuleBroken]]", gather("refusals", type))
+    found = _STATUSES | {kind.code: _RULE_BROKEN for kind in (*errors.RULES, *of_features)}
+    return dict(sorted(found.items(), key=lambda row: row[1]))
+
+
+def find_status(code: str) -> int:
+    return _STATUSES.get(code, _RULE_BROKEN)
+
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -236,7 +250,7 @@ class Refused(Struct, frozen=True, kw_only=True):
 def refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
     info = ErrorInfo(code=error.code, message=error.message)
     content = b'{"success":false,"error":%b,"meta":%b}' % (_encode(info), _meta(request_id, now))
-    return Refused(status=STATUSES[error.code], content=content, headers=error_headers(error))
+    return Refused(status=find_status(error.code), content=content, headers=error_headers(error))
 
 
 def error_headers(error: errors.PixConnectError) -> Headers:

@@ -12,6 +12,7 @@ FEATURE: Final = Feature(
     account_tasks=("features.contests.worker:ACCOUNT_TASKS",),
     sandbox_calls=("features.contests.network.calls:CALLS",),
     network_parts=("features.contests.network.infraction:PARTS",),
+    refusals=("features.contests.rules.infraction:REFUSALS",),
     rules=("features.contests.checks:CONTESTS",),
     rule_parts=("features.contests.checks:PARTS",),
     recipes=("features.contests.cli:RECIPES",),

@@ -7,9 +7,9 @@ from pixconnect.platform.base import errors
 
 
 def list_errors() -> list[tuple[int, str, str]]:
-    """List status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
+    """List status, code and meaning of every error, by status."""
     meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
-    return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
+    return [(status, code, meanings[code]) for code, status in envelope.list_statuses().items()]
 
 
 def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:

@@ -261,7 +261,7 @@ def _failures_of(row: AnyOperation) -> Schema:
 
 
 def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
-    codes = [code for code, of_code in envelope.STATUSES.items() if str(of_code) == status]
+    codes = [code for code, of_code in envelope.list_statuses().items() if str(of_code) == status]
     found = described(", ".join(codes))
     if any(name == b"retry-after" for name, _ in envelope.error_headers(error)):
         found["headers"] = {"Retry-After": described("Seconds.", schema=typed("integer"))}

@@ -78,7 +78,6 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "AccountType": get_args(AccountType),
     "Direction": get_args(Direction),
     "EndpointStatus": get_args(EndpointStatus),
-    "ErrorCode": tuple(envelope.STATUSES),
     # The contract's names: generated programs stay valid. Our further ones are named where callers may use them.
     "EventName": tuple(name for name in get_args(EventName) if name not in OWN_EVENT_NAMES),
     "HealthStatus": get_args(HealthStatus),
@@ -148,10 +147,11 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
             schema["properties"][name] = field | described(f"{description} {field.get('description', '')}".strip())
         # A rule between fields: a type cannot express it.
         schema |= getattr(record, "schema_rules", {})
-    # The record accepts any text here, because only errors.py and STATUSES list the codes.
+    # The record accepts any text here, because features add codes.
     code = schemas["ErrorInfo"]["properties"]["code"]
     schemas["ErrorInfo"]["properties"]["code"] = {**to_schema("ErrorCode"), "description": code["description"]}
-    schemas |= {name: typed("string", enum=list(values)) for name, values in _ENUMERATIONS.items()}
+    enumerations = {**_ENUMERATIONS, "ErrorCode": tuple(envelope.list_statuses())}
+    schemas |= {name: typed("string", enum=list(values)) for name, values in enumerations.items()}
     return dict(sorted((schemas | _describe_envelopes(rows)).items()))
 
 

@@ -195,7 +195,7 @@ def _refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Re
             code = "invalid_request"
     description = _NOT_IN_DESCRIPTIONS.sub("'", error.message)
     content = msgspec.json.encode(OAuthError(error=code, error_description=description))
-    return Refused(status=envelope.STATUSES[error.code], content=content, headers=headers)
+    return Refused(status=envelope.find_status(error.code), content=content, headers=headers)
 
 
 REFUSALS: Final = RefusalForm(write=_refuse, record=OAuthError)

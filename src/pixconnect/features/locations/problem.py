@@ -207,7 +207,7 @@ def _judge(types: Types, error: errors.PixConnectError) -> tuple[int, str]:
         case errors.Forbidden():
             return 403, "AcessoNegado"
         case errors.Unauthorized() | errors.MethodNotAllowed() | errors.PayloadTooLarge() | errors.RateLimited():
-            return envelope.STATUSES[error.code], ""
+            return envelope.find_status(error.code), ""
         case UnsupportedMediaType():
             return 415, ""
         case errors.ServiceUnavailable():

@@ -163,7 +163,7 @@ async def check_readiness(services: Services, request: Request[None, Anything, N
 
 def _refuse_bare(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
     content = msgspec.json.encode(Readiness(status="not ready", error=error.message))
-    return Refused(status=envelope.STATUSES[error.code], content=content, headers=envelope.error_headers(error))
+    return Refused(status=envelope.find_status(error.code), content=content, headers=envelope.error_headers(error))
 
 
 NOT_READY: Final = RefusalForm(write=_refuse_bare, record=Readiness)

@@ -1,4 +1,4 @@
-"""Every error that a caller can get, as one tree; rules stand in the order in which they are judged.
+"""The errors that a caller can get, as one tree; rules stand in the order in which they are judged. Features add rules.
 
 ``doors/api/envelope.py`` gives each code its HTTP status, 422 to every rule; ``make docs`` writes the table of
 ``docs/reference/errors.md`` from both. Nothing here knows about HTTP.
@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
@@ -45,8 +45,8 @@ class PixConnectError(Exception):
     code: ClassVar[str]
 
     def __init_subclass__(cls, *, has_code: bool = True) -> None:
-        # By class name; an error that another module derives from one of these has its code.
-        if cls.__module__ == __name__ and has_code:
+        # By class name. An error that another module derives from one of these has its code, unless it is a feature's rule.
+        if has_code and (cls.__module__ == __name__ or RuleBroken in cls.__bases__):
             cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
     def __init__(self, message: str) -> None:
@@ -190,20 +190,16 @@ class RefundInfractionOpen(RuleBroken):
     """The payer contests the original: until the institution has decided, only the institution returns the money."""
 
 
-class InfractionAnswered(RuleBroken):
-    """The infraction was answered before, and is answered once."""
-
-
-class InfractionClosed(RuleBroken):
-    """The infraction is decided, or the time to answer it is over."""
-
-
 class InsufficientFunds(RuleBroken):
     """The account's available balance is smaller than the amount, or the account has a deficit."""
 
 
 class InvalidWebhookUrl(RuleBroken):
     """The URL is not https, cannot be resolved, or leads to an address that webhooks may not reach."""
+
+
+RULES: Final = tuple(RuleBroken.__subclasses__())
+"""Without those of features."""
 
 
 class ServiceUnavailable(Refusal):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixconnect.features.contests.rules.infraction import check_defence
+from pixconnect.features.contests.rules.infraction import InfractionClosed, check_defence
 from pixconnect.kernel.rules.rail import Abilities
 from pixconnect.platform.base import errors
 
@@ -19,5 +19,5 @@ def test_an_answer_is_as_long_as_the_rail_takes_it() -> None:
 
 
 def test_where_no_answer_is_taken_its_length_is_not_what_is_wrong() -> None:
-    with pytest.raises(errors.InfractionClosed, match="takes no answers"):
+    with pytest.raises(InfractionClosed, match="takes no answers"):
         check_defence(Abilities(), "delivered")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pixconnect.features.contests.rules.infraction import InfractionClosed
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.service.defence import follow_contests, read_contests
 from pixconnect.features.institutions.rules.account import Credential
@@ -177,7 +178,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
     assert await funds(shop) == (0, PAID_CENTS, 0)
     (row,) = await shop.live.fetch("select id, state, respond_by <= now() from infraction")
     assert row["state"] == "open"
-    with pytest.raises(errors.InfractionClosed):
+    with pytest.raises(InfractionClosed):
         await defence_usecases.defend(shop.context, shop.house, row["id"], "too late")
     give_back(shop, pix, 600)
     await look(shop, contests, accepted)

@@ -45,10 +45,8 @@ Judged = Literal["by_answer", "take", "release", "never"]
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
 """Why a pending answer is no longer sent."""
-SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
-"""An answer that the institution may lack is resent; repetitions are idempotent."""
-SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)
-"""Likewise at an account, within its budget of calls."""
+SEND_AGAIN_AFTER: Final = timedelta(seconds=10)  # an answer that the institution may lack; repetitions are idempotent
+SEND_AGAIN_THERE_AFTER: Final = timedelta(minutes=2)  # likewise at an account, within its budget of calls
 
 _ORDER: Final[dict[InfractionState, int]] = {"open": 0, "answered": 1, "taken": 2, "released": 2}
 _EVENT_NAMES: Final[dict[InfractionState, EventName]] = {
@@ -57,6 +55,17 @@ _EVENT_NAMES: Final[dict[InfractionState, EventName]] = {
     "taken": "infraction.taken",
     "released": "infraction.released",
 }
+
+
+class InfractionAnswered(errors.RuleBroken):
+    """The infraction was answered before, and is answered once."""
+
+
+class InfractionClosed(errors.RuleBroken):
+    """The infraction is decided, or the time to answer it is over."""
+
+
+REFUSALS: Final = (InfractionAnswered, InfractionClosed)
 
 
 class Infraction(Struct, frozen=True, kw_only=True):
@@ -128,13 +137,8 @@ def find_infraction_misfit(report: InfractionReport, known: Infraction | None, t
         return Misfit(reason="contradiction", explanation=explanation)
     if known is None:
         return None
-    changed = find_change(
-        {
-            "amount_cents": (known.amount_cents, report.amount_cents),
-            "end_to_end_id": (known.end_to_end_id, report.end_to_end_id),
-            "reason": (known.reason, report.reason),
-        }
-    )
+    members = ("amount_cents", "end_to_end_id", "reason")
+    changed = find_change({each: (getattr(known, each), getattr(report, each)) for each in members})
     if changed is None and not known.is_open and _ORDER[report.state] == _ORDER[known.state] != 0:
         return None if report.state == known.state else _contradict(report, known)
     # A report of its continuation is older than its end, or is implausible.
@@ -218,7 +222,7 @@ def block_of(report: InfractionReport) -> BlockTerms:
 
 def check_defence(abilities: Abilities, text: str) -> None:
     if not abilities.defence_length_max:
-        raise errors.InfractionClosed("id: the institution of this account takes no answers here; answer it there")
+        raise InfractionClosed("id: the institution of this account takes no answers here; answer it there")
     # Marks, spaces and control characters such as U+200B are invisible.
     says_something = any(unicodedata.category(character)[0] in "LNPS" for character in text)
     if not says_something or len(text) > abilities.defence_length_max:
@@ -235,13 +239,13 @@ def defend(infraction: Infraction, text: str, now: datetime) -> Infraction:
     if infraction.defence is not None and infraction.defence_state != "refused":
         if infraction.defence == text:
             return infraction
-        raise errors.InfractionAnswered("text: it was answered before, in other words, and is answered once")
+        raise InfractionAnswered("text: it was answered before, in other words, and is answered once")
     if infraction.state == "answered":
-        raise errors.InfractionAnswered("id: it was answered at the institution")
+        raise InfractionAnswered("id: it was answered at the institution")
     if infraction.state != "open":
-        raise errors.InfractionClosed("id: the institution has decided it")
+        raise InfractionClosed("id: the institution has decided it")
     if now >= infraction.respond_by:
-        raise errors.InfractionClosed(f"id: it could be answered until {format_instant(infraction.respond_by)}")
+        raise InfractionClosed(f"id: it could be answered until {format_instant(infraction.respond_by)}")
     return structs.replace(
         infraction,
         defence=text,

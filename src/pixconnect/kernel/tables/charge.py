@@ -43,11 +43,7 @@ _FIELDS: Final = list_columns(ChargeFields)
 CHARGE: Final = Table(
     "charge",
     Charge,
-    f"""
-    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, {_FIELDS}, br_code text, status text,
-    slot smallint, created_at timestamptz, modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text,
-    revision integer, is_unbound boolean, institution_id smallint, asked_cents bigint, due_on date
-    """,
+    list_columns(Charge, contents="text", slot="smallint", revision="integer", institution_id="smallint"),
     read={"payer": (_payer, "payer_name", "payer_tax_id"), "contents": (or_null(decode_contents), "contents")},
     write={
         "payer_name": lambda charge: charge.payer and charge.payer.name,

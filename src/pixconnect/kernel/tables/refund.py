@@ -5,23 +5,14 @@ from operator import attrgetter
 from typing import Final, LiteralString, NamedTuple
 
 from pixconnect.kernel.rules.block_report import InfractionReason
-from pixconnect.kernel.rules.refund import Flow, Refund, RefundFields
+from pixconnect.kernel.rules.refund import Flow, Refund
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.table import Table, insert_of, list_columns, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
-REFUND: Final = Table(
-    "refund",
-    Refund,
-    f"""
-    id bigint, holder_id bigint, transfer_id bigint, flow text, is_book boolean, {list_columns(RefundFields)},
-    fingerprint bytea, return_id text, original_end_to_end_id text, correlation_id uuid, status text, outcome_code text,
-    outcome_reason text, slot smallint, handed_at timestamptz, settled_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, network_id text, network_settled_at timestamptz, made_by text
-    """,
-)
+REFUND: Final = Table("refund", Refund, list_columns(Refund, slot="smallint"))
 
 # A new refund has not been handed over, so the columns' defaults need not be sent.
 INSERT: Final = insert_of(REFUND, REFUND.without("handed_at, network_id, made_by"), name="refund_row")

@@ -20,6 +20,7 @@ from functools import cache
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, Generic, Literal, LiteralString, TypeVar, cast, get_args
+from uuid import UUID
 
 import asyncpg
 from msgspec import Struct, structs
@@ -204,21 +205,28 @@ def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
     return types
 
 
-_SQL_TYPES: Final[dict[object, str]] = {int: "bigint", bool: "boolean", date: "date", datetime: "timestamptz"}
+_SQL_TYPES: Final[dict[object, str]] = {
+    int: "bigint", bool: "boolean", bytes: "bytea", UUID: "uuid", date: "date", datetime: "timestamptz",
+}  # fmt: skip
 
 
-def list_columns(record: type[Struct]) -> LiteralString:
-    """Columns for a record's fields, as they are written in ``Table``; a nested ``payer`` has those from ``payer_`` on."""
+def list_columns(record: type[Struct], **types: str) -> LiteralString:
+    """Columns for a record's fields, as they are written in ``Table``; a nested ``payer`` has those from ``payer_`` on.
+
+    Args:
+        types: Of columns that have another type than their fields suggest.
+    """
     # Names and types of declared fields only.
-    return cast(LiteralString, ", ".join(_list_columns(record)))
+    return cast(LiteralString, ", ".join(_list_columns(record, types)))
 
 
-def _list_columns(record: type[Struct], prefix: str = "") -> Iterator[str]:
+def _list_columns(record: type[Struct], types: Mapping[str, str], prefix: str = "") -> Iterator[str]:
     for field in structs.fields(record):
         name = f"{prefix}{field.name}"
         kind: object = next(one for one in get_args(field.type) or (field.type,) if one is not NoneType)
-        column = f"{name} {_SQL_TYPES.get(kind, 'text')}"  # an enumeration is text too
-        yield from _list_columns(kind, f"{name}_") if isinstance(kind, type) and issubclass(kind, Struct) else [column]
+        column = f"{name} {types.get(name) or _SQL_TYPES.get(kind, 'text')}"  # an enumeration is text too
+        is_nested = name not in types and isinstance(kind, type) and issubclass(kind, Struct)
+        yield from _list_columns(cast(type[Struct], kind), types, f"{name}_") if is_nested else [column]
 
 
 def _constructor(record: type[Record], columns: set[str], read: Mapping[str, Source]) -> Callable[[asyncpg.Record], Record]:

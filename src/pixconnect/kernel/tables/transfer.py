@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.listing import Page, Span, TransferSearch, check_searched
-from pixconnect.kernel.rules.transfer import Transfer, TransferFields, is_spent
+from pixconnect.kernel.rules.transfer import Transfer, is_spent
 from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup, tally
 from pixconnect.kernel.tables.fact import Fact
@@ -83,13 +83,7 @@ def encode_party(party: Party) -> str:
 TRANSFER: Final = Table(
     "transfer",
     Transfer,
-    f"""
-    id bigint, holder_id bigint, direction text, initiation_type text, is_book boolean, {list_columns(TransferFields)},
-    fingerprint bytea, end_to_end_id text, correlation_id uuid, txid text, charge_id bigint, status text, own_key text,
-    counterparty jsonb, outcome_code text, outcome_reason text, returned_cents bigint, returning_cents bigint, slot smallint,
-    handed_at timestamptz, settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text,
-    payer_message text, acceptance_refused boolean, network_settled_at timestamptz, institution_id smallint
-    """,
+    list_columns(Transfer, counterparty="jsonb", slot="smallint", institution_id="smallint"),
     read={"counterparty": (_decode_party, "counterparty")},
     write={"counterparty": lambda transfer: encode_party(transfer.counterparty)},
 )

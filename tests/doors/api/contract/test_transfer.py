@@ -28,6 +28,7 @@ PARTY = {
     "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004", "name": "Maria",
     "tax_id": "52998224725",
 }  # fmt: skip
+TO_KEY: dict[str, Any] = {"key": "k", "key_type": "EMAIL"}
 PAYER = {"name": "Maria", "tax_id": "52998224725"}
 SENT: list[tuple[type[Struct], dict[str, object], IdempotentRequest]] = [
     (
@@ -35,11 +36,7 @@ SENT: list[tuple[type[Struct], dict[str, object], IdempotentRequest]] = [
         {"amount": 5, "key": "k", "external_id": "o", "payer": PAYER},
         ChargeRequest(amount_cents=5, key="k", payer=Payer(**PAYER)),
     ),
-    (
-        InitiatePixWithKeyRequest,
-        {"amount": 5, "key": "k", "key_type": "EMAIL"},
-        KeyTransferRequest(amount_cents=5, key="k", key_type="EMAIL"),
-    ),
+    (InitiatePixWithKeyRequest, {"amount": 5, **TO_KEY}, KeyTransferRequest(amount_cents=5, **TO_KEY)),
     (
         InitiatePixWithAccountDetailsRequest,
         {"amount": 5, "credit_party": PARTY},

@@ -60,6 +60,7 @@ ROWS: dict[Any, type[Any]] = dict(
     sandbox_calls=CallRow,
     network_parts=NetworkPart,
     recipes=Recipe,
+    refusals=type,
     standard_words=StandardWords,
     suspect_credits=SuspectCredits,
     event_facts=Fact,

@@ -93,7 +93,7 @@ CLASSES: dict[str, tuple[type[Ranked], tuple[type[Ranked], ...]]] = dict(
 def test_each_feature_is_listed_once_and_each_kind_of_rows_is_gathered() -> None:
     found = {path.stem for path in Path(features.__file__).parent.iterdir() if not path.name.startswith("_")}
     assert sorted(features.NAMES) == sorted(found)
-    texts = {"erasures", "events", "lookups", "scope_parts", "scopes", "text_columns", "verbs"}
+    texts = {"erasures", "events", "lookups", "origin_kinds", "scope_parts", "scopes", "text_columns", "verbs"}
     assert ROWS.keys() | CLASSES.keys() | texts == set(Feature._fields)
     for kind, row_type in ROWS.items():
         assert bool(gather(kind, row_type)) == any(getattr(each, kind) for each in list_features()), kind

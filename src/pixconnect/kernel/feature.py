@@ -107,6 +107,7 @@ class Feature(NamedTuple):
     # What scopes of the kernel allow here: the scope's name, and words that follow its text.
     scope_parts: tuple[tuple[str, str], ...] = ()
     verbs: tuple[Verb, ...] = ()
+    origin_kinds: tuple[str, ...] = ()  # kinds of ``kernel.tables.origin.Asked`` that it records
     events: tuple[Event, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     event_families: Places = ()  # their payloads: ``kernel.rules.event.EventFamily``

@@ -5,6 +5,7 @@ from typing import Final
 from pixconnect.kernel.feature import Feature, Verb
 
 FEATURE: Final = Feature(
+    origin_kinds=("endpoint",),
     members=("features.webhooks.worker.feed:MEMBERS",),
     event_facts=("features.webhooks.tables.delivery:EVENT_FACTS",),
     followers=("features.webhooks.service.endpoint:FOLLOWERS",),

@@ -1036,7 +1036,7 @@ create table origin_batch (
 comment on table origin_batch is
     'The origin of requests: a row for all requests of one client, token and address in one batch; kept for 400 days.';
 comment on column origin_batch.id is 'Counts up.';
-comment on column origin_batch.kind is 'What the facts are: charge, charge_change, transfer, refund or endpoint.';
+comment on column origin_batch.kind is 'What the facts are: charge, charge_change, transfer, refund, or a kind of a feature.';
 comment on column origin_batch.holder_id is 'The holder whose facts they are.';
 comment on column origin_batch.client_id is 'The client that asked; null where an operator did.';
 comment on column origin_batch.jti is 'The id of the access token; null for the console.';

@@ -6,23 +6,27 @@ holder, kind and instant, so that no index needs every id.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Literal, LiteralString
+from typing import Final, LiteralString
 
 from msgspec import Struct, convert
 
+from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import ReadAll, Value
 from pixconnect.kernel.tables.table import Alike, Part, numbered
 from pixconnect.platform.pool import Connection, Pool
 
-OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
+ORIGIN_KINDS: Final = (
+    *("charge", "charge_change", "transfer", "refund"),
+    *(kind for feature in list_features() for kind in feature.origin_kinds),
+)
 
 
 class Asked(Struct, frozen=True):
     """The origin of a fact."""
 
-    kind: OriginKind
+    kind: str
     fact_id: int
     at: datetime
     caller: Caller
@@ -135,7 +139,7 @@ async def audit_client(
 class Origin(Struct, frozen=True, kw_only=True):
     """The stored origin of one fact."""
 
-    kind: OriginKind
+    kind: str
     id: int
     holder_id: int
     at: datetime
@@ -178,7 +182,7 @@ async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, i
     return {(row["kind"], row["id"], row["holder_id"]): convert(dict(row), Origin) for row in rows}
 
 
-list_of: Final = ReadAll[Origin, OriginKind, int, int, int](
+list_of: Final = ReadAll[Origin, str, int, int, int](
     Origin,
     """
     select kind, $2::bigint as id, holder_id, at, client_id, jti, peer, operator,

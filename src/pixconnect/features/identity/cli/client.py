@@ -14,7 +14,7 @@ from pixconnect.doors.cli.records import parse_instant
 from pixconnect.doors.cli.settings import read_settings
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.kernel.rules.access import Client, ScopeName, is_client_id
-from pixconnect.kernel.tables.origin import Origin, OriginKind
+from pixconnect.kernel.tables.origin import Origin
 from pixconnect.platform import certificates, jose
 from pixconnect.platform.adapters.system import SystemClock
 from pixconnect.platform.certificates import Certificate, ClientFiles
@@ -180,7 +180,7 @@ def activity(
     *,
     since: str,
     until: str | None = None,
-    kind: OriginKind | None = None,
+    kind: str | None = None,
     token_id: str | None = None,
     peer: str | None = None,
     holder_id: HolderId | None = None,
@@ -193,7 +193,7 @@ def activity(
     Args:
         since: From this day (in Sao Paulo) or instant on: 2026-11-20 or 2026-11-20T12:00:00-03:00.
         until: Until this day or instant, included; until now if you leave it out.
-        kind: Only this kind; a charge_change concerns a charge that existed already.
+        kind: Only this kind: charge, charge_change (of a charge that existed already), transfer, refund or endpoint.
         token_id: By this token only: its claim `jti`.
         peer: From this address only.
         holder_id: The holder that had the client, if it has been deleted.

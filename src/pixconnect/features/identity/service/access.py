@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, LiteralString, get_args
+from typing import LiteralString
 
 from msgspec import UNSET, Struct
 
@@ -23,7 +23,7 @@ from pixconnect.kernel.rules import access as access_rules
 from pixconnect.kernel.rules.access import AUDIENCE, IN_FORCE_AFTER_S, SCOPES, Caller, Client, IssuedClient
 from pixconnect.kernel.tables import holder as holder_store
 from pixconnect.kernel.tables import origin as origin_store
-from pixconnect.kernel.tables.origin import Origin, OriginKind
+from pixconnect.kernel.tables.origin import ORIGIN_KINDS, Origin
 from pixconnect.platform import jose
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.entropy import Entropy, SealBroken, SecretBox
@@ -35,7 +35,6 @@ from pixconnect.platform.shared_look import SharedLook
 _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43  # characters, of 62 letters and digits: 256 bits
 _NAME_LENGTH_MAX = 255
-ORIGIN_KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
 SHOWN_MAX = 10_000  # maximum of a client's acts shown at once
 
 CACHED_TOKENS_MAX = 8192  # about 1 KiB each; the least recently used are dropped
@@ -192,13 +191,19 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
     initial_at: datetime,
     final_at: datetime,
     *,
-    kind: OriginKind | None = None,
+    kind: str | None = None,
     token_id: str | None = None,
     peer: str | None = None,
     holder_id: int | None = None,
     count_max: int = SHOWN_MAX,
 ) -> list[Origin]:
-    """List the requests of a client of this holder, by default the caller, in an interval, newest first."""
+    """List the requests of a client of this holder, by default the caller, in an interval, newest first.
+
+    Raises:
+        BadRequest: There are no requests of this kind.
+    """
+    if kind not in (None, *ORIGIN_KINDS):
+        raise errors.BadRequest(f"kind: must be one of {', '.join(ORIGIN_KINDS)}")
     if holder_id is None:
         async with context.pool.acquire() as connection:
             found = await access_store.find(connection, client_id)

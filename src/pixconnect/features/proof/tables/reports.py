@@ -122,9 +122,9 @@ REPORTS: Final = (
             left join charge on batch.kind in ('charge', 'charge_change') and charge.id = each.id
                 and charge.holder_id = batch.holder_id
             where case batch.kind
-                when 'endpoint' then false
                 when 'charge_change' then charge.id is null
-                else coalesce(transfer.created_at, refund.created_at, charge.created_at) is distinct from batch.at
+                else batch.kind in ('transfer', 'refund', 'charge')
+                    and coalesce(transfer.created_at, refund.created_at, charge.created_at) is distinct from batch.at
             end
             union all
             select batch.holder_id, array['origin ' || id], 'one of holder ' || batch.holder_id,

@@ -176,7 +176,7 @@ def find_fault(report: rail.Report) -> str | None:
         return _find_fault_of_arrival(report)
     if isinstance(report, rail.MovementReport):
         return _find_fault_of_movement(report)
-    return report.find_fault()
+    return None if isinstance(report, rail.SettledReport | rail.RejectedReport) else report.find_fault()
 
 
 def _find_fault_of_arrival(report: rail.CreditReport | rail.ReturnReport) -> str | None:

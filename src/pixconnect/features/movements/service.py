@@ -234,7 +234,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
         amounts = await return_store.list_moved_amounts(connection, institution_id, (days[0] - apart, days[1] + apart))
         credited = await return_store.list_credited(connection, institution_id, (days[0], days[1] + apart))
         amounts = sorted({*amounts, *(item.amount_cents for item in credited)})
-        alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
+        alone = await line_store.list_unmatched(connection, institution_id, days, amounts=amounts) if amounts else []
         alone = [line for line in alone if line.state == "settled" and line.key[0] != "movement"]
         orders = [line for line in alone if line.is_order]
         alike, taken = Counter((line.amount_cents, line.day) for line in orders), set[tuple[int, str]]()

@@ -364,7 +364,7 @@ async def _list_own(connection: Connection, account: InstitutionAccount, item: R
 
 async def _list_fitting(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[BookLine]:
     days = item.day - OURS_APART_MAX, item.day + OURS_APART_MAX
-    lines = await line_store.list_unmatched(connection, account.id, days, [item.amount_cents])
+    lines = await line_store.list_unmatched(connection, account.id, days, amounts=[item.amount_cents])
     return [line for line in lines if line.key[0] != "movement" and joining.fits(item, line)]
 
 

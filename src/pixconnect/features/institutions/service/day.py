@@ -121,7 +121,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     begins_on = max(first_on, to_day(account.opened_at))
     # Closed days without a row are not judged again: balances around them prove that nothing moved.
     spans = [*await day_store.list_unread(connection, account.id, since, first_on), (begins_on, today)]
-    lines = [line for span in spans for line in await line_store.list_unmatched(connection, account.id, span)]
+    lines = await line_store.list_unmatched(connection, account.id, *spans)
     # A day shows its missing lines only when it is read after its end, or balances close it.
     shown = {one.judged.day for one in judged if one.judged.was_read_whole or one.judged.state == "closed_with_cases"}
     days = [

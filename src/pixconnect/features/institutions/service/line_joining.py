@@ -157,7 +157,7 @@ async def _list_near(
     days = min(item.day for item in items) - apart, max(until, today) if has_debit else until
     has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
     amounts = None if has_sum else sorted({item.amount_cents for item in items})
-    found = await line_store.list_unmatched(connection, account.id, days, amounts)
+    found = await line_store.list_unmatched(connection, account.id, days, amounts=amounts)
     return found if len(found) >= line_store.ALONE_MAX else [line for line in found if line.ordered_on <= until]
 
 

@@ -222,21 +222,35 @@ async def find_named(
 
 
 # By the network's instant, as a line is dated: ours is that of the reading, which may be days later.
-_SETTLED: Final[LiteralString] = """
-    {table}.settled_at is not null and ({table}.network_settled_at >= $2 and {table}.network_settled_at < $3
-        or {table}.network_settled_at is null and {table}.settled_at >= $2 and {table}.settled_at < $3)
-"""
+def _settled(table: LiteralString, since: LiteralString, until: LiteralString) -> LiteralString:
+    return f"""{table}.settled_at is not null and (
+        {table}.network_settled_at >= {since} and {table}.network_settled_at < {until}
+        or {table}.network_settled_at is null and {table}.settled_at >= {since} and {table}.settled_at < {until}
+    )"""
+
+
 # As ``date_settled`` has it: within a minute a line has our date, not the network's.
 _DAY: Final[LiteralString] = """
     (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
         then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date
 """
 # Matched lines are excluded.
+# Transfers have an index for each span; the others, which are few, are read once for all.
 _LIST_ALONE: Final[LiteralString] = f"""
+    with span as (
+        select first_on, last_on, (first_on - 1)::timestamp at time zone 'America/Sao_Paulo' as since,
+            (last_on + 2)::timestamp at time zone 'America/Sao_Paulo' as until
+        from unnest($2::date[], $3::date[]) as days (first_on, last_on)
+    ), around as (select min(since) as since, max(until) as until from span)
     select line.* from (
-        {_TRANSFERS} and {_SETTLED.replace("{table}", "transfer")}
-        union all {_REFUNDS} and {_SETTLED.replace("{table}", "refund")}
-        union all {_MOVEMENTS} and movement.network_settled_at >= $2 and movement.network_settled_at < $3
+        select moved.* from span cross join lateral (
+            {_TRANSFERS} and {_settled("transfer", "span.since", "span.until")}
+        ) as moved where {_DAY} between first_on and last_on
+        union all select moved.* from around cross join lateral (
+            {_REFUNDS} and {_settled("refund", "around.since", "around.until")}
+            union all {_MOVEMENTS}
+                and movement.network_settled_at >= around.since and movement.network_settled_at < around.until
+        ) as moved where exists (select from span where {_DAY} between first_on and last_on)
     ) as line
     where not exists (
         select from institution_item as item
@@ -260,29 +274,29 @@ _LIST_ALONE: Final[LiteralString] = f"""
             on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = paid.block_id::text
         group by paid.block_id, paid.cents
         having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= paid.cents
-    ) and ($4::bigint[] is null or line.amount_cents = any($4)) and {_DAY} between $6 and $7
+    ) and ($4::bigint[] is null or line.amount_cents = any($4))
     order by line.settled_at, line.kind, line.id limit $5
 """
 ALONE_MAX: Final = 20_000
 
 
 async def list_unmatched(
-    connection: Connection | Pool, institution_id: int, days: tuple[date, date], amounts: Sequence[int] | None = None
+    connection: Connection | Pool, institution_id: int, *spans: tuple[date, date], amounts: Sequence[int] | None = None
 ) -> list[BookLine]:
     """List settled, unmatched lines of some days, oldest first, at most ``ALONE_MAX``.
 
     Args:
-        days: The first and the last, in Sao Paulo.
+        spans: The first and the last day of each, in Sao Paulo; no day may be in two.
         amounts: Only lines of these amounts.
     """
-    begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
-    rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX, *days)
+    firsts, lasts = [first_on for first_on, _ in spans], [last_on for _, last_on in spans]
+    rows = await connection.fetch(_LIST_ALONE, institution_id, firsts, lasts, amounts, ALONE_MAX)
     return [_read(row) for row in rows]
 
 
 _SUM_ALONE: Final[LiteralString] = f"""
     select direction, sum(amount_cents)::bigint as cents from (
-        {_TRANSFERS} and {_SETTLED.replace("{table}", "transfer")}
+        {_TRANSFERS} and {_settled("transfer", "$2", "$3")}
     ) as line
     where $4 = {_DAY} and not exists (
         select from institution_item as item

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.contests.rules.infraction import Infraction
+from pixconnect.features.contests.rules.infraction import Infraction, InfractionAnswered
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.due_charges import api as due_records
 from pixconnect.features.locations import service as payload_usecases
@@ -87,7 +87,7 @@ async def defend_contest(face: Face, services: Services, request: Asked) -> Repl
     infraction, paid_at = found
     # A second answer is refused here, with any contents.
     if infraction.defence is not None:
-        raise errors.InfractionAnswered("justificativa: it was answered before")
+        raise InfractionAnswered("justificativa: it was answered before")
     shown = await defence_usecases.defend(services.context, request.caller, infraction.id, text or "")
     return Reply(status=201, record=_show(shown.infraction, paid_at))
 

@@ -11,6 +11,7 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
+from pixconnect.features.institutions.tables import item as item_store
 from support.account_shop import open_books
 from support.books import check_books
 from support.operators import as_operator
@@ -237,9 +238,22 @@ async def test_a_whole_file_replaces_an_older_balance_before_a_day(bank: Bank) -
 async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) -> None:
     span = dict(first="20260701", last="20260701")
     files = [make_ofx(make_ofx_line(item_id=name, amount="-1.00", at="20260701"), **span) for name in ("A", "B")]
-    await asyncio.gather(*[statement_usecases.record_file(as_operator(bank.context), "loja", file) for file in files])
+    reading, maria = list[asyncio.Task[Any]](), as_operator(bank.context)
+    async with bank.context.pool.acquire() as connection, connection.transaction():
+        await item_store.lock_recording(connection, bank.account.id)
+        for file in (*files, camt(C1, ("C2", "-6.00", "FEES", "01"))):
+            reading.append(asyncio.create_task(statement_usecases.record_file(maria, "loja", file)))
+            await asyncio.sleep(0.1)
+    await asyncio.gather(*reading)
     await statement_usecases.settle_items(bank.context, bank.account, DAY)
-    assert await bank.moved() == [-100]
+    assert (await bank.moved(), await bank.waiting()) == ([-100], {"camt.053:C2": "contradicts"})
+
+
+async def test_a_line_gets_no_id_that_another_form_has_given(bank: Bank) -> None:
+    await bank.read(FEE, ("F1", "104.00", "SALDO DIA"), day=7, closing="104.00", made="20260707121000[-3:BRT]")
+    bank.service.clock.advance(days=1)
+    await bank.read_file(camt(("F1", "-1.00", "FEES", "07"), ("F1", "-5.00", "FEES", "07"), first="07", last="07"))
+    assert (await bank.moved(), await bank.waiting()) == ([-500, -100], {"F1~20260707.2": "perhaps_balance"})
 
 
 def camt(*entries: tuple[str, str, str, str], first: str = "01", last: str = "01", closing: str = "") -> bytes:

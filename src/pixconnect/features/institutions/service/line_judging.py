@@ -59,7 +59,7 @@ async def judge_file(
     others: Collection[date],
     dated: tuple[datetime, date],
 ) -> tuple[Judgement, Sequence[JudgedLine], frozenset[date]]:
-    """Judge and record a file's lines, in the caller's transaction.
+    """Judge and record a file's lines, in the caller's transaction, which has locked the recording.
 
     Returns:
         All lines' judgement, the file's lines, and the days that were proved before.
@@ -68,7 +68,6 @@ async def judge_file(
         others: Days that another format has reported completely: ``judge_second`` judges their lines.
         dated: As ``StatementFile.date`` returns it.
     """
-    await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
     differing = find_differing(file.items, others, evidence.nets, has_investments=file.has_investments)
@@ -96,8 +95,7 @@ def _ask_nobody_before(begins_on: date, line: JudgedLine) -> JudgedLine:
 async def judge_listed(
     connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime
 ) -> Sequence[JudgedLine]:
-    """Judge and record lines that the institution's API lists, in the caller's transaction."""
-    await item_store.lock_recording(connection, account_id)
+    """Judge and record lines that the institution's API lists, in the caller's transaction, which has locked the recording."""
     known = await item_store.find(connection, account_id, [item.item_id for item in items])
     known |= await _find_named(connection, account_id, items)
     judged = judging.judge_listed(items, known, to_day(now))
@@ -200,6 +198,7 @@ async def _read_evidence(
         nets=nets,
         today=dated[1],
         perhaps_texts=file.perhaps_texts,
+        taken={item.item_id for item in (*near, *of_days)},
         known=tuple((known | {item.item_id: item for item in (*near, *of_days) if _is_of(item, file.format)}).values()),
         ids_are_stable=await file_store.are_ids_stable(connection, account.id),
     )

@@ -30,6 +30,7 @@ from pixconnect.features.institutions.statement_files import statement_file as f
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.tables.statement_file import FILE
@@ -43,6 +44,8 @@ from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
 """Lines that have waited for longer are checked once a day, or when a statement covers their day."""
+_SETTLED_WITHIN: Final = timedelta(hours=1)
+"""For this long after a file is recorded its days are judged with each look; for ``WAITED_MAX`` once a day."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -162,6 +165,8 @@ async def _record_file(
     file_name: str = "",
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
+    # Before anything is read: a form that is recorded meanwhile decides what this one is for its days.
+    await item_store.lock_recording(connection, account.id)
     # A repeated file is judged as before.
     read_at = await reserved_store.find_first_reading(connection, account.id, digest) or now
     parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
@@ -314,8 +319,12 @@ async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_dee
     today = to_day(context.clock.now())
     since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
-    # A process that died after an answer about the only line has left its reserve.
     pool = context.pool
+    # A process may have died after it recorded a file, and before it judged the days.
+    recorded_since = context.clock.now() - (WAITED_MAX if is_deep else _SETTLED_WITHIN)
+    read_on = await reserved_store.find_read_since(pool, account.id, recorded_since)
+    # And one that died after an answer about the only line has left its reserve.
     wrong = await reserved_store.list_differing(pool, account.id) or await books_store.list_early(pool, account.id)
-    if first_on is not None or wrong:
-        await settle_if_free(context, account, first_on)
+    days = [day for day in (first_on, read_on) if day is not None]
+    if days or wrong:
+        await settle_if_free(context, account, min(days, default=None))

@@ -38,6 +38,7 @@ from pixconnect.features.institutions.service.statement_account import find_bala
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as statement_file_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.tables.statement_file import DayFile
@@ -172,6 +173,7 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
     for start in range(0, len(items), AT_ONCE):
         part = [item for item in items[start : start + AT_ONCE] if item.amount_cents]
         async with write_alone(context.pool) as connection:
+            await item_store.lock_recording(connection, account.id)
             others = await find_others(connection, account.id, "api", sorted({item.day for item in part}))
             listed = [item for item in part if item.day not in others]
             judged = await judge_listed(connection, account.id, listed, context.clock.now())
@@ -190,6 +192,7 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
     """Record that the API's list of some whole days, first and last included, was read to its end."""
     spoken = list_span(*days)
     async with write_alone(context.pool) as connection:
+        await item_store.lock_recording(connection, account.id)
         others = await find_others(connection, account.id, "api", spoken)
         now = context.clock.now()
         await day_store.write_reported(

@@ -45,6 +45,12 @@ find_first_covered: Final = Pairs[date, datetime, int, Sequence[date]]("""
 """Find when a file first covered some days; other days are left out."""
 
 
+find_read_since: Final = Value[date | None, int, datetime](
+    "select min(first_on) from institution_file where institution_id = $1 and recorded_at >= $2"
+)
+"""Find the first day of the files that were recorded since then."""
+
+
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
     file = await FILE.find(connection, "where institution_id = $1 and digest = $2", institution_id, digest)
     return None if file is None else file.recorded_at

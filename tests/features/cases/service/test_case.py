@@ -34,7 +34,8 @@ async def read(
 ) -> None:
     content = make_ofx(*lines, first=day, last=last or day, opening=opening, closing=closing)
     await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
-    await statement_usecases.settle_items(shop.live.context, shop.account)
+    # As if the reader had been killed: the worker settles the lines.
+    await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=False)
 
 
 async def look(shop: Shop, *, with_ended: bool = False) -> list[Case]:
@@ -202,6 +203,12 @@ async def test_fewer_lines_than_payments_are_joined_and_one_case_has_the_rest(sh
     await read(shop, *lines, closing="121.00")
     joined = await shop.live.fetch("select from institution_item where joined_kind = 'transfer'")
     assert (told(await look(shop)), len(joined)) == ([("day", "2026-07-01", -1400, None)], 3)
+
+
+async def test_a_line_whose_reader_was_killed_is_a_case(shop: Shop) -> None:
+    await read(shop)
+    await read(shop, make_ofx_line(item_id="N", at="20260701", amount="7.00", memo="CREDITO"), opening=None, closing="107.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", None, None)]
 
 
 async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop: Shop) -> None:

@@ -95,6 +95,26 @@ def make_camt_entry(
     )
 
 
+def make_july_camt(*entries: tuple[str, str, str, str], first: str = "01", last: str = "01", closing: str = "") -> bytes:
+    """A camt.053 of July; an entry is its id, amount (below zero for a debit), text and day."""
+    written = [
+        make_camt_entry(
+            item_id=name,
+            amount=amount.removeprefix("-"),
+            indicator="DBIT" if amount.startswith("-") else "CRDT",
+            at=f"2026-07-{day}",
+            details=f"<NtryDtls><TxDtls><RmtInf><Ustrd>{text}</Ustrd></RmtInf></TxDtls></NtryDtls>",
+        )
+        for name, amount, text, day in entries
+    ]
+    balance = (
+        f'<Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">{closing}</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
+        f"<Dt><Dt>2026-07-{last}</Dt></Dt></Bal>"
+    )
+    dates = dict(first=f"2026-07-{first}", last=f"2026-07-{last}")
+    return make_camt(*written, account="12345-6", balances=balance if closing else "", **dates)
+
+
 async def confirm_own_files(pool: Pool, institution_id: int, number: str = "517613") -> None:
     """Confirm the files of an institution of the kind Efi, as an operator does after reading the first one."""
     async with pool.acquire() as connection:

@@ -17,7 +17,7 @@ from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service
-from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
+from support.statement_files import make_camt, make_camt_entry, make_july_camt, make_ofx, make_ofx_line
 
 DAY = date(2026, 7, 1)
 FEE = ("F1", "-1.00", "TARIFA")
@@ -129,7 +129,7 @@ async def test_lines_in_one_line_of_the_file_are_posted_where_the_balances_prove
 
 async def test_another_form_shows_that_a_line_is_no_text(bank: Bank) -> None:
     await read_flat(bank, FEE, ("F2", "-2.00", "TARIFA"), closing="96.00")
-    await bank.read_file(camt(C1, ("C2", "-2.00", "FEES CHARGED", "01")))
+    await bank.read_file(make_july_camt(C1, ("C2", "-2.00", "FEES CHARGED", "01")))
     assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})
 
 
@@ -241,7 +241,7 @@ async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) ->
     reading, maria = list[asyncio.Task[Any]](), as_operator(bank.context)
     async with bank.context.pool.acquire() as connection, connection.transaction():
         await item_store.lock_recording(connection, bank.account.id)
-        for file in (*files, camt(C1, ("C2", "-6.00", "FEES", "01"))):
+        for file in (*files, make_july_camt(C1, ("C2", "-6.00", "FEES", "01"))):
             reading.append(asyncio.create_task(statement_usecases.record_file(maria, "loja", file)))
             await asyncio.sleep(0.1)
     await asyncio.gather(*reading)
@@ -252,28 +252,8 @@ async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) ->
 async def test_a_line_gets_no_id_that_another_form_has_given(bank: Bank) -> None:
     await bank.read(FEE, ("F1", "104.00", "SALDO DIA"), day=7, closing="104.00", made="20260707121000[-3:BRT]")
     bank.service.clock.advance(days=1)
-    await bank.read_file(camt(("F1", "-1.00", "FEES", "07"), ("F1", "-5.00", "FEES", "07"), first="07", last="07"))
+    await bank.read_file(make_july_camt(("F1", "-1.00", "FEES", "07"), ("F1", "-5.00", "FEES", "07"), first="07", last="07"))
     assert (await bank.moved(), await bank.waiting()) == ([-500, -100], {"F1~20260707.2": "perhaps_balance"})
-
-
-def camt(*entries: tuple[str, str, str, str], first: str = "01", last: str = "01", closing: str = "") -> bytes:
-    """A camt.053 of July; an entry is its id, amount (below zero for a debit), text and day."""
-    written = [
-        make_camt_entry(
-            item_id=name,
-            amount=amount.removeprefix("-"),
-            indicator="DBIT" if amount.startswith("-") else "CRDT",
-            at=f"2026-07-{day}",
-            details=f"<NtryDtls><TxDtls><RmtInf><Ustrd>{text}</Ustrd></RmtInf></TxDtls></NtryDtls>",
-        )
-        for name, amount, text, day in entries
-    ]
-    balance = (
-        f'<Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">{closing}</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
-        f"<Dt><Dt>2026-07-{last}</Dt></Dt></Bal>"
-    )
-    dates = dict(first=f"2026-07-{first}", last=f"2026-07-{last}")
-    return make_camt(*written, account="12345-6", balances=balance if closing else "", **dates)
 
 
 C1 = ("C1", "-1.00", "FEES CHARGED", "01")
@@ -283,7 +263,7 @@ C1 = ("C1", "-1.00", "FEES CHARGED", "01")
 async def test_two_forms_of_a_day_are_one_day(bank: Bank, order: list[str]) -> None:
     for form in order:
         if form == "camt":
-            await bank.read_file(camt(C1, last="02", closing="99.00"))
+            await bank.read_file(make_july_camt(C1, last="02", closing="99.00"))
         else:
             await bank.read((*FEE, "01"), last=2 if form == "ofx 1-2" else 1, opening="100.00", closing="99.00")
     assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], {}, [])
@@ -294,7 +274,7 @@ async def test_what_one_form_alone_has_waits_until_the_other_has_it(bank: Bank) 
     await bank.read(FEE, opening="100.00", closing="99.00")
     alone = dict.fromkeys(("camt.053:C2", "camt.053:C3"), "contradicts")
     for _ in range(2):
-        await bank.read_file(camt(C1, ("C2", "-1.00", "FEES CHARGED", "01"), ("C3", "-5.00", "TED", "01")))
+        await bank.read_file(make_july_camt(C1, ("C2", "-1.00", "FEES CHARGED", "01"), ("C3", "-5.00", "TED", "01")))
         assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], alone, [*alone])
     ted = ("G3", "-5.00", "TED ENVIADA")
     await bank.read(FEE, ("G2", "-1.00", "TARIFA"), ted, opening="100.00", closing="93.00")
@@ -304,14 +284,14 @@ async def test_what_one_form_alone_has_waits_until_the_other_has_it(bank: Bank) 
 
 async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(bank: Bank) -> None:
     await bank.read(FEE, ("F2", "-2.00", "TARIFA"), opening="100.00", closing="97.00")
-    await bank.read_file(camt(C1, closing="99.00"))
+    await bank.read_file(make_july_camt(C1, closing="99.00"))
     (shown,) = await day_usecases.list_days(bank.context, bank.account, DAY, 1)
     assert (shown.judged.state, shown.judged.cases.disagreements_count) == ("closed_with_cases", 2)
     assert (await bank.moved(), await bank.asked()) == ([-200, -100], ["2026-07-01"])
     await case_usecases.look_for_cases(bank.context)
     (case,) = await case_usecases.list_cases(bank.context, kind="day")
     assert "a second form of its statement contradicts 2 of its lines and balances" in case.case.said
-    await bank.read_file(camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
+    await bank.read_file(make_july_camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
     assert (await bank.states(), await bank.asked()) == (["closed"], [])
 
 
@@ -322,7 +302,7 @@ async def test_a_difference_of_a_second_form_that_stays_is_the_case_of_its_first
         await bank.read(fee, day=day, opening=f"{101 - day}.00", closing=f"{100 - day}.00")
         for _ in range(2):
             entry = (f"C{day}", "-1.00", "FEES", f"0{day}")
-            await bank.read_file(camt(entry, first=f"0{day}", last=f"0{day}", closing=second))
+            await bank.read_file(make_july_camt(entry, first=f"0{day}", last=f"0{day}", closing=second))
         (shown,) = await day_usecases.list_days(bank.context, bank.account, date(2026, 7, day), 1)
         counts.append(shown.judged.cases.disagreements_count)
     assert counts == [1, 0, 1, 0]
@@ -333,7 +313,7 @@ async def test_a_form_that_tells_a_day_whole_takes_it_from_one_that_did_not(bank
     bank.service.clock.advance(days=-7)
     await bank.read(FEE)
     bank.service.clock.advance(days=7)
-    await bank.read_file(camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
+    await bank.read_file(make_july_camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
     assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-200, -100], {}, [])
     await bank.read(FEE, ("F2", "-2.00", "TARIFA"), opening="100.00", closing="97.00")
     assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-200, -100], {}, [])
@@ -342,11 +322,11 @@ async def test_a_form_that_tells_a_day_whole_takes_it_from_one_that_did_not(bank
 async def test_lines_that_name_two_pix_are_two_in_two_forms(bank: Bank) -> None:
     one, other = (f"E99999004202607011500{letter * 11}" for letter in "xy")
     await bank.read(("F1", "-3.00", f"PIX ENVIADO {one}"), opening="100.00", closing="97.00")
-    await bank.read_file(camt(("C1", "-3.00", f"PIX {other}", "01")))
+    await bank.read_file(make_july_camt(("C1", "-3.00", f"PIX {other}", "01")))
     assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": "contradicts"})
     # Only a file whose balances show that it is complete settles the question.
     for closing, waits in (("", "contradicts"), ("97.00", "withdrawn")):
-        await bank.read_file(camt(("C1", "-3.00", f"PIX {one}", "01"), closing=closing))
+        await bank.read_file(make_july_camt(("C1", "-3.00", f"PIX {one}", "01"), closing=closing))
         assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": waits})
 
 

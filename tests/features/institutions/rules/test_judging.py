@@ -499,11 +499,6 @@ def test_many_doubts_and_many_lines_under_one_id_are_judged_in_bounded_time(
 def test_a_nameless_line_equal_to_the_closing_waits_beside_a_weakly_marked_one() -> None:
     recorded = Recorded()
     recorded.ends = {JUNE_ENDS: 10_700}
-    lines = (
-        ("A", -9700, "BOLETO"),
-        ("A2", -9700, "APLICACAO SALDO CONTA"),
-        ("B", 10_000, "RESGATE SALDO"),
-        ("C", -1000, "TARIFA"),
-    )
+    lines = ("A", -9700, "BOLETO"), ("A2", -9700, "APLICACAO SALDO"), ("B", 10_000, "RESGATE SALDO"), ("C", -1000, "TARIFA")
     outcomes = recorded.read(*(a_line(*line) for line in lines), a_line("S", 300, "RESUMO DO DIA"), days=(1, 1), closing=300)
     assert (outcomes[-1], recorded.counted) == ("perhaps_balance", [-9700, -1000])

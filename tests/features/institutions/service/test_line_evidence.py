@@ -140,6 +140,11 @@ async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> No
     assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"b": "balance_line"})
 
 
+async def test_a_question_about_a_day_without_a_file_is_asked(bank: Bank) -> None:
+    await bank.read(("S1", "-50.00", "SALDO ANTERIOR", "01"), (*FEE, "02"), day=2, last=3, closing="549.00")
+    assert (await bank.moved(), await bank.asked()) == ([-100], ["S1"])
+
+
 @pytest.mark.parametrize("opening", ["100.00", None])
 async def test_the_same_day_under_other_ids_is_nothing_new(bank: Bank, opening: str | None) -> None:
     for ids in ("Ax", "Ay"):

@@ -226,8 +226,11 @@ async def _record(
     is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in own_lines)
     kept = closed if contradicts and not is_corrected else frozenset[date]()
-    # A line dated beyond the file's days is kept, and proves nothing about its day. Earlier days than the books have no state.
-    days = [day for day in sorted({*spoken, *(item.day for item in lines["new"])} - set(others) - kept) if day >= begins_on]
+    covered = {*spoken} - kept
+    # A line dated beyond the file's days is kept, and proves nothing about its day; without a row, a question has no case.
+    dated_on = {line.item.day for line in own_lines if line.outcome in ("new", *ASKED)}
+    # Earlier days than the books have no state.
+    days = [day for day in sorted((covered | dated_on) - set(others)) if day >= begins_on]
     opening, closing = file.opening, files.find_final_balance(file, as_of)
     await day_store.write_reported(
         connection,
@@ -237,9 +240,9 @@ async def _record(
                 day=day,
                 source=file.format,
                 # Of days after the last one that it can list, the file shows no end.
-                read_at=(as_of if day <= known_until else datetime.combine(day, time(), SAO_PAULO)) if day in spoken else None,
-                opening_cents=opening.cents if opening and day == file.first_on else None,
-                closing_cents=closing.cents if closing and day == closing.on else None,
+                read_at=(as_of if day <= known_until else datetime.combine(day, time(), SAO_PAULO)) if day in covered else None,
+                opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
+                closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
             )
             for day in days
         ],

@@ -16,7 +16,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from itertools import accumulate, product
+from itertools import accumulate, groupby, product
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -41,6 +42,7 @@ _LISTED: Final = frozenset(("new", "known", "perhaps_known", "contradicts", "cha
 _OTHERWISE: Final = frozenset(("perhaps_known", "same_line", "changed"))
 _PERHAPS: Final = frozenset(("perhaps_balance", "balance_line"))
 _NONE: Final = ((), frozenset[int]())
+_BY_DAY: Final = attrgetter("day")
 _Taken: TypeAlias = tuple[int, "_Taken"] | None
 
 
@@ -74,7 +76,6 @@ class Balances(Struct, frozen=True, kw_only=True):
     """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
     today: date
     """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
-
     elsewhere: frozenset[date] = frozenset()
     """Days that another format has reported completely: the file is compared with that format, and no line is missing in it."""
 
@@ -349,11 +350,12 @@ def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[
     if closing is None or cents is None or closing.on in balances.newer or not chains(balances, {before: cents}, closing):
         return []
     told = [(day, day, end) for day, end in balances.ends.items()]
-    begins = [(day, cents) for day, cents in balances.begins.items() if day not in balances.elsewhere]
-    told += [(day - timedelta(days=1), day, begin_cents) for day, begin_cents in begins]
+    told += [(day - timedelta(days=1), day, begin) for day, begin in balances.begins.items() if day not in balances.elsewhere]
     inner = [(end, told_cents) for end, by, told_cents in told if before < end < closing.on and by not in balances.newer]
-    changes = {day: balances.sum_changes(line for line in lines if line.day <= day) for day, _ in inner}
-    return [day for day, told_cents in inner if (moved := changes[day]) is not None and told_cents != cents + moved]
+    of_days = groupby(sorted(lines, key=_BY_DAY), _BY_DAY)
+    changes = {day: balances.sum_changes(of_day) for day, of_day in of_days}
+    until = {end: [moved for day, moved in changes.items() if day <= end] for end, _ in inner}
+    return [end for end, told in inner if None not in until[end] and told != cents + sum(filter(None, until[end]))]
 
 
 def find_opening(balances: Balances) -> int | None:
@@ -387,9 +389,8 @@ def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, file_ends
     # A line matched to a Pix of this service has happened, even if a file lacks it.
     if not struck or not all(item.joined_kind in (None, "movement") and item.day <= max(file_ends) for item in struck):
         return False
-    # Balances show no line that leaves them unchanged.
     if not all(map(balances.find_change, struck)):
-        return False
+        return False  # balances show no line that leaves them unchanged
     # A line of a day that a later file reports is wrong only if that file has the same balance.
     if not any(item.day in balances.newer and item.waits != "perhaps_struck" for item in struck):
         return True

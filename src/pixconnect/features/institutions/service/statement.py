@@ -167,6 +167,8 @@ async def _record_file(
     digest = hashlib.sha256(content).digest()
     # Before anything is read: a form that is recorded meanwhile decides what this one is for its days.
     await item_store.lock_recording(connection, account.id)
+    # To judge a hundred thousand lines takes seconds, in which the transaction sends nothing.
+    await connection.execute("set local idle_in_transaction_session_timeout = '60s'")
     # A repeated file is judged as before.
     read_at = await reserved_store.find_first_reading(connection, account.id, digest) or now
     parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]

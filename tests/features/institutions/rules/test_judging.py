@@ -40,7 +40,7 @@ class Recorded:
     def __init__(self) -> None:
         self.items: dict[str, RecordedItem] = {}
         self.ends = {JUNE_ENDS: 10_000}
-        self.closed = frozenset[date]()
+        self.closed = self.unread = frozenset[date]()
         self.is_stable = False
         self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)  # when files are made
         self.newer = frozenset[date]()
@@ -69,6 +69,7 @@ class Recorded:
             ends=self.ends,
             agreed=self.closed | {JUNE_ENDS},
             closed=self.closed,
+            unread=self.unread,
             nets=nets,
             known=tuple(self.items.values()),
             ids_are_stable=self.is_stable,
@@ -321,6 +322,9 @@ def test_lines_of_own_investments_leave_balances_with_investments_unchanged(
     assert recorded.read(*lines, opening=10_000, closing=closing) == outcomes
     assert find_differing([APPLIED], [july(1)], {}, has_investments=True) == set()
     assert find_differing([APPLIED, lines[0]], [july(1)], {}) == {july(1)}
+    recorded.closed = recorded.unread = frozenset({july(2)})
+    later = a_line("A2", -5, "APLICACAO AUTOMATICA", 2), a_line("F2", -5, day=2)
+    assert recorded.read(*later, days=(2, 2)) == ["new", "contradicts"]
 
 
 def test_of_too_many_choices_none_is_made() -> None:
@@ -435,9 +439,7 @@ def test_a_closed_day_without_a_balance_of_its_own_is_followed_by_what_its_lines
         ([FEE, a_line("T1", 300, "TED")], 10_300, "contradicts"),
     ],
 )
-def test_only_a_file_that_shows_to_be_whole_ends_a_question(
-    lines: list[InstitutionItem], closing: int | None, waits: str
-) -> None:
+def test_only_a_whole_file_ends_a_question(lines: list[InstitutionItem], closing: int | None, waits: str) -> None:
     recorded = Recorded()
     known = [FEE, a_line("T1", 300, "TED")]
     recorded.read(*known, closing=10_200)

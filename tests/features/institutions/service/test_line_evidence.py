@@ -170,23 +170,19 @@ async def test_a_scheduled_line_inside_the_span_is_announced_by_the_instant_of_i
 
 
 async def test_a_balance_told_during_its_day_closes_no_day(bank: Bank) -> None:
-    noon = make_ofx(
-        make_ofx_line(item_id="L1", amount="1.00", memo="TED RECEBIDA", at="20260701"),
-        **dict(first="20260701", last="20260701", opening="100.00", closing="101.00", made="20260701120000[-3:BRT]"),
-    )
-    await bank.read_file(noon)
+    noon: dict[str, Any] = dict(opening="100.00", closing="101.00", made="20260701120000[-3:BRT]")
+    await bank.read(("L1", "1.00", "TED RECEBIDA"), **noon)
     assert (await bank.moved(), await bank.states()) == ([100], ["provisional"])
     lines = [("L1", "1.00", "TED RECEBIDA"), FEE]
     await bank.read(*lines, opening="100.00", closing="100.00", made="20260702080000[-3:BRT]")
     assert (await bank.moved(), await bank.states()) == ([-100, 100], ["closed"])
     # The older one says nothing about the end of the day, and removes no later line.
-    await bank.read_file(noon)
+    await bank.read(lines[0], **noon)
     assert (await bank.moved(), await bank.states(), await bank.asked()) == ([-100, 100], ["closed"], [])
 
 
 async def test_an_older_file_read_later_adds_nothing_to_a_proved_day(bank: Bank) -> None:
-    made = dict(made="20260702080000[-3:BRT]")
-    await bank.read(FEE, opening="100.00", closing="99.00", **made)
+    await bank.read(FEE, opening="100.00", closing="99.00", made="20260702080000[-3:BRT]")
     struck = ("L1", "5.00", "TED RECEBIDA")
     await bank.read(FEE, struck, opening="100.00", closing="104.00", made="20260701200000[-3:BRT]")
     assert (await bank.moved(), await bank.waiting()) == ([-100], {"L1": "contradicts"})
@@ -220,6 +216,18 @@ async def test_a_proof_is_replaced_only_where_the_next_days_agree(bank: Bank) ->
     await bank.read((*FEE, "01"), late, ("F2", "-2.00", "TARIFA", "02"), last=2, opening="100.00", closing="92.00")
     assert (await bank.moved(), await bank.waiting()) == ([-500, -200, -100], {})
     assert await bank.states(2) == ["closed", "closed"]
+
+
+async def test_a_day_that_balances_close_without_a_file_is_proved_as_others(bank: Bank) -> None:
+    lines = ("R3", "-5.00", "TARIFA", "03"), ("F4", "-2.00", "TARIFA", "04")
+    late = ("L2", "50.00", "TED", "02"), ("L3", "20.00", "TED", "03")
+    await bank.read(FEE, opening="100.00", closing="99.00")
+    await bank.read(*lines, day=4, closing="92.00")
+    assert await bank.states(4) == ["closed"] * 4
+    await bank.read(*lines, *late, day=4, closing="92.00")
+    assert (await bank.waiting(), await bank.asked()) == (dict.fromkeys(("L2", "L3"), "contradicts"), ["L2", "L3"])
+    await bank.read(*late, *lines, day=2, last=4, closing="162.00")
+    assert (await bank.states(4), await bank.moved()) == (["closed"] * 4, [-500, -200, -100, 20_00, 50_00])
 
 
 async def test_a_whole_file_replaces_older_balances_within_its_days_until_a_later_one(bank: Bank) -> None:

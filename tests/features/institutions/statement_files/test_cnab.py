@@ -37,10 +37,8 @@ def test_a_file_tells_its_account_its_days_and_both_balances() -> None:
     assert (found.first_on, found.last_on) == (LAST, LAST)
     assert found.opening == StatedBalance(cents=10_000, on=FIRST)
     assert found.closing == StatedBalance(cents=10_900, on=LAST)
-    assert [(item.signed_cents, item.kind, item.text) for item in found.items] == [
-        (1050, "wire", "TED RECEBIDA | 451065"),
-        (-150, "fee", "TAR PIX ENVIADO"),
-    ]
+    told = [(item.signed_cents, item.kind, item.text) for item in found.items]
+    assert told == [(1050, "wire", "TED RECEBIDA | 451065"), (-150, "fee", "TAR PIX ENVIADO")]
     assert found.notes == ()
 
 
@@ -49,10 +47,8 @@ def test_the_example_of_the_guide_is_read_and_is_what_the_layout_writes() -> Non
     fee = replace(FEE, document="", history_code="0105")
     received = CnabLine(history="PIX RECEBIDO ANA", document=E2E, category="213", history_code="0144")
     assert content == make_cnab(CnabLot(lines=[received, fee]))
-    assert [(item.signed_cents, item.kind, item.end_to_end_id) for item in read_cnab(content).items] == [
-        (1050, "pix", E2E),
-        (-150, "fee", None),
-    ]
+    told = [(item.signed_cents, item.kind, item.end_to_end_id) for item in read_cnab(content).items]
+    assert told == [(1050, "pix", E2E), (-150, "fee", None)]
 
 
 def test_the_balance_before_may_be_of_the_first_day_itself() -> None:

@@ -61,11 +61,10 @@ class Balances(Struct, frozen=True, kw_only=True):
     """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the day on which the books began."""
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
+    unread: frozenset[date] = frozenset()
+    """Those of them that no statement covers: lines that change no balance contradict none of these."""
     lacking: frozenset[date] = frozenset()
-    """Days whose recorded lines the file does not all list, or that another format reports with other sums.
-
-    The bank may have changed them, or the file is filtered.
-    """
+    """Days whose recorded lines the file, changed or filtered, does not all list, or that another format sums otherwise."""
     newer: frozenset[date] = frozenset()
     """Days reported by a file made later: this file's balances do not replace theirs."""
     has_investments: bool = False

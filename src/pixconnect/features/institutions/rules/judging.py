@@ -362,7 +362,7 @@ def _judge_one_by_one(
             outcome = "same_line" if evidence.ids_are_stable else "perhaps_known"
         elif line.signed_cents in missing_sums:
             outcome = "perhaps_known"
-        elif line.day in crowded:
+        elif line.day in crowded and (line.day not in evidence.unread or evidence.find_change(line)):
             outcome = "contradicts"
         outcomes.append(outcome)
     return outcomes

@@ -196,6 +196,15 @@ async def judge_anew(
     return [(day, judged[day.day]) for day in await day_store.list_days(connection, account.id, since, to_day(now))]
 
 
+async def find_unread(
+    connection: Connection, account: InstitutionAccount, span: tuple[date, date], now: datetime
+) -> frozenset[date]:
+    """Find days of a span that no statement covers, and that the balances around them close."""
+    every = OpenDays(judged_from=span[0], carried_from=span[0])
+    judged = [shown.judged for shown in await _judge_span(connection, account, every, span[1], now)]
+    return frozenset(one.day for one in judged if one.read_at is None and one.state in ("closed", "closed_with_cases"))
+
+
 async def list_days(
     context: Core, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
 ) -> list[ShownDay]:

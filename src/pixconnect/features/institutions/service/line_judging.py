@@ -24,6 +24,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
+from pixconnect.features.institutions.service.day import find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
@@ -179,6 +180,11 @@ async def _read_evidence(
     changes, unsure = await sum_days(connection, account, *span)
     for group in changes:
         nets[group.day] += sum_groups([group]).net_cents
+    # Balances close days between two statements too.
+    read = {day.day for day in recorded if day.read_at is not None and span[0] <= day.day <= span[1]}
+    unread = frozenset[date]()
+    if read and (max(read) - min(read)).days >= len(read):
+        unread = await find_unread(connection, account, span, dated[0])
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
     known |= await _find_named(connection, account.id, lines)
     near = await item_store.list_set_aside(connection, account.id, span)
@@ -191,7 +197,8 @@ async def _read_evidence(
         ends={day: cents for day, cents in ends.items() if span[0] <= day <= span[1]},
         begins={day.day: day.opening_cents for day in recorded if day.opening_cents is not None},
         agreed=frozenset(agreed),
-        closed=closed,
+        closed=closed | unread,
+        unread=unread,
         newer=newer,
         has_investments=file.has_investments,
         unsure=unsure,

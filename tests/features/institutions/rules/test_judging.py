@@ -206,13 +206,7 @@ def test_what_a_line_of_a_first_file_is(lines: list[InstitutionItem], closing: i
         ((1,), [FEE], [FEE, a_line("L1", -500)], dict(closing=9_500), ["known", "contradicts"]),
         # Movements that sum to zero contradict no balance, such as an investment and its return.
         ((1,), [FEE], [FEE, a_line("L1", -500), a_line("L2", 500)], dict(closing=9_900), ["known", "new", "new"]),
-        (
-            (1,),
-            [FEE],
-            [FEE, a_line("L1", -500), a_line("B1", 9_400, "SALDO")],
-            dict(closing=9_400),
-            ["known", "new", "balance_line"],
-        ),
+        ((1,), [FEE], [FEE, SECOND, a_line("B1", 9_700, "SALDO")], dict(closing=9_700), ["known", "new", "balance_line"]),
         ((1,), [FEE], [FEE, a_line("L1", -500)], dict(opening=9_999, closing=9_399), ["known", "new"]),
     ],
 )
@@ -344,14 +338,14 @@ def test_lines_of_an_api_are_known_by_their_ids() -> None:
     told = [structs.replace(FEE, **one) for one in (dict(counterparty="BANCO"), dict(end_to_end_id="E0"), dict(text="TED"))]
     assert [judge_listed([one], recorded.items, july(2))[0].outcome for one in told] == ["known", "known", "changed"]
     assert [line.outcome for line in judge_listed(told[:2], {}, july(2))] == ["new", "known"]
-    named = dict(kind="pix", end_to_end_id="E1")
+    named: dict[str, Any] = dict(kind="pix", end_to_end_id="E1")
     recorded.read(a_line("P1", -300, **named))
     again = [a_line("P2", -300, day=2, **named), a_line("P3", -300, day=2, **named), a_line("P4", -400, day=2, **named)]
     assert [line.outcome for line in judge_listed(again, recorded.items, july(2))] == ["known", "new", "new"]
 
 
 _MONTH = st.lists(
-    st.tuples(st.integers(1, 5), st.sampled_from([-100, -200, 300]), st.sampled_from(["TARIFA", "TED"])), max_size=12
+    st.tuples(st.integers(1, 5), st.sampled_from([-10, -20, 30]), st.sampled_from(["TARIFA", "TED"])), max_size=12
 )
 
 
@@ -488,9 +482,7 @@ def test_lines_that_may_be_a_payers_text_count_if_the_balances_agree_with_all_of
         ([a_line("D", -1, "TARIFA X", counterparty=str(number)) for number in range(20_000)], None),
     ],
 )
-def test_many_doubts_and_many_lines_under_one_id_are_judged_in_bounded_time(
-    lines: list[InstitutionItem], closing: int | None
-) -> None:
+def test_many_doubts_and_lines_of_one_id_are_judged_in_bounded_time(lines: list[InstitutionItem], closing: int | None) -> None:
     begun_s = time.process_time()
     recorded = Recorded()
     outcomes = recorded.read(*lines, closing=closing)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -14,6 +15,7 @@ from pixconnect.features.institutions.service import statement as statement_usec
 from pixconnect.features.institutions.tables import item as item_store
 from support.account_shop import open_books
 from support.books import check_books
+from support.cnab import CnabLine, CnabLot, make_cnab
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service
@@ -228,6 +230,15 @@ async def test_a_day_that_balances_close_without_a_file_is_proved_as_others(bank
     assert (await bank.waiting(), await bank.asked()) == (dict.fromkeys(("L2", "L3"), "contradicts"), ["L2", "L3"])
     await bank.read(*late, *lines, day=2, last=4, closing="162.00")
     assert (await bank.states(4), await bank.moved()) == (["closed"] * 4, [-500, -200, -100, 20_00, 50_00])
+
+
+@pytest.mark.parametrize("back", [0, 1_00])
+async def test_a_late_line_of_the_day_of_a_cnab_balance_is_outside_its_file(bank: Bank, back: int) -> None:
+    fee, late = CnabLine(amount_cents=-1_00, day=DAY), CnabLine(amount_cents=-5_00, day=DAY, history="DEBITO")
+    first = CnabLot(lines=[fee, replace(fee, amount_cents=back)], opening_on=date(2026, 6, 30), closing_on=DAY)
+    for lot in (first, CnabLot(lines=[late], opening_cents=99_00 + back, opening_on=DAY, closing_on=date(2026, 7, 2))):
+        await bank.read_file(make_cnab(lot))
+    assert ([*(await bank.waiting()).values()], await bank.states()) == (["contradicts"], ["closed_with_cases"])
 
 
 async def test_a_whole_file_replaces_older_balances_within_its_days_until_a_later_one(bank: Bank) -> None:

@@ -205,9 +205,7 @@ async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(bo
     await check_books(books.service)
 
 
-async def test_no_line_is_posted_while_our_lines_are_too_many_to_be_listed(
-    books: Books, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_line_is_posted_while_our_lines_are_too_many_to_list(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_store, "ALONE_MAX", 2)
     lines = list[str]()
     for day in range(1, 6):

@@ -32,6 +32,7 @@ from pixconnect.features.institutions.statement_files.statement_file import (
     choose_statements,
 )
 from pixconnect.features.institutions.tables import books as books_store
+from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as file_store
 from pixconnect.kernel.flows.context import Operator
@@ -107,6 +108,7 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
         # Banks give a holder's savings the same number, and nobody has confirmed a file of them.
         difference = find_difference(statements[0].account, structs.replace(known, type="checking"), account.name)
         raise errors.BadRequest(f"file: {errors.require(difference, 'the types differ')}")
+    statements = [await _begin(connection, account, one) for one in statements]
     accounts = dict.fromkeys(one.account for one in (file, *file.others))
     return ChosenStatements(
         statements=statements,
@@ -114,6 +116,22 @@ async def choose(connection: Connection, account: InstitutionAccount, file: Stat
         is_own=is_own,
         is_confirmed=is_confirmed,
     )
+
+
+async def _begin(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
+    """Return the file beginning a day later if its opening balance is recorded as the end of that day."""
+    opening, on = file.opening, file.first_on
+    days = await day_store.list_days(connection, account.id, on, on) if file.may_begin_later else []
+    if opening is None or not days or days[0].closing_cents != opening.cents:
+        return file
+    recorded = [item for item in await item_store.list_days(connection, account.id, on, on) if item.waits not in SET_ASIDE]
+    listed = Counter(item.signed_cents for item in file.items if item.day == on)
+    # A day that ends with the balance of its beginning is in the file if all of its lines are.
+    if days[0].opening_cents == opening.cents and not Counter(item.signed_cents for item in recorded) - listed:
+        return file
+    first_on = on + timedelta(days=1)
+    notes = (*file.notes, *statement_file.note_outside((first_on, file.last_on), file.items))
+    return structs.replace(file, first_on=first_on, opening=StatedBalance(cents=opening.cents, on=on), notes=notes)
 
 
 def _read_known(account: InstitutionAccount) -> StatementAccount:

@@ -123,6 +123,7 @@ class _Statement(Struct):
             items=items,
             made_at=made_at,
             notes=(*notes, *files.note_outside((first_on, last_on), items)),
+            may_begin_later=opening is not None and opening.on == first_on < last_on,
         )
 
 

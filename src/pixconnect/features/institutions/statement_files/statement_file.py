@@ -56,6 +56,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     last_on: date
     opening: StatedBalance | None = None
     """At the end of the day before ``first_on``."""
+    may_begin_later: bool = False
+    """That balance is dated ``first_on``: by lines of that day it is of the day's beginning, or they are late ones."""
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
     """All lines with an amount, in the file's order; an id may occur more than once (``judging.judge_lines``)."""

@@ -38,14 +38,9 @@ def there(live: Service) -> FakeInstitution:
 
 def a_line(day: date, **changes: Any) -> InstitutionItem:
     line = InstitutionItem(
-        item_id="L1",
-        day=day,
-        settled_at=datetime.combine(day, time(23), SAO_PAULO),
-        direction="OUT",
-        amount_cents=400,
-        kind="pix",
-        text="PIX ENVIADO",
-    )
+        item_id="L1", day=day, settled_at=datetime.combine(day, time(23), SAO_PAULO), direction="OUT", amount_cents=400,
+        kind="pix", text="PIX ENVIADO",
+    )  # fmt: skip
     return structs.replace(line, **changes)
 
 

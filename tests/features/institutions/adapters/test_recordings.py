@@ -33,18 +33,10 @@ async def record(there: AccountThere, name: str, taken: list[TakenExchange]) -> 
     steps = await walk(there.institution, plan)
     redaction = Redaction(there.account, there.credential, taken)
     recording = RehearsalRecording(
-        kind=there.account.kind,
-        profile=name,
-        environment="counterpart",
-        options=(),
-        made_at=plan.at,
-        key=redact_key(0),
-        txid=plan.txid,
-        refund_id=plan.refund_id,
-        refunds=True,
-        steps=(),
+        kind=there.account.kind, profile=name, environment="counterpart", options=(), made_at=plan.at, key=redact_key(0),
+        txid=plan.txid, refund_id=plan.refund_id, refunds=True, steps=(),
         exchanges=[redaction.redact_exchange(each) for each in taken],
-    )
+    )  # fmt: skip
     return steps, recording
 
 

@@ -1,6 +1,6 @@
 """Which lines take blocked money off the account or return it, and which are of the account's own investment."""
 
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -9,19 +9,14 @@ from msgspec import structs
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount, is_own_investment, join_blocks, plan_investments
 
-DAY = date(2026, 7, 1)
+DAY, ONE_DAY = date(2026, 7, 1), timedelta(days=1)
 
 
 def line(item_id: str, cents: int, kind: Any = "judicial", text: str = "BLOQUEIO JUDICIAL") -> InstitutionItem:
     return InstitutionItem(
-        item_id=item_id,
-        day=DAY,
-        settled_at=None,
-        direction="IN" if cents > 0 else "OUT",
-        amount_cents=abs(cents),
-        kind=kind,
-        text=text,
-    )
+        item_id=item_id, day=DAY, settled_at=None, direction="IN" if cents > 0 else "OUT", amount_cents=abs(cents),
+        kind=kind, text=text,
+    )  # fmt: skip
 
 
 def about(end_to_end_id: str, cents: int) -> InstitutionItem:
@@ -138,25 +133,34 @@ def test_yield_taxes_and_other_words_are_none(text: str) -> None:
         ([("R", 100), ("S", 7)], 100, dict(R=100, S=0)),
         # A redemption that goes out, or an application that comes in, may be a correction.
         ([("R", 60), ("S", -60, "RESGATE AUT"), ("T", 7, "CRED APLICACAO"), ("U", -5, "RENDE FACIL"), ("V", 9, "RESG LIQ IR")],
-            100, dict(R=60, S=None, T=None, U=5, V=None)),
+            100, dict(R=60, S="could_be_ours", T="could_be_ours", U=5, V="could_be_ours")),
     ],
 )  # fmt: skip
 def test_how_much_of_each_line_moves_the_position(
-    lines: list[tuple[Any, ...]], position: int, planned: dict[str, int | None]
+    lines: list[tuple[Any, ...]], position: int, planned: dict[str, int | str]
 ) -> None:
     items = [own(*told) for told in lines]
-    assert plan_investments(items, position, lambda day: day == DAY) == planned
+    assert plan_investments(items, [(DAY - ONE_DAY, "OUT", position)], DAY, [DAY]) == planned
 
 
 def test_a_redemption_waits_while_its_application_may_be_missing() -> None:
-    assert plan_investments([own("R", 100)], 0, lambda _: False) == dict(R=None)
-    assert plan_investments([own("R", 126)], 100, lambda _: False) == dict(R=None)
-    days = [own("R", 101, day=2), own("A", -100, day=1), own("S", 50, day=3)]
-    assert plan_investments(days, 0, lambda _: False) == dict(A=100, R=100, S=None)
+    assert plan_investments([own("R", 100)], [], DAY, []) == dict(R="could_be_ours")
+    days = [own("R", 103, day=2), own("A", -100, day=1), own("S", 50, day=3), own("B", -50, day=3)]
+    assert plan_investments(days, [], DAY, [DAY + ONE_DAY, DAY + 2 * ONE_DAY]) == dict(
+        A=100, R="not_yet_read", S="not_yet_read", B=50
+    )
+    assert plan_investments(days, [], DAY + ONE_DAY, []) == dict(A=100, R="could_be_ours", S="not_yet_read", B=50)
+
+
+def test_a_redemption_takes_what_was_invested_on_its_day_and_is_left() -> None:
+    # Of the third day's 100, the fourth has redeemed 60.
+    invested = [(DAY + 2 * ONE_DAY, "OUT", 100), (DAY + 3 * ONE_DAY, "OUT", 30), (DAY + 3 * ONE_DAY, "IN", 60)]
+    lines = [own("R", 5, day=2), own("S", 20, day=3), own("T", 60, day=4)]
+    assert plan_investments(lines, invested, date.max, []) == dict(R="could_be_ours", S=20, T="could_be_ours")
 
 
 def test_what_a_line_yielded_once_stays_its_yield() -> None:
     lines = [own("A", -3, day=1), own("R", 105, day=2), own("S", 10, day=1)]
-    planned = plan_investments(lines, 100, lambda _: True, dict(R=5))
-    assert planned == dict(S=3, A=3, R=100)
-    assert plan_investments([own("A", -100, day=2), own("R", 105, day=2)], 0, lambda _: False, dict(R=5)) == dict(A=100, R=100)
+    assert plan_investments(lines, [(DAY - ONE_DAY, "OUT", 100)], date.max, [DAY], dict(R=5)) == dict(S=3, A=3, R=100)
+    lines = [own("A", -100, day=2), own("R", 105, day=2)]
+    assert plan_investments(lines, [], date.max, [], dict(R=5)) == dict(A=100, R=100)

@@ -34,14 +34,9 @@ async def steal(shop: Shop, number: int, minutes: int = 1, **changes: Any) -> No
     shop.live.clock.advance(minutes=minutes)
     at = shop.live.clock.now()
     item = InstitutionItem(
-        item_id=f"L{number}",
-        day=to_day(at),
-        settled_at=at,
-        direction="OUT",
-        amount_cents=100,
-        kind="pix",
+        item_id=f"L{number}", day=to_day(at), settled_at=at, direction="OUT", amount_cents=100, kind="pix",
         end_to_end_id=f"E{at:00000000%Y%m%d%H%M}{number:011d}",
-    )
+    )  # fmt: skip
     await record_listed(shop.at, shop.account, [structs.replace(item, **changes)])
     await note_listed(shop.at, shop.account, (to_day(at), to_day(at)))
     await settle_items(shop.at, shop.account)

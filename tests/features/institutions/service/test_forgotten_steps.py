@@ -168,13 +168,9 @@ async def test_a_memory_that_is_put_back_between_two_calls_returns_nothing_twice
     for answer, remembered, next_one in product(answers, REMEMBERED, ("sending", "question")):
         refund = await begin(shop)
         order = RefundOrder(
-            return_id=refund.return_id,
-            original_end_to_end_id=refund.original_end_to_end_id,
-            amount_cents=refund.amount_cents,
-            reason=refund.reason,
-            description=None,
-            ordered_at=refund.created_at,
-        )
+            return_id=refund.return_id, original_end_to_end_id=refund.original_end_to_end_id,
+            amount_cents=refund.amount_cents, reason=refund.reason, description=None, ordered_at=refund.created_at,
+        )  # fmt: skip
         shop.there.refund_answers = [] if answer is None else [answer]
         before_cents = shop.there.given_back_cents
         told = await rail.submit_refunds([order])

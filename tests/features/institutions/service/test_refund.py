@@ -151,16 +151,10 @@ async def test_what_is_lacking_is_owed_and_repaid_by_what_comes_in(shop: Shop) -
 
 async def take_fee(shop: Shop, amount_cents: int) -> None:
     report = MovementReport(
-        report_id="fee",
-        item_id=shop.context.entropy.token(11),
-        party=(await shop.context.directory.read_account(shop.house.holder_id)).party,
-        kind="fee",
-        direction="OUT",
-        amount_cents=amount_cents,
-        end_to_end_id=None,
-        description=None,
-        settled_at=shop.live.clock.real_now(),
-    )
+        report_id="fee", item_id=shop.context.entropy.token(11),
+        party=(await shop.context.directory.read_account(shop.house.holder_id)).party, kind="fee", direction="OUT",
+        amount_cents=amount_cents, end_to_end_id=None, description=None, settled_at=shop.live.clock.real_now(),
+    )  # fmt: skip
     assert await post_statement_item(shop.at, shop.house.holder_id, report)
     shop.there.balance_cents -= amount_cents
 

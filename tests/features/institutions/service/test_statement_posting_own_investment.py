@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from features.cases.service.test_answer import look, moved, read, waiting
+from features.cases.service.test_answer import answer, look, moved, read, waiting
 from pixconnect.features.institutions.service.proposals import propose_closing
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as investment_store
@@ -32,7 +32,7 @@ async def shop(database: Addresses, options: dict[str, Any]) -> AsyncIterator[Sh
         yield shop
 
 
-async def read_day(shop: Shop, day: int, *lines: tuple[str, ...], closing: str, **told: Any) -> None:
+async def read_day(shop: Shop, day: int, *lines: tuple[str, ...], closing: str | None, **told: Any) -> None:
     on = f"202607{day:02}"
     dated = [(*line, f"{day:02}") for line in lines]
     await read(shop, *dated, **dict(first=on, last=on, opening=None, closing=closing) | told)
@@ -74,7 +74,7 @@ async def test_what_is_invested_overnight_stays_its_holders(shop: Shop) -> None:
 
 async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_is_read(shop: Shop) -> None:
     await read_day(shop, 2, ("R2", "99.00", "RESGATE AUTOMATICO"), closing="100.00")
-    assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {"R2": "could_be_ours"})
+    assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {"R2": "not_yet_read"})
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
     assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {})
     # Money invested before the books began is new to them.
@@ -87,10 +87,22 @@ async def test_a_redemption_whose_day_begins_with_less_waits_for_its_application
     await read_day(shop, 1, ("F1", "-1.00", "TARIFA"), opening="100.00", closing="99.00")
     redeemed = ("R2", "98.05", "RESGATE AUTOMATICO")
     await read_day(shop, 2, redeemed, opening="1.00", closing="99.05")
-    assert (await funds(shop), await waiting(shop)) == ((99_00, 99_00, 0), {"R2": "could_be_ours"})
+    assert (await funds(shop), await waiting(shop)) == ((99_00, 99_00, 0), {"R2": "not_yet_read"})
     both = ("F1", "-1.00", "TARIFA", "01"), ("A1", "-98.00", "APLICACAO AUTOMATICA", "01"), (*redeemed, "02")
     await read(shop, *both, first="20260701", last="20260702", opening="100.00", closing="99.05")
     assert (await funds(shop), await states(shop)) == ((99_05, 99_05, 0), ["closed"] * 2)
+
+
+@pytest.mark.parametrize("opening", ["0.00", None])
+async def test_sweeps_yield_what_they_do_if_a_day_is_read_last(shop: Shop, opening: str | None) -> None:
+    await read_day(shop, 1, closing="100.00", opening="100.00")
+    for day in (3, 4, 5, 6):
+        lines = [(f"R{day}", f"100.0{day - 2}", "RESGATE AUTOMATICO"), (f"A{day}", f"-100.0{day - 2}", "APLICACAO AUTOMATICA")]
+        await read_day(shop, day, *lines[: 7 - day], closing="100.04" if day == 6 else "0.00", opening=opening)
+    # Without its application the first redemption looks like income, and the others like those of their evenings.
+    assert (await moved(shop), set((await waiting(shop)).values())) == ([], {"not_yet_read"})
+    await read_day(shop, 2, ("A2", "-100.00", "APLICACAO AUTOMATICA"), closing="0.00", opening="100.00")
+    assert (await moved(shop), await funds(shop), await waiting(shop)) == ([1, 1, 1, 1], (100_04, 100_04, 0), {})
 
 
 @pytest.mark.parametrize("options", [dict(balance="with_investments")])
@@ -141,12 +153,17 @@ async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, applied: str
 ) -> None:
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    await read_day(shop, 2, closing=None)
     with monkeypatch.context() as patch:
         patch.setattr(investment_store, "add", AsyncMock(side_effect=ConnectionResetError))
         with pytest.raises(ConnectionResetError):
             await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
-    # The application on a later day would change the yield.
+    # What was applied before the yield contradicts it: an answer that it counts takes the money back.
+    shop.live.clock.advance(seconds=1)
     await read_day(shop, 2, ("A2", f"-{applied}", "APLICACAO AUTOMATICA"), closing=None)
     await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
-    cents = int(float(applied) * 100 + 0.5)
-    assert (await funds(shop), await moved(shop)) == ((100_05, 100_05 - cents, cents), [5])
+    assert (await moved(shop), await waiting(shop)) == ([5], {"A2": "could_be_ours"})
+    (case,) = await look(shop)
+    await answer(shop, case.id, counts=["A2"])
+    left_cents = 100_05 - int(float(applied) * 100 + 0.5)
+    assert (await funds(shop), await moved(shop)) == ((left_cents, left_cents, 0), [left_cents - 100_05, 5])

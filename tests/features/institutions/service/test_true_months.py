@@ -67,7 +67,7 @@ class Reader:
         # A redemption whose application may be missing waits, and returns nothing until then.
         invested = await self._service.fetch(
             "select day, case direction when 'IN' then amount_cents else -amount_cents end as cents from institution_item"
-            " where joined_kind = 'investment' or waits = 'could_be_ours' and text like 'RESGATE%'"
+            " where joined_kind = 'investment' or waits in ('could_be_ours', 'not_yet_read') and text like 'RESGATE%'"
         )
         days = await day_usecases.list_days(context, self._account, to_day(context.clock.now()), count=60)
         return Books(

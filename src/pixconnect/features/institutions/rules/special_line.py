@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Final
 
 from msgspec import Struct, structs
@@ -28,6 +28,7 @@ from pixconnect.features.institutions.rules.joining import (
     BookLine,
     ItemJoin,
     LineKey,
+    Waiting,
     are_near,
 )
 from pixconnect.kernel.rules.block_report import BlockKind
@@ -53,7 +54,7 @@ _COST: Final = re.compile(
 _APPLIED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?APL", re.IGNORECASE)
 _REDEEMED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?RES", re.IGNORECASE)
 _YIELD_MAX: Final = 50
-"""A redemption of up to 2 % more than the position belongs to it, even if lines are missing."""
+"""A redemption of up to 2 % more than the invested sum belongs to it, even if no balance proves its day."""
 _DIGEST_LENGTH: Final = 48
 
 
@@ -263,37 +264,72 @@ def sum_told_changes(items: Iterable[InstitutionItem], *, has_investments: bool)
 
 
 def plan_investments(
-    items: Collection[InstitutionItem], position_cents: int, is_told: Callable[[date], bool], yielded: Mapping[str, int] = {}
-) -> dict[str, int | None]:
-    """Return how much each line moves the position, by its id; ``None`` if the line waits.
+    items: Collection[InstitutionItem],
+    invested: Iterable[tuple[date, str, int]],
+    unread_on: date,
+    proved: Collection[date],
+    yielded: Mapping[str, int] = {},
+) -> dict[str, int | Waiting]:
+    """Return how much each line moves the invested sum, by its id, or why it waits.
 
     Args:
-        position_cents: Before them.
-        is_told: Whether all lines of a day's previous day are known. Then a redemption beyond the position is yield, or money
-            that was invested before the books began; otherwise its application may be missing.
+        invested: What matched lines moved: their day, direction and principal.
+        unread_on: The first day that may lack lines: without its application, a redemption after it looks like yield.
+        proved: Days whose balances follow from those before them. Then a redemption beyond the invested sum is yield, or money
+            that was invested before the books began.
         yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
     """
-    posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
-    planned: dict[str, int | None] = {**dict.fromkeys(one.item_id for one in items if is_contrary_investment(one)), **posted}
-    position_cents -= sum(posted.values())
-    for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
+    plan = _Plan(invested)
+    plan.planned |= {one.item_id: "could_be_ours" for one in items if is_contrary_investment(one)}
+    for one in items:
+        if one.item_id in yielded:
+            plan.move(one, one.amount_cents - yielded[one.item_id])
+    left = sorted((one for one in items if one.item_id not in plan.planned), key=lambda one: (one.day, one.item_id))
+    for day, group in groupby(left, lambda one: one.day):
         of_day = list(group)
         redeemed = [one for one in of_day if one.direction == "IN"]
+        if day > unread_on:
+            plan.planned |= dict.fromkeys((one.item_id for one in redeemed), "not_yet_read")
+            redeemed = []
         # Money invested on the day before returns in the morning; money invested in the evening may return too.
-        for one in (*redeemed, *(one for one in of_day if one.direction == "OUT"), *redeemed):
-            if one.item_id in planned:
-                continue
+        redeemed = [one for one in redeemed if not plan.redeem(one, is_late=False)]
+        for one in of_day:
             if one.direction == "OUT":
-                planned[one.item_id] = one.amount_cents
-                position_cents += one.amount_cents
-            elif one.amount_cents <= position_cents + position_cents // _YIELD_MAX:
-                principal_cents = planned[one.item_id] = min(one.amount_cents, position_cents)
-                position_cents -= principal_cents
-        for one in redeemed:
-            if one.item_id not in planned:
-                planned[one.item_id] = max(position_cents, 0) if is_told(day) else None
-                position_cents = min(position_cents, 0) if is_told(day) else position_cents
-    return planned
+                plan.move(one, one.amount_cents)
+        for one in [one for one in redeemed if not plan.redeem(one, is_late=True)]:
+            if day in proved:
+                plan.move(one, plan.find_free((day, True)))
+            else:
+                plan.planned[one.item_id] = "could_be_ours"
+    return plan.planned
+
+
+class _Plan:
+    def __init__(self, invested: Iterable[tuple[date, str, int]]) -> None:
+        self.planned: dict[str, int | Waiting] = {}
+        # Of each day, first what was redeemed, then what was applied.
+        self._moved = Counter[tuple[date, bool]]()
+        for day, direction, cents in invested:
+            self._moved[day, direction == "OUT"] += cents if direction == "OUT" else -cents
+
+    def move(self, one: InstitutionItem, cents: int) -> None:
+        self.planned[one.item_id] = cents
+        self._moved[one.day, one.direction == "OUT"] += cents if one.direction == "OUT" else -cents
+
+    def find_free(self, at: tuple[date, bool]) -> int:
+        """Return what is invested in a day's morning or evening, and has not been redeemed later."""
+        cents = sum(cents for key, cents in self._moved.items() if key <= at)
+        keys = [at, *sorted(key for key in self._moved if key > at)]
+        levels = zip(keys, accumulate((self._moved[key] for key in keys[1:]), initial=cents), strict=True)
+        # What is below zero in a morning was redeemed in the evening.
+        return max(min(level for key, level in levels if key == at or key[1] or level >= 0), 0)
+
+    def redeem(self, one: InstitutionItem, *, is_late: bool) -> bool:
+        free_cents = self.find_free((one.day, is_late))
+        if one.amount_cents > free_cents + free_cents // _YIELD_MAX:
+            return False
+        self.move(one, min(one.amount_cents, free_cents))
+        return True
 
 
 def name_yield(item_id: str) -> str:

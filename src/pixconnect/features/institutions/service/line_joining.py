@@ -189,7 +189,8 @@ async def _judge_left(
     known = structs.replace(known, lone=lone)
     verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
     verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
-    verdicts = await _hold_forgotten(connection, account, await hold_back(connection, account, verdicts))
+    verdicts = await hold_back(connection, account, verdicts, known.today)
+    verdicts = await _hold_forgotten(connection, account, verdicts)
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
 

@@ -30,17 +30,18 @@ from msgspec import structs
 
 from pixconnect.features.cases import tables as ending_store
 from pixconnect.features.cases.rules import CaseEnding
-from pixconnect.features.institutions.rules import joining
+from pixconnect.features.due_charges.rules.terms import count_business_days
+from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, RecordedItem
-from pixconnect.features.institutions.rules.special_line import is_own_investment, name_yield, plan_investments
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
+from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.movements import service as movement_usecases
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.held_blocks import RESERVE_LINES, AccountLines
@@ -51,8 +52,9 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
-_BEFORE: Final = timedelta(days=10)
-"""How far back the last day before a redemption is searched."""
+_ONE_DAY: Final = timedelta(days=1)
+_UNREAD_FOR: Final = timedelta(days=31)
+"""A file that is missing for longer will not come."""
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -164,63 +166,99 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     return near[0] if len(near) == 1 else None
 
 
-async def plan(connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> dict[str, int | None]:
+async def plan(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem], today: date
+) -> dict[str, int | Waiting]:
     """Run ``plan_investments`` on those of these lines that wait for nothing and are own investments.
 
     Call it while no other line of the account is matched.
     """
-    items = [one.item for one in left if one.waits is None and is_own_investment(one.item)]
+    own = [
+        (one.item, one.waits) for one in left if isinstance(one.item, RecordedItem) and special_line.is_own_investment(one.item)
+    ]
+    items = [item for item, waits in own if waits is None]
     if not items:
         return {}
     first_on, last_on = min(item.day for item in items), max(item.day for item in items)
-    days = await day_store.list_days(connection, account.id, first_on - _BEFORE, last_on)
-    has_investments = find_balance_meaning(account) == "with_investments"
-    nets = Counter[date]()
-    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=False):
-        nets[group.day] += sum_groups([group]).net_cents
-
-    def is_told(day: date) -> bool:
-        # A balance with the investments included what was invested before the books began.
-        if has_investments:
-            return False
-        before = next((one for one in reversed(days) if one.day < day), None)
-        if before is None:
-            return day - to_day(account.opened_at) <= timedelta(days=1)
-        own = next((one for one in days if one.day == day), None)
-        follows = own is not None and before.closing_cents is not None and own.opening_cents == before.closing_cents
-        # A balance of its own day that does not follow shows that lines are missing, perhaps its application.
-        told = [] if own is None else [(own.opening_cents, 0), (own.closing_cents, nets[day])]
-        ends = [(cents, moved_cents) for cents, moved_cents in told if cents is not None]
-        if before.closing_cents is None or any(cents != before.closing_cents + moved for cents, moved in ends) or not ends:
-            return False
-        is_known = before.is_closed or (before.was_read_whole and before.state != "open")
-        return is_known and (follows or day - before.day == timedelta(days=1))
-
-    names = {name_yield(item.item_id): item.item_id for item in items}
+    names = {special_line.name_yield(item.item_id): item for item in items}
     posted = await movement_store.find_items(connection, [(account.house_id, name) for name in names])
-    yielded = {names[name]: movement.amount_cents for (_, name), movement in posted.items()}
-    return plan_investments(items, await day_store.read_position(connection, account.id), is_told, yielded)
+    yielded = {names[name]: movement for (_, name), movement in posted.items()}
+    # What was redeemed after such a line was not known to be its money, and is posted as income.
+    surplus = filter(special_line.is_own_investment, await item_store.list_surplus(connection, account.id, first_on))
+    made = [(one.day, account.opened_at) for one in surplus] + [(one.day, of_one.created_at) for one, of_one in yielded.items()]
+    out = [(item, waits) for item, waits in own if item.direction == "OUT" and not special_line.is_contrary_investment(item)]
+    late = {one for one, waits in out if not waits and any(one.day < day and one.recorded_at > at for day, at in made)}
+    doubted = [item.day - _ONE_DAY for item, waits in out if item in late or waits not in (None, "before_opening")]
+    since = max(to_day(account.opened_at), min(today, first_on) - _UNREAD_FOR)
+    days = await day_store.list_days(connection, account.id, since, last_on)
+    # Of closed days without a new line the sums are proved.
+    net_since = min([first_on, *(one.item.day for one in left), *(one.day for one in days if not one.is_closed)])
+    nets = Counter(dict.fromkeys((one.day for one in days if one.day >= net_since), 0))
+    for group in await item_store.sum_days(connection, account.id, net_since, last_on, has_investments=False):
+        nets[group.day] += sum_groups([group]).net_cents
+    # A balance with the investments included what was invested before the books began.
+    if find_balance_meaning(account) == "with_investments":
+        days = [structs.replace(one, opening_cents=None, closing_cents=None) for one in days]
+    unread, proved = _find_unread(account, since, days, nets)
+    unread_on = min([*(day for day in unread if day >= today - _UNREAD_FOR), *doubted], default=date.max)
+    invested = await day_store.list_invested(connection, account.id)
+    yields = {item.item_id: movement.amount_cents for item, movement in yielded.items()}
+    planned = special_line.plan_investments([one for one in items if one not in late], invested, unread_on, proved, yields)
+    planned.update((one.item_id, "could_be_ours") for one in late)
+    return planned
 
 
-async def hold_back(connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> list[UnmatchedItem]:
-    """Return the lines; redemptions without a recorded application wait."""
-    planned = await plan(connection, account, left)
-    return [structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left]
+def _find_unread(
+    account: InstitutionAccount, since: date, days: Sequence[RecordedDay], nets: Mapping[date, int]
+) -> tuple[list[date], set[date]]:
+    """Find days that may lack lines, and days whose balances follow from those before them.
+
+    Equal balances do not show that nothing was on a business day without a statement: sweeps leave the same balance each day.
+    """
+    before_on, level_cents = since - _ONE_DAY, None
+    # After the opening balance, the account's first day may have lines too.
+    if since == to_day(account.opened_at) and days and days[0].day > since:
+        before_on, level_cents = since, account.opening_cents
+    told_on, unread, proved = before_on, list[date](), set[date]()
+    for day in days:
+        opening, closing, net = day.opening_cents, day.closing_cents, nets.get(day.day)
+        if opening is None and closing is not None and net is not None:
+            opening = closing - net
+        starts_cents = level_cents if opening is None else opening
+        ends_cents = None if starts_cents is None or net is None else starts_cents + net
+        follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
+        unread += [before_on + _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
+        unread += [told_on] if not follows else []
+        unread += [day.day] if not (day.was_read_whole and adds_up) else []
+        if opening is not None and level_cents == opening and adds_up:
+            proved.add(day.day)
+        before_on, level_cents = day.day, ends_cents if closing is None else closing
+        told_on = told_on if closing is None else day.day
+    return unread, proved
+
+
+async def hold_back(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem], today: date
+) -> list[UnmatchedItem]:
+    """Return the lines; redemptions without a recorded application wait, and applications that contradict posted income."""
+    planned = await plan(connection, account, left, today)
+    waiting = {item_id: one for item_id, one in planned.items() if isinstance(one, str)}
+    return [structs.replace(one, waits=waiting.get(one.item.item_id, one.waits)) for one in left]
 
 
 async def invest(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> set[str]:
     """Match own investments, and post their yield; returns the ids of those that are no movements."""
     async with context.pool.acquire() as connection:
-        planned = await plan(connection, account, left)
+        planned = await plan(connection, account, left, to_day(context.clock.now()))
     items = {one.item.item_id: one.item for one in left}
     principals = dict[str, int]()
     for item_id, principal_cents in planned.items():
         item = items[item_id]
-        if not principal_cents:
+        if not principal_cents or isinstance(principal_cents, str):
             continue
         if principal_cents < item.amount_cents:
             yielded_cents = item.amount_cents - principal_cents
-            report = await report_part(context, account, item, (name_yield(item.item_id), "other", yielded_cents))
+            report = await report_part(context, account, item, (special_line.name_yield(item.item_id), "other", yielded_cents))
             if not await movement_usecases.post_statement_item(context, account.house_id, report):
                 continue
         principals[item_id] = principal_cents

@@ -281,6 +281,11 @@ _ADD: Final[LiteralString] = """
     on conflict do nothing
 """
 
+list_invested: Final = Tuples[tuple[date, str, int], int]("""
+    select day, direction, principal_cents from own_investment join institution_item using (institution_id, item_id, direction)
+    where institution_id = $1
+""")
+
 read_position: Final = Value[int, int](POSITION)
 """Return the invested sum of an account, in cents."""
 

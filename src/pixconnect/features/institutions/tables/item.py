@@ -89,6 +89,18 @@ list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str]](
 )
 """List outgoing lines that are movements, by amounts and network names."""
 
+list_surplus: Final = FindAll[RecordedItem, int, date](
+    ITEM,
+    """
+    where institution_id = $1 and day > $2 and direction = 'IN' and kind = 'other' and joined_kind in ('movement', 'investment')
+        and amount_cents > coalesce((
+            select principal_cents from own_investment as own
+            where own.institution_id = institution_item.institution_id and own.item_id = institution_item.item_id
+        ), 0) order by day
+    """,
+)
+"""List credits after a day that are movements, wholly or beyond what was invested."""
+
 _ALONE: Final[LiteralString] = """
     where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
         and (day, item_id) > ($2, $3)

@@ -104,7 +104,9 @@ async def test_a_block_is_debited_and_returned_in_parts(shop: Shop) -> None:
 async def test_a_debit_that_is_read_after_its_block_has_ended_is_the_blocks(
     shop: Shop, is_given_back: bool, tells_opening: bool
 ) -> None:
-    await tell(shop, 0)
+    # A block that ended without a debit keeps no money of the other.
+    await tell(shop, ORDERED_CENTS, "COURT1", "COURT2")
+    await tell(shop, 0, "COURT1", "COURT2")
     shop.live.clock.advance(days=20)
     told = dict(last="20260702", closing="100.00" if is_given_back else "60.00")
     for _ in range(2):

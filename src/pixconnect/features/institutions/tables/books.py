@@ -163,10 +163,11 @@ list_kept: Final = Tuples[tuple[str, int, int], int, datetime, int](f"""
             select from block as other
             where other.transfer_id = block.transfer_id and other.holder_id = block.holder_id and other.id <> block.id
         ) and not exists (
-            -- Whose debit this one may be.
+            -- Whose debit this one may be, until its credit time is over.
             select from block as other where other.institution_id = $1 and other.holder_id = block.holder_id
                 and other.kind = block.kind and other.line_id is null and other.created_at <= debited_at
-                and (other.state = 'open' or (other.modified_at at time zone 'America/Sao_Paulo')::date >= debit.day)
+                and (other.state = 'open' or other.modified_at > $2
+                    and (other.modified_at at time zone 'America/Sao_Paulo')::date >= debit.day)
                 and not exists (
                     select from institution_item as theirs
                     where theirs.institution_id = $1 and joined_kind = 'block' and joined_id = other.id::text

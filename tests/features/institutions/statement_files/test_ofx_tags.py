@@ -79,7 +79,7 @@ def test_tags_in_a_text_add_no_line_no_balance_and_no_field(text: str, header: s
         assert [(item.item_id, item.signed_cents, item.kind) for item in found.items] == [(one, 100, "pix") for one in lines]
         balances = found.opening and found.opening.cents, found.closing and found.closing.cents
         assert (*balances, found.first_on, found.last_on) == (10_000, 10_300, date(2026, 11, 1), date(2026, 11, 20))
-        assert (found.made_at, found.notes, found.items["ABC".index(item_id)].text[:7]) == (None, (), "PIX BOB")
+        assert (found.made_at, found.notes, found.items["ABC".index(item_id)].text[:7]) == (date(2026, 11, 21), (), "PIX BOB")
 
 
 @pytest.mark.parametrize("currency", ["<CURRENCY><CURSYM>USD", "<CURRENCY><CURRATE>5<CURSYM>USD</CURRENCY>"])

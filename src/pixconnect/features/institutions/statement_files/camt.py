@@ -77,14 +77,14 @@ class _Reader:
         self._elements_count = 0
         self._part: _Part | None = None
         self._statements: list[files.StatementFile] = []
-        self._sent_at: datetime | None = None
+        self._sent_at: datetime | date | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
         self._items = files.ItemList()
         self._notes: list[str] = []
-        self._made_at: datetime | None = None
+        self._made_at: datetime | date | None = None
 
     @property
     def _line(self) -> int:
@@ -357,7 +357,7 @@ def _ends_at_midnight(span: _Part) -> bool:
     return time() in (told.time(), here.time())
 
 
-def _parse_instant(text: str) -> datetime | None:
+def _parse_instant(text: str) -> datetime | date | None:
     try:
         return files.check_instant(datetime.fromisoformat(text))
     except ValueError:

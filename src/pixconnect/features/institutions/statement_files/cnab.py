@@ -109,7 +109,7 @@ class _Statement(Struct):
             if opening == closing and not items:
                 # Its day may have lines: the file proves its end alone, which is the beginning of the next day.
                 notes = [*notes, f"the file has no line, and both balances are of {opening.on}: it tells only that day's end"]
-                opening = None if made_at is not None and to_day(made_at) < after else opening
+                opening = None if isinstance(made_at, datetime) and to_day(made_at) < after else opening
                 made_at = datetime.combine(after, time(0), SAO_PAULO)
                 first_told, last_told, closing = after, after, None
         first_on, last_on = files.find_days((first_told, last_told), items)
@@ -267,7 +267,7 @@ def _decode(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def _find_instant(header: _Record) -> datetime | None:
+def _find_instant(header: _Record) -> datetime | date | None:
     """Find when the file was made, by columns that no line depends on."""
     try:
         day, at = header.read_day(144, "the day of the file"), time.fromisoformat(header.cut(152, 157))

@@ -76,15 +76,15 @@ def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]
     return None
 
 
-def parse_instant(text: str) -> datetime | None:
-    """Read when a file was made; ``None`` if the text has no time of day."""
+def parse_instant(text: str) -> datetime | date | None:
+    """Read when a file was made; only its day if the text has no time."""
     try:
         told = parse_date(text, "", 0)
         # Without a zone it is the bank's own time.
         told = parse_date(f"{text}[-3]", "", 0) if told is not None and told[1] is None else told
     except InvalidStatement:
         return None
-    return None if told is None else check_instant(told[1])
+    return None if told is None else check_instant(told[1] or datetime.combine(told[0], time()))
 
 
 def _read_day(day: date, rest: str) -> tuple[date, datetime | None]:

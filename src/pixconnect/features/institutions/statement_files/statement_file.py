@@ -65,8 +65,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     """Its balances include the account's investments."""
     perhaps_texts: frozenset[InstitutionItem] = frozenset()
     """Those that a payer may have written into another one's text, or whose currency a payer may have written."""
-    made_at: datetime | None = None
-    """When the institution made the file, if given."""
+    made_at: datetime | date | None = None
+    """When the institution made the file, if given, perhaps without a time."""
     notes: tuple[str, ...] = ()
     """Skipped or unproved parts, each with its place, as sentences for the operator."""
     others: tuple[StatementFile, ...] = ()
@@ -78,10 +78,13 @@ class StatementFile(Struct, frozen=True, kw_only=True):
         Args:
             read_at: When the file was first read. Used if the file has no instant, or an impossible one.
         """
-        if self.made_at is not None and self.made_at <= read_at and self.first_on <= to_day(self.made_at):
-            return self.made_at, to_day(self.made_at)
-        today, closing = to_day(read_at), self.closing
-        is_dated = self.made_at is None and closing is not None and self.first_on <= closing.on
+        today, closing, made_at = to_day(read_at), self.closing, self.made_at
+        if isinstance(made_at, datetime):
+            if made_at <= read_at and self.first_on <= to_day(made_at):
+                return made_at, to_day(made_at)
+        elif made_at is not None and self.first_on <= made_at:
+            today = min(today, made_at)
+        is_dated = not isinstance(made_at, datetime) and closing is not None and self.first_on <= closing.on
         return read_at, min(today, closing.on) if closing is not None and is_dated else today
 
 
@@ -268,11 +271,11 @@ YEARS: Final = range(1990, 2100)
 """Programs write 0001, 1900 or 9999 if they have no date."""
 
 
-def check_instant(told: datetime | None) -> datetime | None:
+def check_instant(told: datetime | None) -> datetime | date | None:
     """Read when a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
-    if told is None or told.time() == time() or told.year not in YEARS:
+    if told is None or told.year not in YEARS:
         return None
-    return told.replace(tzinfo=told.tzinfo or SAO_PAULO)
+    return told.date() if told.time() == time() else told.replace(tzinfo=told.tzinfo or SAO_PAULO)
 
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -137,7 +137,7 @@ async def test_lines_that_explain_the_balances_close_days_without_a_file(shop: S
         ((judgement,), _) = await judge_closed_days(connection, shop.live.clock.now())
     assert judgement.reason == "closed until 2026-07-06"
     # A file of one of the days has one line more, another explains the rest, and a later balance contradicts them.
-    steps = (("3", 10, "80.00", -1000, None), ("4", -10, "70.00", -1000, "recorded"), ("5", -5, "60.00", -500, None))
+    steps = (("3", 10, "80.00", -1000, None), ("4", -10, "70.00", -1000, "recorded"), ("4", -10, "60.00", -1000, None))
     for day, reais, closing, cents, ended_as in steps:
         line = make_ofx_line(item_id=day, at=f"2026070{day}", amount=f"{reais}.00", memo="TED")
         await read(shop, wire, line, opening=None, closing=closing, day="20260703" if day == "3" else "20260706")

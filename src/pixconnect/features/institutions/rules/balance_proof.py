@@ -62,7 +62,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     unread: frozenset[date] = frozenset()
-    """Those of them that no statement covers: lines that change no balance contradict none of these."""
+    """Those of them that no file covers, nor this one: lines that change no balance contradict none of these."""
     lacking: frozenset[date] = frozenset()
     """Days whose recorded lines the file, changed or filtered, does not all list, or that another format sums otherwise."""
     newer: frozenset[date] = frozenset()

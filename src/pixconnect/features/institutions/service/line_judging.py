@@ -180,11 +180,12 @@ async def _read_evidence(
     changes, unsure = await sum_days(connection, account, *span)
     for group in changes:
         nets[group.day] += sum_groups([group]).net_cents
-    # Balances close days between two statements too.
+    # Balances close days between two statements too, until a file covers them.
     read = {day.day for day in recorded if day.read_at is not None and span[0] <= day.day <= span[1]}
     unread = frozenset[date]()
     if read and (max(read) - min(read)).days >= len(read):
-        unread = await find_unread(connection, account, span, dated[0])
+        found = await find_unread(connection, account, span, dated[0])
+        unread = frozenset(day for day in found if not file.first_on <= day <= file.last_on)
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
     known |= await _find_named(connection, account.id, lines)
     near = await item_store.list_set_aside(connection, account.id, span)

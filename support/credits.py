@@ -1,5 +1,6 @@
 """Payments that the rail reports to a service, and their results."""
 
+from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
@@ -11,6 +12,7 @@ from pixconnect.kernel.rules.rail import CreditReport
 from pixconnect.kernel.rules.transfer import Transfer
 from support.operators import as_operator
 from support.service import Service
+from support.statement import EVER, read_all
 
 
 async def take(service: Service, *reports: CreditReport) -> list[str | None]:
@@ -47,3 +49,14 @@ async def kept(service: Service) -> list[str]:
 
 async def kept_reasons(service: Service) -> list[str]:
     return [row["reason"] for row in await service.fetch("select reason from kept_report order by id")]
+
+
+async def suspect_blocks(service: Service) -> list[tuple[str, int]]:
+    rows = await service.fetch("select state, covered_cents from block where kind = 'precautionary' order by id")
+    return [tuple(row) for row in rows]
+
+
+async def statement_lines(service: Service, caller: Caller) -> list[tuple[str, str, int, int]]:
+    statement = await statement_usecases.open_statement(service.context, caller, *EVER)
+    found = await read_all(service, statement)
+    return [(line.name_kind("en"), line.direction, line.amount_cents, line.running_balance_cents) for line in found]

@@ -11,7 +11,6 @@ from msgspec import structs
 from pixconnect.features.finding.service import overview
 from pixconnect.features.finding.service.search import find_with_origins
 from pixconnect.features.receipts.service import read_parties
-from pixconnect.features.statements import service as statement_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows import transfer as transfer_usecases
@@ -25,7 +24,7 @@ from pixconnect.kernel.rules.transfer import QrCodeTransferRequest
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from support.books import check_books
-from support.credits import charge_now, event_names, funds, kept_reasons, take, transfer_of
+from support.credits import charge_now, event_names, funds, kept_reasons, statement_lines, suspect_blocks, take, transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import (
@@ -39,7 +38,6 @@ from support.service import (
     open_holder,
     open_service,
 )
-from support.statement import EVER, read_all
 
 PAID_CENTS = 1_000
 
@@ -47,17 +45,6 @@ PAID_CENTS = 1_000
 @pytest.fixture
 async def caller(service: Service) -> Caller:
     return await open_holder(service, funds_cents=0)
-
-
-async def blocks(service: Service) -> list[tuple[str, int]]:
-    rows = await service.fetch("select state, covered_cents from block where kind = 'precautionary' order by id")
-    return [tuple(row) for row in rows]
-
-
-async def lines(service: Service, caller: Caller) -> list[tuple[str, str, int, int]]:
-    statement = await statement_usecases.open_statement(service.context, caller, *EVER)
-    found = await read_all(service, statement)
-    return [(line.name_kind("en"), line.direction, line.amount_cents, line.running_balance_cents) for line in found]
 
 
 async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, caller: Caller) -> None:
@@ -84,7 +71,7 @@ async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, calle
     # Repeated, it is held once.
     await take(service, held(report), accepted(report))
     assert (await event_names(service)).count("transfer.in.held") == 1
-    assert await blocks(service) == [("open", PAID_CENTS)]
+    assert await suspect_blocks(service) == [("open", PAID_CENTS)]
     await check_books(service)
 
 
@@ -103,8 +90,8 @@ async def test_released_it_pays_its_charge_however_late_that_is(service: Service
     assert await funds(service, caller) == (PAID_CENTS, 0, 0, 0)
     (money,) = await overview.read_money(service.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), [caller.holder_id])
     assert (money.in_cents, money.other_in_cents, money.out_cents) == (PAID_CENTS, 0, 0), "the end of a hold sends nothing"
-    assert await blocks(service) == [("ended", 0)]
-    assert [line[0].split(" from")[0] for line in await lines(service, caller)] == [
+    assert await suspect_blocks(service) == [("ended", 0)]
+    assert [line[0].split(" from")[0] for line in await statement_lines(service, caller)] == [
         "Suspect Pix held by the institution",
         "Suspect Pix not held any more",
         "Pix received",
@@ -165,7 +152,7 @@ async def test_a_charge_that_is_paid_holds_none(service: Service, caller: Caller
     late = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid, report_id="r2")
     assert await take(service, paid, held(late)) == [None, "BE17"]
     assert (await transfer_of(service, caller, late)).status == "ERROR"
-    assert await blocks(service) == []
+    assert await suspect_blocks(service) == []
     await check_books(service)
 
 
@@ -182,7 +169,7 @@ async def test_only_the_institution_gives_it_back(service: Service, caller: Call
     told = BlockReport(report_id="b1", party=report.credit_party, blocks=(terms,), reported_at=service.clock.now())
     assert await take_reports(service.context, [told]) == 1
     assert await kept_reasons(service) == ["contradiction"]
-    assert await blocks(service) == [("open", PAID_CENTS)]
+    assert await suspect_blocks(service) == [("open", PAID_CENTS)]
     await check_books(service)
 
 
@@ -228,7 +215,7 @@ async def test_it_ends_once_in_every_order_of_arrival(service: Service, caller: 
         assert available_cents + reserved_cents + blocked_cents - owed_cents == there_cents
         assert blocked_cents == (there_cents if end is None else 0)
     assert (await charge_now(service, caller, charge)).status == ("APPROVED" if end == "released" else "PENDING")
-    assert (await event_names(service)).count("transfer.in.held") == len(await blocks(service))
+    assert (await event_names(service)).count("transfer.in.held") == len(await suspect_blocks(service))
     assert await kept_reasons(service) == ["contradiction"] * ({"returned", "released"} <= set(order))
     await check_books(service)
 

@@ -12,7 +12,6 @@ from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.institutions.day_checks import judge_closed_days
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.institutions.service.sweep import sweep
 from pixconnect.kernel.flows import kept_report as kept_usecases
 from pixconnect.kernel.rules.kept_report import Misfit
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
@@ -154,13 +153,11 @@ async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(s
     assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
 
 
-@pytest.mark.parametrize("steps", [("pix", "20260701"), ("pix", "20260630", "20260702"), ("20260630", "20260702", "pix")])
-async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop, steps: tuple[str, ...]) -> None:
+async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:
     shop.live.clock.advance(days=-1)
-    pix = shop.pay(700)
-    shop.live.clock.advance(days=2)
-    for step in steps:
-        await (sweep(shop.at, shop.there, "wide") if step == "pix" else read(shop, day=step))
+    pix = await shop.receive(700)
+    shop.live.clock.advance(days=1)
+    await read(shop, closing="100.00")
     (missing,) = await look(shop)
     assert (missing.kind, missing.name, missing.amount_cents) == ("day", "2026-07-01", -700)
     day = await day_usecases.read_day(shop.live.context, shop.account, DAY)
@@ -168,7 +165,27 @@ async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop, s
     assert (day.shown.judged.state, day.shown.judged.cases.lines_count, alone) == ("closed_with_cases", 1, [(700, "IN")])
     assert pix.end_to_end_id in missing.said
     came = make_ofx_line(item_id="P1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
-    await read(shop, came, make_ofx_line(item_id="F1", at="20260701", amount="-7.00", memo="TARIFA"))
+    await read(shop, came, closing="107.00")
+    assert told(await look(shop)) == []
+
+
+async def test_our_line_between_equal_balances_asks_for_a_file(shop: Shop) -> None:
+    await read(shop)
+    pix = await shop.receive(700)
+    shop.live.clock.advance(days=4)
+    await read(shop, day="20260704")
+    shop.live.clock.advance(days=3)
+    assert told(await look(shop)) == [("file", "2026-07-03", -700, None)]
+    came = make_ofx_line(item_id="P1", at="20260702", amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
+    await read(shop, came, make_ofx_line(item_id="F1", at="20260703", amount="-7.00"), day="20260702", last="20260703")
+    assert told(await look(shop)) == []
+
+
+async def test_the_evening_of_a_day_that_was_read_at_noon_is_no_difference_of_the_next(shop: Shop) -> None:
+    await read(shop, last="20260702")
+    await shop.receive(430)
+    shop.live.clock.advance(days=2)
+    await read(shop, opening="104.30", closing="104.30", day="20260703")
     assert told(await look(shop)) == []
 
 
@@ -214,9 +231,7 @@ async def test_a_line_whose_reader_was_killed_is_a_case(shop: Shop) -> None:
 async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop: Shop) -> None:
     context, maria = shop.live.context, as_operator(shop.live.context, "maria")
     for number in ("1", "2"):
-        report = SettledReport(
-            report_id=number, id=f"E999990042026070115{number:0>13}", settled_at=shop.live.clock.now(), network_id=None
-        )
+        report = SettledReport(report_id=number, id=f"E999990042026070115{number:0>13}", settled_at=shop.live.clock.now())
         await kept_usecases.keep(context.pool, report, Misfit(reason="unknown_order", explanation="we know none"))
         await look(shop)
     first, second = await look(shop)
@@ -283,8 +298,6 @@ async def test_an_operators_word_holds_for_the_amount_that_it_was_about(shop: Sh
 
 async def test_a_kept_report_is_not_counted_again_as_a_case(service: Service) -> None:
     assert await case_usecases.count_cases(service.context) == 0
-    assert await service.fetch(
-        "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()), ('report', 'b', 'x', now()) "
-        "returning id"
-    )
+    kinds = "('rail', 'a', 'differs', now()), ('report', 'b', 'x', now())"
+    assert await service.fetch(f"insert into kept_case (kind, name, said, since) values {kinds} returning id")
     assert await case_usecases.count_cases(service.context) == 1

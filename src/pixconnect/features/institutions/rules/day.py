@@ -182,24 +182,25 @@ def judge_days(
     ]
 
 
-def find_gaps(days: Sequence[JudgedDay], asked: Collection[date]) -> list[BalanceGap]:
-    """Find days without a whole statement between two balances that no recorded line makes of each other.
+def find_gaps(days: Sequence[JudgedDay], asked: Collection[date], own: Mapping[date, int] = {}) -> list[BalanceGap]:
+    """Find days without a whole statement between two balances that no recorded line and none of ours make of each other.
 
     Args:
         asked: Days with a question: a gap has none, because a day has at most one.
+        own: The sums of our unmatched lines. Equal balances prove only that all lines of their days cancel each other.
     """
-    # Days without a statement that their lines explain were not read either, but are not open.
-    # A day without any balance begins and ends no gap either.
-    told = [one for one in days if one.has_balance and (one.read_at is not None or one.state != "open")]
+    # A day without any balance begins and ends no gap.
+    told = [one for one in days if one.has_balance and one.read_at is not None]
     gaps = list[BalanceGap]()
     for place, (before, after) in enumerate(pairwise(told), 1):
         # A gap after a day that was read before it was over begins with it, as its end is not known.
         is_whole = before.read_at is None or before.was_read_whole
         start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
-        if after.day - before.day == timedelta(days=1) or start_cents is None or end_cents is None:
+        if (is_whole and after.day - before.day == timedelta(days=1)) or start_cents is None or end_cents is None:
             continue
         first_on, last_on = before.day + timedelta(days=is_whole), after.day - timedelta(days=1)
         shown_cents = sum(one.sums.net_cents for one in days if first_on <= one.day <= last_on)
+        shown_cents += sum(cents for day, cents in own.items() if first_on <= day <= last_on)
         is_asked = any(first_on <= day <= last_on for day in asked)
         if end_cents - start_cents != shown_cents and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
             gaps.append(BalanceGap(first_on, last_on, start_cents, end_cents, shown_cents))
@@ -311,6 +312,8 @@ def _skip(
     opening, cents, skipped = after.opening_cents, before.closing_cents, list[DayBalances]()
     if opening is None and after.closing_cents is not None and after.read_at is not None:
         opening = after.closing_cents - _net_of(after.day, sums)
+    if before.read_at is not None and not before.was_read_whole and opening != cents:
+        return None  # its end is not known, and the difference may be its own
     for number in range(1, (after.day - before.day).days):
         day = before.day + timedelta(days=number)
         if opening is None or cents is None or day in doubts:

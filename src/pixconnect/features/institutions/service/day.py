@@ -84,7 +84,7 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     items: Sequence[RecordedItem]
     """The institution's items of past days without one of our records."""
     lines: Sequence[BookLine]
-    """Our lines that the statement lacks, of days read after their end or closed by the balances around them."""
+    """Our lines of days read after their end that the statement lacks."""
     is_cut: bool
     """Whether there are more."""
     gaps: Sequence[BalanceGap]
@@ -112,32 +112,34 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     def waits_for_time(item: RecordedItem) -> bool:
         return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
-    open_days = await day_store.find_open(connection, account.id, since, today, with_gaps=True)
+    spans = await day_store.list_unread(connection, account.id, max(since, to_day(account.opened_at)))
+    own = defaultdict[date, int](int)
+    for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
+        own[line.day] += line.amount_cents if line.direction == "IN" else -line.amount_cents
+    open_days = await day_store.find_open(connection, account.id, since, min((today, *own)), with_gaps=True)
     first_on = open_days.judged_from
     judged = await _judge_span(connection, account, open_days, today, now)
     # After all items of the day before: a position is a day and an item's id.
     after = (first_on - timedelta(days=1), "\U0010ffff")
     items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
     begins_on = max(first_on, to_day(account.opened_at))
-    # Closed days without a row are not judged again: balances around them prove that nothing moved.
-    spans = [*await day_store.list_unread(connection, account.id, since, first_on), (begins_on, today)]
-    lines = await line_store.list_unmatched(connection, account.id, *spans)
-    # A day shows its missing lines only when it is read after its end, or balances close it.
-    shown = {one.judged.day for one in judged if one.judged.was_read_whole or one.judged.state == "closed_with_cases"}
+    lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
+    # A day shows its missing lines only when it is read after its end.
+    whole = {one.judged.day for one in judged if one.judged.was_read_whole}
     days = [
         one.judged
         for one in judged
         if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
     ]
     asking = [item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)]
-    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)})
+    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own)
     return UnmatchedSpan(
         since=since,
         days=days,
         items=asking,
-        lines=[line for line in lines if line.day < first_on or line.day in shown],
+        lines=[line for line in lines if line.day in whole],
         gaps=await _find_late(connection, account, gaps, today) if gaps else [],
-        is_cut=len(items) == UNMATCHED_MAX or len(lines) >= line_store.ALONE_MAX,
+        is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
 

@@ -224,13 +224,15 @@ async def find_open(
     return OpenDays(**row)
 
 
-list_unread: Final = Tuples[tuple[date, date], int, date, date]("""
+list_unread: Final = Tuples[tuple[date, date], int, date]("""
     select began_on, day - 1 from (
-        select day, lag(day) over (order by day) + 1 as began_on from institution_day
-        where institution_id = $1 and day >= $2 and day < $3
+        select day, coalesce(lag(day) over (order by day) + 1, (
+            select min(day) from institution_day where institution_id = $1 and day >= $2
+        )) as began_on from institution_day
+        where institution_id = $1 and day >= $2 and (read_at at time zone 'America/Sao_Paulo')::date > day
     ) as told where began_on < day
 """)
-"""List the first and last days of spans without a row between days that have one: since a day, and before another."""
+"""List the first and last days of spans that were not read after their end, each before a day that was, since a day."""
 
 find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
     select min(day) from institution_item

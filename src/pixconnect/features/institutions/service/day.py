@@ -24,7 +24,7 @@ from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.features.institutions.tables.day import OpenDays, RecordedDay
-from pixconnect.kernel.flows.context import Context, Core, Operator, Writer
+from pixconnect.kernel.flows.context import Context, Core, Operator, Writer, write_alone
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
@@ -95,7 +95,9 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
 
 async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
     """Judge the days since the first changed or open one."""
-    async with context.pool.acquire() as connection:
+    # A file recorded meanwhile would change days that this judges, and lock them in another order.
+    async with write_alone(context.pool) as connection:
+        await item_store.lock_recording(connection, account.id)
         await judge_days(connection, account, touched_on, context.clock.now())
 
 

@@ -30,10 +30,7 @@ shop = shop_in_july("KEY")
 
 async def read(shop: Shop, *lines: tuple[str, ...], **told: Any) -> None:
     """Read a file of the first of July, or of more days; a line is its id, amount, text, and its day if that is another."""
-    written = [
-        make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else '01'}")
-        for line in lines
-    ]
+    written = [make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at=f"202607{(*line, '01')[3]}") for line in lines]
     content = make_ofx(*written, **dict[str, Any](first="20260701", last="20260701", opening="100.00") | told)
     recorded = await statement_usecases.record_file(
         as_operator(shop.live.context), "loja", content, file_name=f"{len(lines)} lines.ofx"

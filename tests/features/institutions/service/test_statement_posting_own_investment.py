@@ -72,6 +72,13 @@ async def test_what_is_invested_overnight_stays_its_holders(shop: Shop) -> None:
     assert (await funds(shop), await waiting(shop)) == ((149_00, 150_00, 0), {"C4": "could_be_ours"})
 
 
+async def test_a_line_of_a_weekend_without_a_file_holds_no_redemption_back(shop: Shop) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00", last="20260703")
+    fee, monday = ("F4", "-1.00", "TARIFA", "04"), dict(first="20260706", last="20260706", opening=None)
+    await read(shop, fee, ("R6", "99.05", "RESGATE AUTOMATICO", "06"), closing="99.05", **monday)
+    assert (await waiting(shop), await funds(shop)) == ({}, (99_05, 99_05, 0))
+
+
 async def test_a_redemption_of_what_no_line_applied_waits_until_the_day_before_is_read(shop: Shop) -> None:
     await read_day(shop, 2, ("R2", "99.00", "RESGATE AUTOMATICO"), closing="100.00")
     assert (await funds(shop), await waiting(shop)) == ((100_00, 100_00, 0), {"R2": "not_yet_read"})
@@ -130,13 +137,11 @@ async def test_the_next_run_does_what_one_left_that_died(shop: Shop, monkeypatch
 async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
     lines = ("A1", "-99.00", "APLICACAO AUTOMATICA"), ("F1", "-1.00", "TARIFA"), ("T1", "3.00", "TED")
     await read_day(shop, 1, *lines, closing="3.00", opening="100.00")
-    invested = "insert into own_investment (institution_id, item_id, direction, principal_cents) values ({}, '{}', '{}', {})"
+    invested = "insert into own_investment (institution_id, item_id, direction, principal_cents) values (1, '{}', '{}', {})"
     joined = "update institution_item set joined_kind = 'investment', joined_id = item_id, joined_by = 'words' where {}"
     async with shop.live.context.pool.acquire() as attacker:
         for odd in (
-            invested.format(shop.account.id, "A1", "OUT", 1),
-            invested.format(shop.account.id, "F1", "OUT", 100),
-            invested.format(shop.account.id, "T1", "IN", 300),
+            *(invested.format(*one) for one in (("A1", "OUT", 1), ("F1", "OUT", 100), ("T1", "IN", 300))),
             "update own_investment set principal_cents = 1",
             "delete from own_investment",
             joined.format("item_id = 'F1'"),
@@ -149,9 +154,7 @@ async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("applied", ["0.03", "0.05", "1.00"])
-async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, applied: str
-) -> None:
+async def test_a_posted_yield_stays_what_its_line_yielded(shop: Shop, monkeypatch: pytest.MonkeyPatch, applied: str) -> None:
     await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
     await read_day(shop, 2, closing=None)
     with monkeypatch.context() as patch:

@@ -222,12 +222,15 @@ def _find_unread(
     told_on, unread, proved = before_on, list[date](), set[date]()
     for day in days:
         opening, closing, net = day.opening_cents, day.closing_cents, nets.get(day.day)
+        if day.read_at is None:  # a statement of other days had lines of it
+            level_cents = None if level_cents is None or net is None else level_cents + net
+            continue
         if opening is None and closing is not None and net is not None:
             opening = closing - net
         starts_cents = level_cents if opening is None else opening
         ends_cents = None if starts_cents is None or net is None else starts_cents + net
         follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
-        unread += [before_on + _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
+        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
         unread += [told_on] if not follows else []
         unread += [day.day] if not (day.was_read_whole and adds_up) else []
         if opening is not None and level_cents == opening and adds_up:

@@ -194,7 +194,7 @@ def find_gaps(days: Sequence[JudgedDay], asked: Collection[date], own: Mapping[d
     gaps = list[BalanceGap]()
     for place, (before, after) in enumerate(pairwise(told), 1):
         # A gap after a day that was read before it was over begins with it, as its end is not known.
-        is_whole = before.read_at is None or before.was_read_whole
+        is_whole = before.was_read_whole
         start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
         if (is_whole and after.day - before.day == timedelta(days=1)) or start_cents is None or end_cents is None:
             continue

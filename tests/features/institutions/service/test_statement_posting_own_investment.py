@@ -100,16 +100,36 @@ async def test_a_redemption_whose_day_begins_with_less_waits_for_its_application
     assert (await funds(shop), await states(shop)) == ((99_05, 99_05, 0), ["closed"] * 2)
 
 
-@pytest.mark.parametrize("opening", ["0.00", None])
-async def test_sweeps_yield_what_they_do_if_a_day_is_read_last(shop: Shop, opening: str | None) -> None:
-    await read_day(shop, 1, closing="100.00", opening="100.00")
-    for day in (3, 4, 5, 6):
-        lines = [(f"R{day}", f"100.0{day - 2}", "RESGATE AUTOMATICO"), (f"A{day}", f"-100.0{day - 2}", "APLICACAO AUTOMATICA")]
-        await read_day(shop, day, *lines[: 7 - day], closing="100.04" if day == 6 else "0.00", opening=opening)
+@pytest.mark.parametrize(("opening", "before"), [("0.00", 0), (None, 0), ("0.00", 100)])
+async def test_sweeps_yield_what_they_do_if_a_day_is_read_last(shop: Shop, opening: str | None, before: int) -> None:
+    lines = [("A1", f"-{before}.00", "APLICACAO AUTOMATICA")] if before else []
+    await read_day(shop, 1, *lines, closing=f"{100 - before}.00", opening="100.00")
+    for day in (3, 6, 7, 8):
+        cents = max(day - 4, 1) + before // 100
+        lines = [(f"R{day}", f"100.0{cents}", "RESGATE AUTOMATICO"), (f"A{day}", f"-100.0{cents}", "APLICACAO AUTOMATICA")]
+        await read_day(shop, day, *lines[: 9 - day], closing=f"100.0{cents}" if day == 8 else "0.00", opening=opening)
     # Without its application the first redemption looks like income, and the others like those of their evenings.
     assert (await moved(shop), set((await waiting(shop)).values())) == ([], {"not_yet_read"})
-    await read_day(shop, 2, ("A2", "-100.00", "APLICACAO AUTOMATICA"), closing="0.00", opening="100.00")
-    assert (await moved(shop), await funds(shop), await waiting(shop)) == ([1, 1, 1, 1], (100_04, 100_04, 0), {})
+    shop.live.clock.advance(days=5)
+    (case,) = await look(shop)
+    assert (case.kind, case.name, "overnight" in case.said) == ("file", "2026-07-02", before > 0)
+    lines = [("R2", "100.01", "RESGATE AUTOMATICO")] * (before > 0) + [("A2", f"-100.0{before // 100}", "APLICACAO AUTOMATICA")]
+    await read_day(shop, 2, *lines, closing="0.00", opening=f"{100 - before}.00")
+    cents = 100_04 + before // 100
+    assert (await funds(shop), await waiting(shop), await look(shop)) == ((cents, cents, 0), {}, [])
+
+
+@pytest.mark.parametrize(("opening", "yields"), [("1.00", [5, 5]), ("2.00", []), (None, [5])])
+async def test_a_day_read_on_its_evening_is_whole_if_the_next_begins_with_its_balance(
+    database: Addresses, opening: str | None, yields: list[int]
+) -> None:
+    async with open_in_july(database, days=1) as shop:
+        await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+        lines = ("R2", "99.05", "RESGATE AUTOMATICO"), ("A2", "-99.05", "APLICACAO AUTOMATICA")
+        await read_day(shop, 2, *lines, opening="1.00", closing="1.00")
+        shop.live.clock.advance(days=2)
+        await read_day(shop, 3, ("R3", "99.10", "RESGATE AUTOMATICO"), opening=opening, closing="100.10")
+        assert (await moved(shop), len(await waiting(shop))) == (yields, 2 - len(yields))
 
 
 @pytest.mark.parametrize("options", [dict(balance="with_investments")])

@@ -17,7 +17,7 @@ from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import BalanceGap
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
-from pixconnect.features.institutions.rules.special_line import find_told_change
+from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service.day import UnmatchedSpan
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
@@ -49,6 +49,8 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
     moved_cents = gap.after_cents - gap.before_cents
     before_on, after_on = gap.beside
     shown = f", of which lines of other files are {_format_cents(gap.shown_cents)}" if gap.shown_cents else ""
+    if moved_cents == gap.shown_cents:
+        shown += "; money was invested before these days, and overnight investments leave the same balance each day"
     return Difference(
         kind="file",
         institution_id=account.id,
@@ -103,6 +105,11 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count and waits != "separated":
         waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
+    elif waits == "not_yet_read" and is_own_investment(item):
+        waits += (
+            " (an earlier day may lack lines: read a whole file of that day. Later redemptions wait too, and 31 days after"
+            " that day all are judged without it)"
+        )
     elif item.direction == "IN" and (waits == "not_yet_read" or (waits == "could_be_ours" and item.names)):
         waits += " (no reading reports it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)

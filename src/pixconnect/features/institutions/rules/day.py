@@ -182,18 +182,20 @@ def judge_days(
     ]
 
 
-def find_gaps(days: Sequence[JudgedDay], asked: Collection[date], own: Mapping[date, int] = {}) -> list[BalanceGap]:
+def find_gaps(
+    days: Sequence[JudgedDay], asked: Collection[date], own: Mapping[date, int] = {}, swept: Collection[date] = ()
+) -> list[BalanceGap]:
     """Find days without a whole statement between two balances that no recorded line and none of ours make of each other.
 
     Args:
         asked: Days with a question: a gap has none, because a day has at most one.
         own: The sums of our unmatched lines. Equal balances prove only that all lines of their days cancel each other.
+        swept: Days that the balances do not explain, because money that was invested before them may have moved.
     """
-    # A day without any balance begins and ends no gap.
     told = [one for one in days if one.has_balance and one.read_at is not None]
     gaps = list[BalanceGap]()
     for place, (before, after) in enumerate(pairwise(told), 1):
-        # A gap after a day that was read before it was over begins with it, as its end is not known.
+        # The end of a day that was read before it was over is not known: the gap begins with it.
         is_whole = before.was_read_whole
         start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
         if (is_whole and after.day - before.day == timedelta(days=1)) or start_cents is None or end_cents is None:
@@ -201,8 +203,9 @@ def find_gaps(days: Sequence[JudgedDay], asked: Collection[date], own: Mapping[d
         first_on, last_on = before.day + timedelta(days=is_whole), after.day - timedelta(days=1)
         shown_cents = sum(one.sums.net_cents for one in days if first_on <= one.day <= last_on)
         shown_cents += sum(cents for day, cents in own.items() if first_on <= day <= last_on)
-        is_asked = any(first_on <= day <= last_on for day in asked)
-        if end_cents - start_cents != shown_cents and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
+        is_asked, is_swept = (any(first_on <= day <= last_on for day in some) for some in (asked, swept))
+        is_apart = is_swept or end_cents - start_cents != shown_cents
+        if is_apart and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
             gaps.append(BalanceGap(first_on, last_on, start_cents, end_cents, shown_cents))
     return gaps
 
@@ -337,8 +340,7 @@ def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, 
 
 
 def _find_closed(cases: DayCases) -> DayState:
-    counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
-    return "closed_with_cases" if any(counts) else "closed"
+    return "closed_with_cases" if cases.items_count or cases.lines_count or cases.disagreements_count else "closed"
 
 
 def count_by(line: InstitutionItem) -> LineCount:

@@ -55,6 +55,8 @@ _APPLIED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?APL", re.IGNORECASE
 _REDEEMED: Final = re.compile(r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?RES", re.IGNORECASE)
 _YIELD_MAX: Final = 50
 """A redemption of up to 2 % more than the invested sum belongs to it, even if no balance proves its day."""
+UNREAD_FOR: Final = timedelta(days=31)
+"""A file that is missing for longer will not come: redemptions no longer wait for it."""
 _DIGEST_LENGTH: Final = 48
 
 

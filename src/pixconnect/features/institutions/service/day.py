@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from pixconnect.features.due_charges.rules.terms import count_business_days
 from pixconnect.features.institutions.rules import day as day_rules
+from pixconnect.features.institutions.rules import special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import BalanceGap, DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.features.institutions.rules.institution import DaySource, find_day_source
@@ -18,7 +19,7 @@ from pixconnect.features.institutions.rules.joining import BookLine, RecordedIte
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
-from pixconnect.features.institutions.service.statement_account import sum_days
+from pixconnect.features.institutions.service.statement_account import find_balance_meaning, sum_days
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -35,6 +36,7 @@ FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
+_ONE_DAY: Final = timedelta(days=1)
 _PROVED_WITHIN: Final = timedelta(days=31)
 """Most days without a final balance are proved by one that was reported within this time after them."""
 READ_WITHIN: Final = timedelta(days=2)
@@ -118,11 +120,12 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     own = defaultdict[date, int](int)
     for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
         own[line.day] += line.amount_cents if line.direction == "IN" else -line.amount_cents
-    open_days = await day_store.find_open(connection, account.id, since, min((today, *own)), with_gaps=True)
+    swept = await _find_swept(connection, account, spans)
+    open_days = await day_store.find_open(connection, account.id, since, min((today, *own, *swept)), with_gaps=True)
     first_on = open_days.judged_from
     judged = await _judge_span(connection, account, open_days, today, now)
     # After all items of the day before: a position is a day and an item's id.
-    after = (first_on - timedelta(days=1), "\U0010ffff")
+    after = (first_on - _ONE_DAY, "\U0010ffff")
     items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
     begins_on = max(first_on, to_day(account.opened_at))
     lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
@@ -133,8 +136,16 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         for one in judged
         if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
     ]
-    asking = [item for item in items if not waits_for_time(item) and day_rules.is_over(item.day, now)]
-    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own)
+    asking, redeemed = list[RecordedItem](), list[RecordedItem]()
+    for item in items:
+        if not waits_for_time(item) and day_rules.is_over(item.day, now):
+            is_redeemed = item.waits == "not_yet_read" and special_line.is_own_investment(item)
+            (redeemed if is_redeemed else asking).append(item)
+    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own, swept)
+    # Redemptions wait for one file: the gap asks for it, or the first of them does.
+    lost = [gap.last_on for gap in gaps]
+    redeemed = [item for item in redeemed if not any(item.day - special_line.UNREAD_FOR <= day < item.day for day in lost)]
+    asking += redeemed[:1]
     return UnmatchedSpan(
         since=since,
         days=days,
@@ -144,6 +155,24 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
+
+
+async def _find_swept(connection: Connection, account: InstitutionAccount, spans: Sequence[tuple[date, date]]) -> list[date]:
+    """Find business days of spans without a statement, before which money was invested: sweeps leave equal balances."""
+    spans = [(first, last) for first, last in spans if count_business_days(first - _ONE_DAY, last)]
+    if not spans or find_balance_meaning(account) == "with_investments":
+        return []
+    invested = await day_store.list_invested(connection, account.id)
+    recorded = await day_store.list_days(connection, account.id, spans[0][0], spans[-1][1]) if invested else []
+    read = {day.day for day in recorded if day.read_at is not None}
+    days = [first + timedelta(days=number) for first, last in spans for number in range((last - first).days + 1)]
+    return [
+        day
+        for day in days
+        if day not in read
+        and count_business_days(day - _ONE_DAY, day)
+        and sum(cents if direction == "OUT" else -cents for on, direction, cents in invested if on < day) > 0
+    ]
 
 
 async def _find_late(
@@ -165,7 +194,7 @@ async def _compare_first(
     told = await day_store.find_first_told(connection, account.id, began_on)
     if told is None or not max(since, began_on) <= told.day < to_day(now):
         return None
-    told_cents, ends_on = told.opening_cents, told.day - timedelta(days=1)
+    told_cents, ends_on = told.opening_cents, told.day - _ONE_DAY
     # The books' first day is judged from the books' own balance.
     if told_cents is None and told.day > began_on:
         told_cents, ends_on = told.closing_cents, told.day

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
+from itertools import zip_longest
 from typing import Final
 
 from msgspec import structs
@@ -53,8 +54,6 @@ from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
 _ONE_DAY: Final = timedelta(days=1)
-_UNREAD_FOR: Final = timedelta(days=31)
-"""A file that is missing for longer will not come."""
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -189,7 +188,7 @@ async def plan(
     out = [(item, waits) for item, waits in own if item.direction == "OUT" and not special_line.is_contrary_investment(item)]
     late = {one for one, waits in out if not waits and any(one.day < day and one.recorded_at > at for day, at in made)}
     doubted = [item.day - _ONE_DAY for item, waits in out if item in late or waits not in (None, "before_opening")]
-    since = max(to_day(account.opened_at), min(today, first_on) - _UNREAD_FOR)
+    since = max(to_day(account.opened_at), min(today, first_on) - special_line.UNREAD_FOR)
     days = await day_store.list_days(connection, account.id, since, last_on)
     # Of closed days without a new line the sums are proved.
     net_since = min([first_on, *(one.item.day for one in left), *(one.day for one in days if not one.is_closed)])
@@ -199,9 +198,10 @@ async def plan(
     # A balance with the investments included what was invested before the books began.
     if find_balance_meaning(account) == "with_investments":
         days = [structs.replace(one, opening_cents=None, closing_cents=None) for one in days]
-    unread, proved = _find_unread(account, since, days, nets)
-    unread_on = min([*(day for day in unread if day >= today - _UNREAD_FOR), *doubted], default=date.max)
     invested = await day_store.list_invested(connection, account.id)
+    applied = {day for day, direction, _ in invested if direction == "OUT"} | {item.day for item, _ in out}
+    unread, proved = _find_unread(account, since, days, nets, applied)
+    unread_on = min([*(day for day in unread if day >= today - special_line.UNREAD_FOR), *doubted], default=date.max)
     yields = {item.item_id: movement.amount_cents for item, movement in yielded.items()}
     planned = special_line.plan_investments([one for one in items if one not in late], invested, unread_on, proved, yields)
     planned.update((one.item_id, "could_be_ours") for one in late)
@@ -209,18 +209,23 @@ async def plan(
 
 
 def _find_unread(
-    account: InstitutionAccount, since: date, days: Sequence[RecordedDay], nets: Mapping[date, int]
+    account: InstitutionAccount,
+    since: date,
+    days: Sequence[RecordedDay],
+    nets: Mapping[date, int],
+    applied: Collection[date],
 ) -> tuple[list[date], set[date]]:
     """Find days that may lack lines, and days whose balances follow from those before them.
 
     Equal balances do not show that nothing was on a business day without a statement: sweeps leave the same balance each day.
+    A day that was read before its end is complete if its application was read, and the next day begins with its balance.
     """
     before_on, level_cents = since - _ONE_DAY, None
     # After the opening balance, the account's first day may have lines too.
     if since == to_day(account.opened_at) and days and days[0].day > since:
         before_on, level_cents = since, account.opening_cents
     told_on, unread, proved = before_on, list[date](), set[date]()
-    for day in days:
+    for day, after in zip_longest(days, days[1:]):
         opening, closing, net = day.opening_cents, day.closing_cents, nets.get(day.day)
         if day.read_at is None:  # a statement of other days had lines of it
             level_cents = None if level_cents is None or net is None else level_cents + net
@@ -230,10 +235,13 @@ def _find_unread(
         starts_cents = level_cents if opening is None else opening
         ends_cents = None if starts_cents is None or net is None else starts_cents + net
         follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
-        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
+        is_missing = count_business_days(before_on, day.day - _ONE_DAY) > 0
+        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if is_missing else []
         unread += [told_on] if not follows else []
-        unread += [day.day] if not (day.was_read_whole and adds_up) else []
-        if opening is not None and level_cents == opening and adds_up:
+        is_followed = ends_cents is not None and after is not None and after.opening_cents == ends_cents
+        is_whole = day.was_read_whole or (is_followed and day.day in applied)
+        unread += [day.day] if not (is_whole and adds_up) else []
+        if opening is not None and level_cents == opening and adds_up and not is_missing:
             proved.add(day.day)
         before_on, level_cents = day.day, ends_cents if closing is None else closing
         told_on = told_on if closing is None else day.day

@@ -196,7 +196,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
     expected: dict[str, dict[str, str]] = {
         "33": dict(amount="R$ 33,00"),
         "150 ontem": dict(amount="R$ 150,00", when="2026-11-03"),
-        "3/11 150": dict(amount="R$ 150,00", when="2026-11-03"),
         "1.500 de ontem": dict(amount="R$ 1.500,00", when="2026-11-03"),
         "Pedro 120": dict(amount="R$ 120,00", who="Pedro"),
         "R$25,50 de Maria ontem": dict(amount="R$25,50", when="2026-11-03", who="Maria"),
@@ -209,7 +208,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "12345678000195": dict(who="12345678000195"),
         "a b": {},
         "Padaria do Zé": dict(who="Padaria do Zé"),
-        "12,34 3/11/2026": dict(amount="12,34", when="2026-11-03"),
         "25,50 reais anteontem": dict(amount="25,50 reais", when="2026-11-02"),
         "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
@@ -232,7 +230,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "255012": dict(part="255012"),
         "rder-7788": dict(part="rder-7788"),
         "529.982.247-25 hoje": dict(when="2026-11-04", who="529.982.247-25"),
-        "27/10/2026": dict(when="2026-10-27"),
         "***.982.247-**": dict(part="982247"),
         "***982247**": dict(part="982247"),
         "982.247": dict(part="982247"),

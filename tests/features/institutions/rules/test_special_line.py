@@ -140,27 +140,30 @@ def test_how_much_of_each_line_moves_the_position(
     lines: list[tuple[Any, ...]], position: int, planned: dict[str, int | str]
 ) -> None:
     items = [own(*told) for told in lines]
-    assert plan_investments(items, [(DAY - ONE_DAY, "OUT", position)], DAY, [DAY]) == planned
+    assert plan_investments(items, [(DAY - ONE_DAY, "OUT", position)], DAY, [], [DAY]) == planned
 
 
 def test_a_redemption_waits_while_its_application_may_be_missing() -> None:
-    assert plan_investments([own("R", 100)], [], DAY, []) == dict(R="could_be_ours")
+    assert plan_investments([own("R", 100)], [], DAY, [], []) == dict(R="could_be_ours")
+    # Neither income nor that of its evening, if the day before was never read.
+    evening = [own("R", 100, day=2), own("A", -100, day=2)]
+    assert plan_investments(evening, [], date.max, [DAY], [DAY + ONE_DAY]) == dict(R="could_be_ours", A=100)
     days = [own("R", 103, day=2), own("A", -100, day=1), own("S", 50, day=3), own("B", -50, day=3)]
-    assert plan_investments(days, [], DAY, [DAY + ONE_DAY, DAY + 2 * ONE_DAY]) == dict(
+    assert plan_investments(days, [], DAY, [], [DAY + ONE_DAY, DAY + 2 * ONE_DAY]) == dict(
         A=100, R="not_yet_read", S="not_yet_read", B=50
     )
-    assert plan_investments(days, [], DAY + ONE_DAY, []) == dict(A=100, R="could_be_ours", S="not_yet_read", B=50)
+    assert plan_investments(days, [], DAY + ONE_DAY, [], []) == dict(A=100, R="could_be_ours", S="not_yet_read", B=50)
 
 
 def test_a_redemption_takes_what_was_invested_on_its_day_and_is_left() -> None:
     # Of the third day's 100, the fourth has redeemed 60.
     invested = [(DAY + 2 * ONE_DAY, "OUT", 100), (DAY + 3 * ONE_DAY, "OUT", 30), (DAY + 3 * ONE_DAY, "IN", 60)]
     lines = [own("R", 5, day=2), own("S", 20, day=3), own("T", 60, day=4)]
-    assert plan_investments(lines, invested, date.max, []) == dict(R="could_be_ours", S=20, T="could_be_ours")
+    assert plan_investments(lines, invested, date.max, [], []) == dict(R="could_be_ours", S=20, T="could_be_ours")
 
 
 def test_what_a_line_yielded_once_stays_its_yield() -> None:
     lines = [own("A", -3, day=1), own("R", 105, day=2), own("S", 10, day=1)]
-    assert plan_investments(lines, [(DAY - ONE_DAY, "OUT", 100)], date.max, [DAY], dict(R=5)) == dict(S=3, A=3, R=100)
+    assert plan_investments(lines, [(DAY - ONE_DAY, "OUT", 100)], date.max, [], [DAY], dict(R=5)) == dict(S=3, A=3, R=100)
     lines = [own("A", -100, day=2), own("R", 105, day=2)]
-    assert plan_investments(lines, [], date.max, [], dict(R=5)) == dict(A=100, R=100)
+    assert plan_investments(lines, [], date.max, [], [], dict(R=5)) == dict(A=100, R=100)

@@ -269,6 +269,7 @@ def plan_investments(
     items: Collection[InstitutionItem],
     invested: Iterable[tuple[date, str, int]],
     unread_on: date,
+    unread: Collection[date],
     proved: Collection[date],
     yielded: Mapping[str, int] = {},
 ) -> dict[str, int | Waiting]:
@@ -277,6 +278,7 @@ def plan_investments(
     Args:
         invested: What matched lines moved: their day, direction and principal.
         unread_on: The first day that may lack lines: without its application, a redemption after it looks like yield.
+        unread: All such days, also of files that will not come. What the morning after one redeems may be of that day.
         proved: Days whose balances follow from those before them. Then a redemption beyond the invested sum is yield, or money
             that was invested before the books began.
         yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
@@ -298,8 +300,9 @@ def plan_investments(
         for one in of_day:
             if one.direction == "OUT":
                 plan.move(one, one.amount_cents)
-        for one in [one for one in redeemed if not plan.redeem(one, is_late=True)]:
-            if day in proved:
+        is_first = day - timedelta(days=1) in unread
+        for one in [one for one in redeemed if is_first or not plan.redeem(one, is_late=True)]:
+            if day in proved and not is_first:
                 plan.move(one, plan.find_free((day, True)))
             else:
                 plan.planned[one.item_id] = "could_be_ours"

@@ -203,7 +203,8 @@ async def plan(
     unread, proved = _find_unread(account, since, days, nets, applied)
     unread_on = min([*(day for day in unread if day >= today - special_line.UNREAD_FOR), *doubted], default=date.max)
     yields = {item.item_id: movement.amount_cents for item, movement in yielded.items()}
-    planned = special_line.plan_investments([one for one in items if one not in late], invested, unread_on, proved, yields)
+    own_items = [one for one in items if one not in late]
+    planned = special_line.plan_investments(own_items, invested, unread_on, unread, proved, yields)
     planned.update((one.item_id, "could_be_ours") for one in late)
     return planned
 
@@ -235,13 +236,12 @@ def _find_unread(
         starts_cents = level_cents if opening is None else opening
         ends_cents = None if starts_cents is None or net is None else starts_cents + net
         follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
-        is_missing = count_business_days(before_on, day.day - _ONE_DAY) > 0
-        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if is_missing else []
+        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
         unread += [told_on] if not follows else []
         is_followed = ends_cents is not None and after is not None and after.opening_cents == ends_cents
         is_whole = day.was_read_whole or (is_followed and day.day in applied)
         unread += [day.day] if not (is_whole and adds_up) else []
-        if opening is not None and level_cents == opening and adds_up and not is_missing:
+        if opening is not None and level_cents == opening and adds_up:
             proved.add(day.day)
         before_on, level_cents = day.day, ends_cents if closing is None else closing
         told_on = told_on if closing is None else day.day

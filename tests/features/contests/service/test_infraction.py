@@ -13,6 +13,7 @@ from msgspec import structs
 from pixconnect.features.contests.rules import infraction as infraction_rules
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.contests.tables import DEADLINES
+from pixconnect.features.pix_api.service import pix as pix_usecases
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import refund as refund_usecases
 from pixconnect.kernel.flows.context import FailedReports
@@ -106,6 +107,9 @@ async def test_while_it_is_undecided_nobody_here_gives_the_pix_back(service: Ser
         await tell(service, structs.replace(report, state=state, report_id=state))
         with pytest.raises(errors.RefundInfractionOpen):
             await give_back(service, caller, paid, 100)
+        received = await pix_usecases.find_received(service.context, caller, paid)
+        with pytest.raises(errors.Violated, match="e2eid"):
+            await pix_usecases.request_refund(service.context, caller, received, "a1", amount_cents=100, description=None)
         # In the documented order of refusals.
         with pytest.raises(errors.RefundExceedsOriginal):
             await give_back(service, caller, paid, PAID_CENTS + 1)

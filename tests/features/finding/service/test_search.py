@@ -208,8 +208,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "12345678000195": dict(who="12345678000195"),
         "a b": {},
         "Padaria do Zé": dict(who="Padaria do Zé"),
-        "25,50 reais anteontem": dict(amount="25,50 reais", when="2026-11-02"),
-        "ontem 25 reais": dict(amount="25 reais", when="2026-11-03"),
         "25,50 5/11": dict(amount="25,50", when="2025-11-05"),
         "25,50 dia 5": dict(amount="25,50", when="2026-10-05"),
         "29 nov": dict(when="2025-11-29"),
@@ -226,7 +224,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "Maria R$ 25,50 ontem": dict(amount="R$ 25,50", when="2026-11-03", who="Maria"),
         "R$ 25,50 529.982.247-25 hoje": dict(amount="R$ 25,50", when="2026-11-04", who="529.982.247-25"),
         "25,50 Padaria do Mês": dict(amount="25,50", who="Padaria do Mês"),
-        "Loja 25,50 Maria": dict(who="Loja 25,50 Maria"),
         "255012": dict(part="255012"),
         "rder-7788": dict(part="rder-7788"),
         "529.982.247-25 hoje": dict(when="2026-11-04", who="529.982.247-25"),
@@ -234,7 +231,6 @@ async def test_what_can_be_looked_for_is_told_from_what_cannot(service: Service)
         "***982247**": dict(part="982247"),
         "982.247": dict(part="982247"),
         "XXX.982.247-XX hoje": dict(when="2026-11-04", part="982247"),
-        "25,50 4f5E": dict(amount="25,50", part="4f5E"),
         "pedido 1001 25,50 ontem": dict(amount="25,50", when="2026-11-03", part="1001"),
     }
     assert {text: read_known(text, now) for text in expected} == expected

@@ -263,6 +263,7 @@ _USED_ELSEWHERE: Final = "já foi usado em outra devolução, com outro conteúd
 _EXCEEDED: Final = "passa do que resta devolver deste Pix"
 _CLOSED: Final = "o prazo para devolver este Pix terminou"
 _BLOCKED: Final = "a conta está bloqueada para devoluções"
+_CONTESTED: Final = "o pagador contesta este Pix, e até a decisão só a instituição o devolve"
 _NO_FUNDS: Final = "é maior que o saldo disponível"
 _ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitido para esta conta"
 _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
@@ -369,6 +370,8 @@ async def _start(context: Context, caller: Caller, refund_id: str, request: Refu
         row = _row("devolucao.valor", _EXCEEDED, sent)
     except errors.RefundWindowClosed:
         row = _row("e2eid", _CLOSED, request.end_to_end_id)
+    except errors.RefundInfractionOpen:
+        row = _row("e2eid", _CONTESTED, request.end_to_end_id)
     except errors.InsufficientFunds:
         row = _row("devolucao.valor", _NO_FUNDS, sent)
     except errors.AmountMismatch:

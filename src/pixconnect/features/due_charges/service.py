@@ -10,7 +10,6 @@ from pixconnect.features.due_charges.rules.day_amount import (
     PaidAmount,
     RefusedTerm,
     ShownAmount,
-    TermReason,
     list_refused_terms,
     show_amount,
 )
@@ -76,7 +75,7 @@ def _find_member(terms: DueTerms, refused: RefusedTerm) -> tuple[str, str | None
             if refused.place is None or terms.discount is None:
                 return "valor.desconto.descontoDataFixa", None
             dated, member = terms.discount.dated[refused.place], f"valor.desconto.descontoDataFixa[{refused.place}]"
-            if refused.reason in (TermReason.AFTER_DUE_DATE, TermReason.DATE_AGAIN):
+            if refused.reason.is_about_date:
                 return f"{member}.data", dated.until.isoformat()
             return f"{member}.valorPerc", format_reais(dated.value)
 

@@ -213,7 +213,7 @@ TermMember = Literal["due_on", "valid_days", "rebate.value", "discount.value", "
 
 
 class TermReason(Enum):
-    """Each with its text in our API, and in the central bank's."""
+    """Each with its text in our API, in the central bank's, and whether it is about the date of one of several discounts."""
 
     BEFORE_TODAY = "is before today in Sao Paulo", "não pode ser anterior a hoje, em São Paulo"
     TOO_LATE = f"is later than {LAST_DAY_MAX}", f"não pode ser posterior a {LAST_DAY_MAX}"
@@ -223,11 +223,11 @@ class TermReason(Enum):
     MISSING = "is missing for this kind", "é obrigatório com esta modalidade"
     NOT_WITH_DATES = "has no place in a kind that names dates", "não pode ser usado com as modalidades 1 e 2"
     NOT_WITH_DAYS = "has no place in a kind by the day", "não pode ser usado com as modalidades 3 a 6"
-    AFTER_DUE_DATE = "is later than due_on", "não pode ser posterior a calendario.dataDeVencimento"
-    DATE_AGAIN = "names a date twice", "a data se repete"
+    AFTER_DUE_DATE = "is later than due_on", "não pode ser posterior a calendario.dataDeVencimento", True
+    DATE_AGAIN = "names a date twice", "a data se repete", True
 
-    def __init__(self, english: str, portuguese: str) -> None:
-        self.english, self.portuguese = english, portuguese
+    def __init__(self, english: str, portuguese: str, is_about_date: bool = False) -> None:  # noqa: FBT001, FBT002  members are tuples
+        self.english, self.portuguese, self.is_about_date = english, portuguese, is_about_date
 
 
 _HUNDRED_PER_CENT = 10_000

@@ -70,22 +70,9 @@ def test_another_proposal_has_another_code(other: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "console maria",
-        "Client x",
-        "  console",
-        "c\u00adonsole maria",
-        "\uff43onsole\u2003maria",
-        "console\tmaria",
-        "console-ana",
-        "console_ana",
-        "(console) ana",
-        "c\u00f4nsole.ana",
-        "client-7",
-        "clients/7",
-        "pattern 1",
-    ],
-)
+    ["console maria", "Client x", "  console", "c\u00adonsole maria", "\uff43onsole\u2003maria", "console\tmaria",
+     "console-ana", "console_ana", "(console) ana", "c\u00f4nsole.ana", "client-7", "clients/7", "pattern 1"],
+)  # fmt: skip
 def test_a_name_of_the_command_line_reads_as_none_of_another_door(name: str) -> None:
     assert names_another_door(name)
 

@@ -175,8 +175,9 @@ async def find_mistaken(
         return None
     names = [name for name in (name_of(ordered), ordered.network_id, ending.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
-    since, day = to_day(ordered.created_at), to_day(ending.settled_at)
-    found = await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, since)
+    # An order that is repeated after a loss settled before it was made again.
+    day, made_at = to_day(ending.settled_at), min(ordered.created_at, ending.settled_at)
+    found = await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, made_at)
     return return_store.choose_mistaken(found)
 
 

@@ -240,7 +240,7 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
         alike, taken = Counter((line.amount_cents, line.day) for line in orders), set[tuple[int, str]]()
         for line in orders:
             found = await return_store.find_mistaken(
-                connection, institution_id, line.amount_cents, line.names, line.original, line.day, line.ordered_on
+                connection, institution_id, line.amount_cents, line.names, line.original, line.day, line.made_at
             )
             # Of no more movements than orders of a day, each is one of these: which one changes no sum.
             free = [one for one in found if one.key not in taken]

@@ -108,6 +108,20 @@ async def test_the_end_of_a_refund_takes_back_the_movement_that_its_item_became(
     await check_books(shop.live)
 
 
+async def test_a_line_that_was_read_before_a_refund_was_made_is_another(shop: Shop) -> None:
+    pix = await receive(shop)
+    await tell_line(shop)
+    shop.live.clock.advance(hours=2)
+    refund = await ask_in_doubt(shop, pix)
+    shop.there.end_refunds("returned")
+    assert await end(shop, refund) == "RETURNED"
+    await settle_items(shop.at, shop.account)
+    assert (await movements(shop.live), await funds(shop)) == (TAKEN_BACK[:1], (400, 0, 0))
+    await tell_line(shop, item_id="L2")
+    assert sorted(await lines(shop.live)) == [("movement", "L1"), ("refund", str(refund.id))]
+    await check_books(shop.live)
+
+
 @pytest.mark.parametrize("kind", ["fee", "boleto", "pix"])
 async def test_a_line_that_names_a_return_is_that_whatever_it_is_called(shop: Shop, kind: str) -> None:
     pix = await receive(shop)

@@ -55,22 +55,8 @@ def test_what_could_be_two_days_is_refused(told: str) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [
-        "",
-        "00000000",
-        "0",
-        "00/00/0000",
-        "N/A",
-        "20261302",
-        "20260631",
-        "00010101",
-        "99991231",
-        "31/06/2026",
-        "2026110",
-        "2 de julho",
-        "2026",
-        "A1",
-    ],
-)
+    ["", "00000000", "0", "00/00/0000", "N/A", "20261302", "20260631", "00010101", "99991231", "31/06/2026", "2026110",
+     "2 de julho", "2026", "A1"],
+)  # fmt: skip
 def test_what_names_no_day_tells_none(told: str) -> None:
     assert parse_date(told, "DTEND", 7) is None

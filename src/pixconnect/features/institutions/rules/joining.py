@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemSource
 from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
+from pixconnect.platform.base.clock import to_day
 
 DAYS_APART_MAX: Final = 4
 """Institutions book facts of a weekend or holiday on the next banking day."""
@@ -46,9 +47,8 @@ class BookLine(Struct, frozen=True, kw_only=True):
     holder_id: int
     direction: Literal["IN", "OUT"]
     amount_cents: int
-    day: date
-    """In Sao Paulo, by the network's instant if reported."""
-    since: date | None = None  # its recording: the institution may have debited an order since
+    day: date  # in Sao Paulo, by the network's instant if reported
+    made_at: datetime | None = None  # its order or, if earlier, its settlement: the institution may have debited it since
     settled_at: datetime | None
     names: tuple[str, ...]
     """Our names and the network's; for a movement the institution's id of its item."""
@@ -65,7 +65,7 @@ class BookLine(Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_on(self) -> date:
-        return min(self.since or self.day, self.day) if self.is_order else self.day
+        return to_day(self.made_at) if self.is_order and self.made_at is not None else self.day
 
 
 class ItemJoin(Struct, frozen=True, kw_only=True):

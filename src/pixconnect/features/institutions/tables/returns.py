@@ -15,6 +15,7 @@ from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.lookup import FindAll, Pairs, ReadAll
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
+from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
 
 GIVE_BACK: Final = Table(
@@ -49,7 +50,8 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
-            else item.day between $8 and $5 and item.joined_by is distinct from 'answer'
+            else item.day between $8 and $5 and (item.recorded_at >= $9) is not false
+                and item.joined_by is distinct from 'answer'
         end
         and item.day between least($8, $5 - $6::integer) and $5 + $6::integer
         and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
@@ -67,7 +69,7 @@ async def find_mistaken(
     names: Sequence[str],
     of: Sequence[str],
     day: date,
-    since: date | None = None,
+    made_at: datetime | None = None,
 ) -> list[ReversedMovement]:
     """List movements that may really be this transfer or refund, if its line was read before; one, if it has a name of it.
 
@@ -75,9 +77,10 @@ async def find_mistaken(
         names: Of the transfer or refund on the network.
         of: The names of the returned payment.
         day: On which it settled, in Sao Paulo.
-        since: On which it was ordered: the institution may have debited it since. By default the same day.
+        made_at: The earlier of its order and its settlement: a line without a name that was read before is another's.
     """
-    days = day, DAYS_APART_MAX, list(NO_PIX), since or day
+    since = day if made_at is None else min(to_day(made_at), day)
+    days = day, DAYS_APART_MAX, list(NO_PIX), since, made_at
     rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, *days)
     rows = rows[:1] if rows and rows[0]["is_named"] else rows
     names_of = "institution_id", "line_id", "holder_id", "item_id"

@@ -370,7 +370,7 @@ def _read(row: asyncpg.Record) -> BookLine:
         direction=row["direction"],
         amount_cents=row["amount_cents"],
         day=to_day(settled_at or row["created_at"]),
-        since=to_day(row["created_at"]),
+        made_at=min(row["created_at"], settled_at or row["created_at"]),
         settled_at=settled_at,
         names=tuple(row["names"]),
         original=tuple(row["original"]),

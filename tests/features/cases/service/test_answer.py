@@ -5,6 +5,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.cases.service import case as case_usecases
@@ -498,50 +499,34 @@ async def test_no_case_is_adjusted_after_its_money_was_posted(shop: Shop) -> Non
     assert (await moved(shop), await look(shop)) == ([-100, 300_00], [])
 
 
-async def test_no_return_is_recorded_on_an_account_that_was_closed_meanwhile(shop: Shop) -> None:
+async def test_no_return_is_recorded_of_a_balance_or_on_an_account_that_was_closed_meanwhile(shop: Shop) -> None:
     await shop.allow_sending()
     sent = await shop.send(30_00)
     for _ in range(2):
         await shop.move_orders()
         shop.live.clock.advance(minutes=1)
     shop.live.clock.advance(days=3)
+    balance = ("B", "30.00", "SALDO", "03")
+    await read(shop, balance, first="20260703", last="20260703", opening=None, closing="70.00", made="20260705090000")
     line = ("S", "30.00", f"PIX DEVOLVIDO {sent.end_to_end_id}", "04")
-    await read(shop, line, first="20260703", last="20260704", closing="100.00", made="20260706090000")
+    await read(shop, line, first="20260704", last="20260704", opening=None, closing="100.00", made="20260706090000")
     shop.live.clock.advance(days=3)
-    (case,) = [case for case in await look(shop) if "line S" in case.said]
     ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
-    code = (await propose_adjustment(ana, WantedAdjustment(case_id=case.id, kind="bank_error", line="S"))).code
+    cases = {case.name: WantedAdjustment(case_id=case.id, kind="bank_error") for case in await look(shop)}
+    wanted = structs.replace(cases["2026-07-03"], returns=sent.end_to_end_id, line="B")
+    with pytest.raises(errors.BadRequest, match="line: 0 lines of 2026-07-03 came in and wait"):
+        await propose_adjustment(ana, wanted)
+    code = (await propose_adjustment(ana, structs.replace(cases["2026-07-04"], line="S"))).code
     last = make_ofx(first="20260705", last="20260705", closing="70.00", made="20260706090000")
+    for day, name in (("2026-07-03", "B"), ("2026-07-04", "S")):
+        with pytest.raises(errors.BadRequest, match=f"line {name} of {day} waits"):
+            await propose_closing(ana, shop.live.context, "loja", last)
+        await case_usecases.close_cases(ana, [cases[day].case_id], "it is another account's")
     await propose_closing(ana, shop.live.context, "loja", last)
     await confirm_waiting(bia, shop.live.context, "loja", "close")
     with pytest.raises(errors.BadRequest, match="loja is closed"):
         await confirm_waiting(bia, shop.live.context, "loja", "adjust", code)
     assert await moved(shop) == [-70_00]
-
-
-async def test_no_file_is_read_for_a_closed_account(shop: Shop) -> None:
-    await read(shop, FEE, closing="99.00")
-    ana, bia = (as_operator(shop.live.context, name) for name in ("ana", "bia"))
-    last = make_ofx(first="20260702", last="20260702", closing="99.00")
-    await propose_closing(ana, shop.live.context, "loja", last)
-    await confirm_waiting(bia, shop.live.context, "loja", "close")
-    with pytest.raises(errors.BadRequest, match="account: loja is closed: no line is posted on it any more"):
-        await read(shop, FEE, TED, closing="399.00")
-
-
-async def test_a_line_that_may_be_a_balance_gives_no_transfer_back(shop: Shop) -> None:
-    await shop.allow_sending()
-    sent = await shop.send(30_00)
-    for _ in range(2):
-        await shop.move_orders()
-        shop.live.clock.advance(minutes=1)
-    shop.live.clock.advance(days=3)
-    line = ("S", "30.00", "SALDO", "03")
-    await read(shop, line, first="20260703", last="20260703", opening=None, closing="70.00", made="20260705090000")
-    (case,) = [case for case in await look(shop) if "line S" in case.said]
-    wanted = WantedAdjustment(case_id=case.id, kind="bank_error", returns=sent.end_to_end_id, line="S")
-    with pytest.raises(errors.BadRequest, match="line: 0 lines of 2026-07-03 came in and wait"):
-        await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
 
 
 async def test_an_adjustment_is_refused_once_its_difference_has_the_other_sign(shop: Shop) -> None:

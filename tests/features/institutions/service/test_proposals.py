@@ -1,7 +1,9 @@
 """Closing an account whose institution is gone: its final file is read, its balance leaves, and two operators agree."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import date
 from typing import Any
 
 import asyncpg
@@ -11,10 +13,13 @@ from msgspec import structs
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.institutions.accounts import INSTITUTIONS
 from pixconnect.features.institutions.rules.account import Credential
+from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import proposals as closing_usecases
+from pixconnect.features.institutions.service import statement_account
 from pixconnect.features.institutions.service.open_accounts import open_credential
-from pixconnect.features.institutions.service.statement import record_file
+from pixconnect.features.institutions.service.statement import record_file, settle_items
+from pixconnect.features.institutions.service.statement_sweep import record_listed
 from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.service.sweep import post_opening
 from pixconnect.features.movements import tables as movement_store
@@ -31,6 +36,7 @@ from support.operators import as_operator, execute
 from support.postgres import Copy
 from support.proposals import confirm_waiting
 from support.service import Service
+from support.statement_files import OFX_HEADER, make_ofx_line
 
 
 class KilledError(Exception):
@@ -38,17 +44,8 @@ class KilledError(Exception):
 
 
 def final_file(balance: str = "150.00", day: str = "20260701") -> bytes:
-    return f"""OFXHEADER:100
-DATA:OFXSGML
-VERSION:102
-SECURITY:NONE
-ENCODING:UTF-8
-CHARSET:NONE
-COMPRESSION:NONE
-OLDFILEUID:NONE
-NEWFILEUID:NONE
-
-<OFX><SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS><DTSERVER>{day}<LANGUAGE>POR</SONRS></SIGNONMSGSRSV1>
+    return f"""{OFX_HEADER}<OFX>
+<SIGNONMSGSRSV1><SONRS><STATUS><CODE>0<SEVERITY>INFO</STATUS><DTSERVER>{day}<LANGUAGE>POR</SONRS></SIGNONMSGSRSV1>
 <BANKMSGSRSV1><STMTTRNRS><TRNUID>1<STATUS><CODE>0<SEVERITY>INFO</STATUS><STMTRS><CURDEF>BRL
 <BANKACCTFROM><BANKID>077<ACCTID>123456<ACCTTYPE>CHECKING</BANKACCTFROM>
 <BANKTRANLIST><DTSTART>{day}<DTEND>{day}</BANKTRANLIST>
@@ -76,8 +73,9 @@ async def test_two_operators_close_an_account_and_its_balance_leaves(live: Servi
     shop, maria, joana = await open_filled(live, there)
     await shop.receive(50_00)
     charge = await shop.charge("order-1")
-    proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
-    assert (proposed.contents["closing_cents"], proposed.contents["balance_here_cents"]) == (150_00, 150_00)
+    # A bank that writes the days that were asked for: nothing of those to come is known.
+    proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file(day="20260731"))
+    assert proposed.contents == dict(last_on="2026-07-01", closing_cents=150_00, balance_here_cents=150_00)
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, [one.act for one in shown.waiting]) == ("active", ["close"])
     with pytest.raises(errors.Forbidden, match="another operator"):
@@ -138,49 +136,47 @@ async def test_a_closed_account_stays_closed_and_its_holders_stay_on_it(live: Se
         await move_holder(maria, house, "loja")
 
 
-async def test_one_operator_closes_no_account_by_a_statement(live: Service, there: FakeInstitution) -> None:
-    await open_shop(live, there)
+async def test_no_account_is_closed_by_one_operator_or_with_money(live: Service, there: FakeInstitution) -> None:
+    shop = await open_shop(live, there)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="not closed by one operator"):
         await execute(live.context, "update institution_account set state = 'closed'")
+    await shop.receive(1_00)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await live.execute_as_owner("update institution_account set state = 'closed'")
+    assert caught.value.constraint_name == "a_closed_account_is_empty"
 
 
-class Dying(HolderDirectory):
-    async def read_account(self, holder_id: int) -> OwnAccount:
-        raise KilledError
+def meanwhile(shop: Shop, act: Callable[[], Awaitable[object]]) -> Context:
+    """It acts after the proposed balance was read, and before it leaves."""
+
+    class Acting(HolderDirectory):
+        async def read_account(self, holder_id: int) -> OwnAccount:
+            await act()
+            return await shop.context.directory.read_account(holder_id)
+
+    return structs.replace(shop.context, directory=Acting(shop.live.context.pool, "", "", shop.live.clock.monotonic_s))
 
 
-def dying_of(shop: Shop) -> Context:
-    directory = Dying(shop.live.context.pool, "", "", shop.live.clock.monotonic_s)
-    return structs.replace(shop.context, directory=directory)
+async def die() -> None:
+    raise KilledError
 
 
-async def test_what_a_loss_has_paused_is_that_until_it_is_closed(live: Service, there: FakeInstitution) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInstitution, *, is_lost: bool) -> None:
     shop, maria, joana = await open_filled(live, there)
-    await live.execute_as_owner(
-        "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
-    )
+    if is_lost:
+        await live.execute_as_owner(
+            "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"
+        )
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     with pytest.raises(KilledError):
-        await confirm_waiting(joana, dying_of(shop), "loja")
-    account = (await account_usecases.read_account(maria, "loja")).account
-    assert (account.state, account.lost_at is None) == ("paused", False)
-    await confirm_waiting(joana, shop.context, "loja")
-    account = (await account_usecases.read_account(maria, "loja")).account
-    assert (account.state, account.lost_at) == ("closed", None)
-    assert await funds_of(shop) == (0, 0, 0)
-    await check_books(live)
-
-
-async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInstitution) -> None:
-    shop, maria, joana = await open_filled(live, there)
-    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
-    with pytest.raises(KilledError):
-        await confirm_waiting(joana, dying_of(shop), "loja")
+        await confirm_waiting(joana, meanwhile(shop, die), "loja")
     shown = await account_usecases.read_account(maria, "loja")
-    assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
+    # What a loss has paused is that until it is closed.
+    assert (shown.account.state, shown.account.lost_at is not None, shown.balance_here_cents) == ("paused", is_lost, 100_00)
     await confirm_waiting(joana, shop.context, "loja")
-    assert (await account_usecases.read_account(maria, "loja")).account.state == "closed"
-    assert await funds_of(shop) == (0, 0, 0)
+    account = (await account_usecases.read_account(maria, "loja")).account
+    assert (account.state, account.lost_at, await funds_of(shop)) == ("closed", None, (0, 0, 0))
     await check_books(live)
 
 
@@ -205,9 +201,64 @@ async def test_two_who_confirm_at_once_take_the_balance_out_once(
 
 async def test_no_account_is_closed_over_a_difference(live: Service, there: FakeInstitution) -> None:
     shop, maria, _ = await open_filled(live, there)
-    with pytest.raises(errors.BadRequest, match="its balance is 10001 cents, and that of the books 10000"):
-        await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.01"))
+    without = final_file().replace(b"<LEDGERBAL><BALAMT>150.00<DTASOF>20260701</LEDGERBAL>", b"")
+    refusals = {"no closing balance": without, "is 10001 cents, and that of the books 10000": final_file("100.01")}
+    for refusal, content in refusals.items():
+        with pytest.raises(errors.BadRequest, match=refusal):
+            await closing_usecases.propose_closing(maria, shop.context, "loja", content)
     assert (await account_usecases.read_account(maria, "loja")).waiting == []
+
+
+@pytest.mark.parametrize(
+    ("day", "closing", "amount", "memo", "refusal"),
+    [
+        ("20260702", "200.00", "50.00", "TED RECEBIDA", "another file or balance of 2026-07-02 is recorded"),
+        ("20260701", "200.00", "50.00", "TED RECEBIDA", "another file or balance of 2026-07-01 is recorded"),
+        ("20260701", "150.00", "50.00", "TED RECEBIDA", "line N9 of 2026-07-01 waits"),
+        ("20260702", "100.00", "-50.00", "APLICACAO AUTOMATICA", "5000 cents of the account are invested"),
+    ],
+)
+async def test_no_account_is_closed_over_newer_evidence(
+    live: Service, there: FakeInstitution, day: str, closing: str, amount: str, memo: str, refusal: str
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await shop.receive(50_00)
+    live.clock.advance(days=2)
+    newer = make_ofx_line(item_id="N9", at=day, amount=amount, memo=memo).encode() + b"</BANKTRANLIST>"
+
+    async def read_newer() -> None:
+        live.clock.advance(seconds=1)
+        await record_file(maria, "loja", final_file(closing, day).replace(b"</BANKTRANLIST>", newer))
+        await settle_items(shop.at, shop.account)
+
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
+    with pytest.raises(errors.BadRequest, match=f"confirm: the account is paused, and .*{refusal}"):
+        await confirm_waiting(joana, meanwhile(shop, read_newer), "loja")
+    with pytest.raises(errors.BadRequest, match=f"confirm: .*{refusal}"):
+        await confirm_waiting(joana, shop.context, "loja")
+    with pytest.raises(errors.BadRequest, match=f"statement: .*{refusal}"):
+        await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
+    assert (await account_usecases.read_account(maria, "loja")).account.state == "paused"
+    await check_books(live)
+
+
+async def test_no_line_is_recorded_once_its_account_is_closed(
+    live: Service, there: FakeInstitution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    choose = statement_account.choose
+
+    async def close_first(*asked: Any, **told: Any) -> Any:
+        monkeypatch.undo()
+        await confirm_waiting(joana, shop.context, "loja")
+        return await choose(*asked, **told)
+
+    monkeypatch.setattr(statement_account, "choose", close_first)
+    line = InstitutionItem(item_id="N1", day=date(2026, 7, 1), settled_at=None, direction="IN", amount_cents=1, kind="wire")
+    for late in record_file(maria, "loja", final_file("200.00", "20260702")), record_listed(shop.at, shop.account, [line]):
+        with pytest.raises(errors.BadRequest, match="account: loja is closed: no line is posted on it any more"):
+            await late
 
 
 @pytest.mark.parametrize("is_cut_off", [False, True])
@@ -216,7 +267,7 @@ async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInsti
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     if is_cut_off:
         with pytest.raises(errors.BadRequest, match="the account is paused, and the books have moved"):
-            await confirm_waiting(joana, paid_meanwhile(shop), "loja")
+            await confirm_waiting(joana, meanwhile(shop, lambda: shop.receive(7_00)), "loja")
         assert await funds_of(shop) == (7_00, -7_00, 0)
     else:
         await shop.receive(7_00)
@@ -229,18 +280,6 @@ async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInsti
     rows = await live.fetch("select sum(amount_cents) as cents from movement where item_id like 'closing-balance:%'")
     assert rows[0]["cents"] == 107_00
     await check_books(live)
-
-
-def paid_meanwhile(shop: Shop) -> Context:
-    """A payment arrives after the balance was read, and before it leaves."""
-
-    class Paid(HolderDirectory):
-        async def read_account(self, holder_id: int) -> OwnAccount:
-            await shop.receive(7_00)
-            return await shop.context.directory.read_account(holder_id)
-
-    directory = Paid(shop.live.context.pool, "", "", shop.live.clock.monotonic_s)
-    return structs.replace(shop.context, directory=directory)
 
 
 @pytest.mark.long
@@ -265,20 +304,6 @@ async def test_a_reading_under_way_credits_nothing_once_closed(live: Service, th
     await reading
     assert await funds_of(shop) == (0, 0, 0)
     await check_books(live)
-
-
-async def test_the_schema_closes_no_account_with_money(live: Service, there: FakeInstitution) -> None:
-    await open_filled(live, there)
-    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
-        await live.execute_as_owner("update institution_account set state = 'closed'")
-    assert caught.value.constraint_name == "a_closed_account_is_empty"
-
-
-async def test_a_file_without_a_last_balance_is_no_final_one(live: Service, there: FakeInstitution) -> None:
-    shop, maria, _ = await open_filled(live, there)
-    content = final_file().replace(b"<LEDGERBAL><BALAMT>150.00<DTASOF>20260701</LEDGERBAL>", b"")
-    with pytest.raises(errors.BadRequest, match="balance"):
-        await closing_usecases.propose_closing(maria, shop.context, "loja", content)
 
 
 async def test_what_90_days_do_not_name_is_removed(live: Service, there: FakeInstitution) -> None:
@@ -324,16 +349,8 @@ async def test_a_charge_that_opens_while_the_account_closes_ends_too(live: Servi
         await shop.charge("meanwhile")
         await live.execute_as_owner("update institution_account set state = 'paused'")
 
-    class Opening(HolderDirectory):
-        """A charge opens between the end of the others and that of the account."""
-
-        async def read_account(self, holder_id: int) -> OwnAccount:
-            await open_once()
-            return await shop.context.directory.read_account(holder_id)
-
-    opening = structs.replace(shop.context, directory=Opening(live.context.pool, "", "", live.clock.monotonic_s))
     with pytest.raises(errors.BadRequest, match="confirm again"):
-        await confirm_waiting(joana, opening, "loja")
+        await confirm_waiting(joana, meanwhile(shop, open_once), "loja")
     await confirm_waiting(joana, shop.context, "loja")
     assert [row["status"] for row in await live.fetch("select status from charge")] == ["REMOVED_BY_PSP"]
     await check_books(live)

@@ -7,18 +7,14 @@ from unittest.mock import AsyncMock
 import pytest
 
 from features.cases.service.test_answer import answer, look, moved, read, waiting
-from pixconnect.features.institutions.service.proposals import propose_closing
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as investment_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows import ledger as ledger_usecases
-from pixconnect.platform.base import errors
 from support.account_shop import Shop, open_in_july
 from support.attacker import refuse
 from support.books import check_books
-from support.operators import as_operator
 from support.postgres import Addresses
-from support.statement_files import make_ofx
 
 
 @pytest.fixture
@@ -168,9 +164,6 @@ async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
             "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'A1'",
         ):
             await refuse(attacker, odd, "set constraints all immediate")
-    content = make_ofx(first="20260702", last="20260702", closing="3.00")
-    with pytest.raises(errors.BadRequest, match="9900 cents of the account are invested"):
-        await propose_closing(as_operator(shop.live.context), shop.live.context, "loja", content)
 
 
 @pytest.mark.parametrize("applied", ["0.03", "0.05", "1.00"])

@@ -19,6 +19,7 @@ from pixconnect.features.institutions.service import open_accounts
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import alarm as alarm_store
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.context import Operator, write_alone
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, show_reais
@@ -266,6 +267,19 @@ async def find_account(connection: Connection | Pool, name: str) -> InstitutionA
     if account.state == "closed":
         raise errors.BadRequest(f"institution: the account {name} is closed")
     return account
+
+
+async def lock_recording(connection: Connection, account: InstitutionAccount) -> None:
+    """Lock the recording of an account's lines until the transaction ends.
+
+    Raises:
+        BadRequest: It is closed.
+    """
+    await item_store.lock_recording(connection, account.id)
+    # Read after the lock, which a closing holds: it has judged all recorded lines, and no other may follow.
+    present = await account_store.find(connection, account.id)
+    if present is None or present.state == "closed":
+        raise errors.BadRequest(f"account: {account.name} is closed: no line is posted on it any more")
 
 
 async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> tuple[datetime, int]:

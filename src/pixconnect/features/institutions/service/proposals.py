@@ -4,8 +4,10 @@ Both a case's proposal and its confirmation lock the account's proposals first, 
 
 An account whose institution is gone for good is closed by its final file::
 
-    close: the file is read as any statement, and its balance is the books' ► a proposal
+    close: the file is read as any statement, it is the last evidence, and its balance is the books' ► a proposal
     confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
+
+No line may wait and no money be invested: both at the proposal and at the confirmation, at its begin and at its end.
 
 If the process is killed and the proposal confirmed again, it continues: the account is paused meanwhile, and each movement has
 its own name. The proposed sums leave: if the books have moved since, the closing must be proposed again, with a file that
@@ -26,13 +28,16 @@ from msgspec import structs
 
 from pixconnect.features.cases import tables as case_store
 from pixconnect.features.cases.rules import Case
+from pixconnect.features.cases.service.day_case import list_differences
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX
+from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX, RecordedItem
 from pixconnect.features.institutions.service.account import being_worked_on, find_account, found, name_account
 from pixconnect.features.institutions.service.charge_change import note_removal, remove_locked
+from pixconnect.features.institutions.service.day import find_unmatched, list_waiting
 from pixconnect.features.institutions.service.statement import preview_file, record_file, settle_items
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables.pending_call import CHANGES, OPENINGS
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.service import post_statement_item
@@ -52,7 +57,7 @@ from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import SAO_PAULO
+from pixconnect.platform.base.clock import SAO_PAULO, to_day
 from pixconnect.platform.pool import Connection
 
 _CHARGES_AT_ONCE: Final = 256
@@ -155,7 +160,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
 
     Raises:
         NotFound: The account does not exist.
-        BadRequest: It is closed, the file is ambiguous, or its closing balance is missing or differs from the books.
+        BadRequest: It is closed, the file is ambiguous or not the last evidence, its closing balance is missing or differs
+            from the books, money is invested, or a line waits.
     """
     account = await find_account(context.pool, name)
     if await preview_file(context, name, content) is not None:
@@ -169,15 +175,16 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         account = found(await account_store.lock_named(connection, name), name)
         taken = [cents for _, cents in (await account_store.list_left(connection, account.id)).values()]
         here_cents = await account_store.sum_balance_here(connection, account.id) + sum(taken)
-        if invested_cents := await day_store.read_position(connection, account.id):
-            raise errors.BadRequest(f"statement: {invested_cents} cents of the account are invested: redeem them first")
+        # A file may name days to come, and shows nothing of them.
+        last_on = min(recorded.last_on, to_day(context.clock.now()))
+        await _refuse_open_ends(context, connection, account, (last_on, recorded.closing_cents), "statement: ")
         if here_cents != recorded.closing_cents:
             raise errors.BadRequest(
                 f"statement: its balance is {recorded.closing_cents} cents, and that of the books {here_cents}: "
                 "record the missing facts, or adjust it by its case"
             )
         said = dict[str, str | int](
-            last_on=recorded.last_on.isoformat(), closing_cents=recorded.closing_cents, balance_here_cents=here_cents
+            last_on=last_on.isoformat(), closing_cents=recorded.closing_cents, balance_here_cents=here_cents
         )
         proposal = make_proposal(context, "close", said, institution_id=account.id)
         return await propose(context, connection, "institution close", name_account(name), proposal)
@@ -187,6 +194,7 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
     """Execute the proposal: end everything on the account, move the balance out, and stop all calls."""
     last_on = date.fromisoformat(str(proposal.contents["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
+    final = last_on, int(proposal.contents["closing_cents"])
     proposed_cents = int(proposal.contents["balance_here_cents"])
     async with write_alone(context.pool) as connection:
         account = await lock_account_of(connection, proposal)
@@ -195,6 +203,7 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
         await check_waiting(context, connection, proposal)
         if await account_store.has_difference(connection, account.id):
             raise errors.BadRequest("confirm: the account has an adjustment: reverse it or write it off, by its case")
+        await _refuse_open_ends(context, connection, account, final, "confirm: ")
         lying = await account_store.list_left(connection, account.id)
         await _refuse_orders(writes, list(lying))
         if sum(left_cents + taken_cents for left_cents, taken_cents in lying.values()) != proposed_cents:
@@ -211,6 +220,8 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
         before = await lock_account_of(connection, proposal)
         # Nothing begins on the account while we hold its lock.
         await _give_up(connection, account)
+        # Until the end, so that a line is either seen here or refused.
+        await _refuse_open_ends(context, connection, account, final, "confirm: the account is paused, and ")
         if await account_store.has_money(connection, account.id):
             raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
         if await charge_store.list_pending_of_account(connection, account.id, 1):
@@ -219,6 +230,45 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
         await confirm(context, connection, proposal)
         await account_store.set_state(connection, account.id, "closed")
         await record_confirmed(context, connection, account, before, structs.replace(before, state="closed"))
+
+
+async def _refuse_open_ends(
+    context: Operator, connection: Connection, account: InstitutionAccount, final: tuple[date, int], where: str
+) -> None:
+    """Refuse while money may stay at the institution that left the books; locks the recording of lines.
+
+    Args:
+        final: The last day of the final file, and the balance at its end.
+    """
+    await item_store.lock_recording(connection, account.id)
+    if invested_cents := await day_store.read_position(connection, account.id):
+        raise errors.BadRequest(f"{where}{invested_cents} cents of the account are invested: redeem them first")
+    if told_on := await day_store.find_told_beyond(connection, account.id, *final):
+        raise errors.BadRequest(
+            f"{where}the file ends on {final[0]} with {final[1]} cents, and another file or balance of {told_on} is recorded: "
+            "propose it by the last file"
+        )
+    if waiting := await _find_waiting(context, connection, account):
+        raise errors.BadRequest(
+            f"{where}line {waiting.item_id} of {waiting.day} waits: answer it, or close the case of its day with a reason"
+        )
+
+
+async def _find_waiting(context: Operator, connection: Connection, account: InstitutionAccount) -> RecordedItem | None:
+    """Find a line that waits, except in a day's case that operators have closed with a reason, as it still is."""
+    if not (waiting := await list_waiting(connection, account.id, None)):
+        return None
+    span = await find_unmatched(connection, account, context.clock.now())
+    asked = {item.item_id for item in span.items}
+    present = {one.name: (one.amount_cents, one.said) for one in list_differences(account, span)}
+    for item in waiting:
+        case = await case_store.find_named(connection, "day", account.id, item.day.isoformat())
+        if case is None or case.ended_as != "closed":
+            return item
+        # Earlier days are no longer compared.
+        if item.day >= span.since and (item.item_id not in asked or present.get(case.name) != (case.amount_cents, case.said)):
+            return item
+    return None
 
 
 async def _give_up(connection: Connection, account: InstitutionAccount) -> None:

@@ -22,7 +22,7 @@ from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import ASKED, OUTCOMES, SET_ASIDE, UnmatchedItem
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement_account
-from pixconnect.features.institutions.service.account import being_worked_on
+from pixconnect.features.institutions.service.account import being_worked_on, lock_recording
 from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone, post_kept
 from pixconnect.features.institutions.service.line_judging import find_others, judge_file, judge_second, note_second
 from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
@@ -30,7 +30,6 @@ from pixconnect.features.institutions.statement_files import statement_file as f
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.tables.statement_file import FILE
@@ -88,7 +87,7 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
     Raises:
         NotFound: As ``record_file``; ``BadRequest`` too.
     """
-    account = await _read_open_account(context, name)
+    account = await day_usecases.read_named_account(context, name)
     file, now = statement_account.parse_file(content), context.clock.now()
     async with context.pool.acquire() as connection:
         chosen = await statement_account.choose(connection, account, file, is_own=is_own)
@@ -107,13 +106,6 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
     return FilePreview(chosen=chosen, recorded=recorded, posts=posts, waiting_count=len(left) - len(posts))
 
 
-async def _read_open_account(context: Operator, name: str) -> InstitutionAccount:
-    account = await day_usecases.read_named_account(context, name)
-    if account.state == "closed":
-        raise errors.BadRequest(f"account: {name} is closed: no line is posted on it any more")
-    return account
-
-
 async def record_file(
     context: Operator, name: str, content: bytes, *, is_own: bool = False, file_name: str = ""
 ) -> RecordedStatement:
@@ -121,9 +113,9 @@ async def record_file(
 
     Raises:
         NotFound: The account does not exist.
-        BadRequest: The file is ambiguous, or is of another account; nothing of it was kept.
+        BadRequest: The file is ambiguous or of another account, or the account is closed; nothing of it was kept.
     """
-    account = await _read_open_account(context, name)
+    account = await day_usecases.read_named_account(context, name)
     file = statement_account.parse_file(content)
     async with write_alone(context.pool) as connection:
         chosen = await statement_account.choose(connection, account, file, is_own=is_own)
@@ -166,7 +158,7 @@ async def _record_file(
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
     # Before anything is read: a form that is recorded meanwhile decides what this one is for its days.
-    await item_store.lock_recording(connection, account.id)
+    await lock_recording(connection, account)
     # To judge a hundred thousand lines takes seconds, in which the transaction sends nothing.
     await connection.execute("set local idle_in_transaction_session_timeout = '60s'")
     # A repeated file is judged as before.

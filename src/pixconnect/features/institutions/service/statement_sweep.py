@@ -28,7 +28,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import DayFiles, Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
-from pixconnect.features.institutions.service.account import STILL_TRIES_MAX
+from pixconnect.features.institutions.service.account import STILL_TRIES_MAX, lock_recording
 from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
 from pixconnect.features.institutions.service.line_judging import find_others, judge_listed, judge_second
@@ -38,7 +38,6 @@ from pixconnect.features.institutions.service.statement_account import find_bala
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
-from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as statement_file_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.tables.statement_file import DayFile
@@ -156,6 +155,7 @@ async def _compare(
     """Compare all lines that the API lists for days already covered by files."""
     now = context.clock.now()
     async with write_alone(context.pool) as connection:
+        await lock_recording(connection, account)
         # Pages shift while they are read.
         lines = list({line.item_id: line for line in lines}.values())
         compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)), is_whole=True)
@@ -173,7 +173,7 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
     for start in range(0, len(items), AT_ONCE):
         part = [item for item in items[start : start + AT_ONCE] if item.amount_cents]
         async with write_alone(context.pool) as connection:
-            await item_store.lock_recording(connection, account.id)
+            await lock_recording(connection, account)
             others = await find_others(connection, account.id, "api", sorted({item.day for item in part}))
             listed = [item for item in part if item.day not in others]
             judged = await judge_listed(connection, account.id, listed, context.clock.now())
@@ -192,7 +192,7 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
     """Record that the API's list of some whole days, first and last included, was read to its end."""
     spoken = list_span(*days)
     async with write_alone(context.pool) as connection:
-        await item_store.lock_recording(connection, account.id)
+        await lock_recording(connection, account)
         others = await find_others(connection, account.id, "api", spoken)
         now = context.clock.now()
         await day_store.write_reported(

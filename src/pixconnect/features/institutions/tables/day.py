@@ -241,6 +241,18 @@ find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
 """)
 """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
+find_told_beyond: Final = Value[date | None, int, date, int]("""
+    select max(day) from (
+        -- Many banks write the days that were asked for, up to the end of the month.
+        select least(last_on, (recorded_at at time zone 'America/Sao_Paulo')::date) as day, null::bigint as closing_cents
+        from institution_file where institution_id = $1
+        union all
+        select day, closing_cents from institution_day
+        where institution_id = $1 and coalesce(opening_cents, closing_cents) is not null
+    ) as told where day > $2 or (day = $2 and closing_cents <> $3)
+""")
+"""Find the last day with a recorded file or balance after a day, or that day if its recorded closing balance is another."""
+
 find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
     select min(day) from institution_item join institution_day using (institution_id, day)
     where institution_id = $1 and day >= $2 and joined_kind is null and waits = any($3) and state = 'closed'

@@ -115,17 +115,31 @@ async def test_sweeps_yield_what_they_do_if_a_day_is_read_last(shop: Shop, openi
     assert (await funds(shop), await waiting(shop), await look(shop)) == ((cents, cents, 0), {}, [])
 
 
-@pytest.mark.parametrize(("opening", "yields"), [("1.00", [5, 5]), ("2.00", []), (None, [5])])
-async def test_a_day_read_on_its_evening_is_whole_if_the_next_begins_with_its_balance(
-    database: Addresses, opening: str | None, yields: list[int]
+async def test_old_files_yield_what_they_do_in_any_order(shop: Shop) -> None:
+    shop.live.clock.advance(days=20)
+    swept = {
+        1: ("100.00", None, "-140.00", "0.00"), 2: ("0.00", "140.03", None, "180.03"), 3: ("180.03", None, "-180.03", "0.00"),
+        6: ("0.00", "180.06", "-220.06", "0.00"), 7: ("0.00", "220.09", None, "260.09"),
+    }  # fmt: skip
+    for day in (1, 3, 7, 2, 6):
+        opening, redeemed, applied, closing = swept[day]
+        lines = ("R", redeemed, "RESGATE AUT"), ("A", applied, "APLICACAO AUT"), ("T", None if day == 3 else "40.00", "TED")
+        await read_day(shop, day, *((f"{name}{day}", cents, text) for name, cents, text in lines if cents),
+                       opening=opening, closing=closing)  # fmt: skip
+    assert (await funds(shop), await waiting(shop)) == ((260_09, 260_09, 0), {})
+
+
+@pytest.mark.parametrize(("opening", "redeemed", "waits"), [("50.00", "99.05", set[str]()), ("1.00", "148.05", {"R6"})])
+async def test_a_pix_of_an_unread_weekend_is_in_the_next_balance_or_invested(
+    database: Addresses, opening: str, redeemed: str, waits: set[str]
 ) -> None:
-    async with open_in_july(database, days=1) as shop:
-        await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
-        lines = ("R2", "99.05", "RESGATE AUTOMATICO"), ("A2", "-99.05", "APLICACAO AUTOMATICA")
-        await read_day(shop, 2, *lines, opening="1.00", closing="1.00")
-        shop.live.clock.advance(days=2)
-        await read_day(shop, 3, ("R3", "99.10", "RESGATE AUTOMATICO"), opening=opening, closing="100.10")
-        assert (await moved(shop), len(await waiting(shop))) == (yields, 2 - len(yields))
+    async with open_in_july(database, days=3) as shop:
+        await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUT"), closing="1.00", opening="100.00", last="20260703")
+        await shop.receive(49_00)
+        shop.live.clock.advance(days=3)
+        await shop.read()
+        await read_day(shop, 6, ("R6", redeemed, "RESGATE AUT"), closing="149.05", opening=opening)
+        assert ({*await waiting(shop)}, await moved(shop)) == (waits, [] if waits else [5])
 
 
 @pytest.mark.parametrize("options", [dict(balance="with_investments")])

@@ -50,7 +50,7 @@ def describe_gap(account: InstitutionAccount, gap: BalanceGap) -> Difference:
     before_on, after_on = gap.beside
     shown = f", of which lines of other files are {_format_cents(gap.shown_cents)}" if gap.shown_cents else ""
     if moved_cents == gap.shown_cents:
-        shown += "; money was invested before these days, and overnight investments leave the same balance each day"
+        shown += "; the day before them ended with an application, and overnight investments leave the same balance each day"
     return Difference(
         kind="file",
         institution_id=account.id,
@@ -81,7 +81,7 @@ def _of_day(
         for item in items
         if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
     )
-    booked_cents = sum(line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines)
+    booked_cents = sum(line.signed_cents for line in lines)
     said = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
     if first_cents:
         said.append(f"the balance before this first day differs from the books by {_format_cents(first_cents)}")
@@ -120,8 +120,7 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
 
 
 def _describe_line(line: BookLine) -> str:
-    cents = line.amount_cents if line.direction == "IN" else -line.amount_cents
-    return f"{line.key[0]} {line.key[1]} of {_format_cents(cents)} is not in the statement: {', '.join(line.names)}"
+    return f"{line.key[0]} {line.key[1]} of {_format_cents(line.signed_cents)} is not in the statement: {', '.join(line.names)}"
 
 
 def _format_cents(cents: int) -> str:

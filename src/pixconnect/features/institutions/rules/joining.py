@@ -30,8 +30,7 @@ Waiting = Literal[
     "not_yet_read", "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
 """Why an item is neither matched nor a movement; ``outcome.OUTCOMES`` explains each."""
-NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
-"""Kinds of items that are never Pix."""
+NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})  # kinds that are never Pix
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
 OPENING_PREFIX: Final = "opening-balance:"
@@ -50,14 +49,16 @@ class BookLine(Struct, frozen=True, kw_only=True):
     day: date  # in Sao Paulo, by the network's instant if reported
     made_at: datetime | None = None  # its order or, if earlier, its settlement: the institution may have debited it since
     settled_at: datetime | None
-    names: tuple[str, ...]
-    """Our names and the network's; for a movement the institution's id of its item."""
-    original: tuple[str, ...] = ()
-    """For a refund, the names of the returned payment."""
+    names: tuple[str, ...]  # ours and the network's; for a movement the institution's id of its item
+    original: tuple[str, ...] = ()  # for a refund, the names of the returned payment
     tax_id: str | None = None
     counterparty: str | None = None
     state: Literal["settled", "open", "failed"]
     """For a failed order the institution may have a debit and its reversal, and for an open one a debit."""
+
+    @property
+    def signed_cents(self) -> int:
+        return self.amount_cents if self.direction == "IN" else -self.amount_cents
 
     @property
     def is_order(self) -> bool:
@@ -72,8 +73,7 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
     item_id: str
     key: LineKey
     by: JoinedBy
-    is_reversal: bool = False
-    """It returns the institution's debit for an order that failed."""
+    is_reversal: bool = False  # it returns the institution's debit for an order that failed
     parts: tuple[LineKey, ...] = ()
     """For a sum: its transfers. Its key has its own id."""
 

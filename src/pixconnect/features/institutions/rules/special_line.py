@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from pixconnect.features.due_charges.rules.terms import count_business_days
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
 from pixconnect.features.institutions.rules.joining import (
     DAYS_APART_MAX,
@@ -267,7 +268,7 @@ def sum_told_changes(items: Iterable[InstitutionItem], *, has_investments: bool)
 
 def plan_investments(
     items: Collection[InstitutionItem],
-    invested: Iterable[tuple[date, str, int]],
+    invested: Sequence[tuple[date, str, int]],
     unread_on: date,
     unread: Collection[date],
     proved: Collection[date],
@@ -278,12 +279,12 @@ def plan_investments(
     Args:
         invested: What matched lines moved: their day, direction and principal.
         unread_on: The first day that may lack lines: without its application, a redemption after it looks like yield.
-        unread: All such days, also of files that will not come. What the morning after one redeems may be of that day.
+        unread: All such days, also of files that will not come: money invested on them may be redeemed at any time.
         proved: Days whose balances follow from those before them. Then a redemption beyond the invested sum is yield, or money
             that was invested before the books began.
         yielded: Yields of some lines that were already posted: a run that died afterwards has not matched them.
     """
-    plan = _Plan(invested)
+    plan, redeemed_on = _Plan(invested), max((on for on, direction, _ in invested if direction == "IN"), default=date.min)
     plan.planned |= {one.item_id: "could_be_ours" for one in items if is_contrary_investment(one)}
     for one in items:
         if one.item_id in yielded:
@@ -300,9 +301,10 @@ def plan_investments(
         for one in of_day:
             if one.direction == "OUT":
                 plan.move(one, one.amount_cents)
-        is_first = day - timedelta(days=1) in unread
+        before = [one for one in unread if one < day]
+        is_first = any(count_business_days(one, day - timedelta(days=1)) == 0 for one in before)
         for one in [one for one in redeemed if is_first or not plan.redeem(one, is_late=True)]:
-            if day in proved and not is_first:
+            if day in proved and not before and day >= redeemed_on:
                 plan.move(one, plan.find_free((day, True)))
             else:
                 plan.planned[one.item_id] = "could_be_ours"

@@ -119,7 +119,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     spans = await day_store.list_unread(connection, account.id, max(since, to_day(account.opened_at)))
     own = defaultdict[date, int](int)
     for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
-        own[line.day] += line.amount_cents if line.direction == "IN" else -line.amount_cents
+        own[line.day] += line.signed_cents
     swept = await _find_swept(connection, account, spans)
     open_days = await day_store.find_open(connection, account.id, since, min((today, *own, *swept)), with_gaps=True)
     first_on = open_days.judged_from
@@ -143,9 +143,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
             (redeemed if is_redeemed else asking).append(item)
     gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own, swept)
     # Redemptions wait for one file: the gap asks for it, or the first of them does.
-    lost = [gap.last_on for gap in gaps]
-    redeemed = [item for item in redeemed if not any(item.day - special_line.UNREAD_FOR <= day < item.day for day in lost)]
-    asking += redeemed[:1]
+    asking += [item for item in redeemed if not any(_may_lack(gap, item.day) for gap in gaps)][:1]
     return UnmatchedSpan(
         since=since,
         days=days,
@@ -157,22 +155,29 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     )
 
 
+def _may_lack(gap: BalanceGap, day: date) -> bool:
+    """Whether what a day redeems may have been applied in a gap."""
+    return gap.first_on <= day <= gap.last_on + special_line.UNREAD_FOR
+
+
 async def _find_swept(connection: Connection, account: InstitutionAccount, spans: Sequence[tuple[date, date]]) -> list[date]:
-    """Find business days of spans without a statement, before which money was invested: sweeps leave equal balances."""
+    """Find business days without a statement after a day with an application: sweeps leave equal balances."""
     spans = [(first, last) for first, last in spans if count_business_days(first - _ONE_DAY, last)]
     if not spans or find_balance_meaning(account) == "with_investments":
         return []
     invested = await day_store.list_invested(connection, account.id)
-    recorded = await day_store.list_days(connection, account.id, spans[0][0], spans[-1][1]) if invested else []
+    applied = {day for day, direction, _ in invested if direction == "OUT"}
+    recorded = await day_store.list_days(connection, account.id, spans[0][0], spans[-1][1]) if applied else []
     read = {day.day for day in recorded if day.read_at is not None}
-    days = [first + timedelta(days=number) for first, last in spans for number in range((last - first).days + 1)]
-    return [
-        day
-        for day in days
-        if day not in read
-        and count_business_days(day - _ONE_DAY, day)
-        and sum(cents if direction == "OUT" else -cents for on, direction, cents in invested if on < day) > 0
-    ]
+    days = list[date]()
+    for first, last in spans:
+        is_swept = first - _ONE_DAY in applied
+        for day in [first + timedelta(days=number) for number in range((last - first).days + 1)]:
+            if day in read:
+                is_swept = day in applied
+            elif is_swept and count_business_days(day - _ONE_DAY, day):
+                days.append(day)
+    return days
 
 
 async def _find_late(
@@ -208,7 +213,7 @@ async def _compare_first(
     sums = await _sum_days(connection, account, began_on, told.day)
     # The other lines are cases of their days.
     whole = {day.day for day in days if day.was_read_whole}
-    moved = [line.amount_cents if line.direction == "IN" else -line.amount_cents for line in lines if line.day not in whole]
+    moved = [line.signed_cents for line in lines if line.day not in whole]
     moved += [of_day.net_cents for day, of_day in sums.items() if day <= ends_on]
     first_on = next(one.day for one in day_rules.judge_days(days, sums, {}, now) if one.opening_cents is not None)
     return first_on, told_cents - begin.opening_cents - sum(moved)

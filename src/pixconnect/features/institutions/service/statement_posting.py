@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from itertools import zip_longest
+from itertools import pairwise
 from typing import Final
 
 from msgspec import structs
@@ -54,6 +54,7 @@ from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
 _ONE_DAY: Final = timedelta(days=1)
+_LOOKED_BACK: Final = timedelta(days=400)
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -188,7 +189,7 @@ async def plan(
     out = [(item, waits) for item, waits in own if item.direction == "OUT" and not special_line.is_contrary_investment(item)]
     late = {one for one, waits in out if not waits and any(one.day < day and one.recorded_at > at for day, at in made)}
     doubted = [item.day - _ONE_DAY for item, waits in out if item in late or waits not in (None, "before_opening")]
-    since = max(to_day(account.opened_at), min(today, first_on) - special_line.UNREAD_FOR)
+    since = max(to_day(account.opened_at), min(today, first_on) - _LOOKED_BACK)
     days = await day_store.list_days(connection, account.id, since, last_on)
     # Of closed days without a new line the sums are proved.
     net_since = min([first_on, *(one.item.day for one in left), *(one.day for one in days if not one.is_closed)])
@@ -198,15 +199,32 @@ async def plan(
     # A balance with the investments included what was invested before the books began.
     if find_balance_meaning(account) == "with_investments":
         days = [structs.replace(one, opening_cents=None, closing_cents=None) for one in days]
+    fresh_on = today - special_line.UNREAD_FOR
+    unread, proved = _find_unread(account, since, days, nets, await _sum_own(connection, account, days, fresh_on))
+    # A file of older days that is read late may be followed by those before it.
+    stale = sorted({after for day, after in unread.items() if day < fresh_on})
+    read_at = await line_store.find_first_covered(connection, account.id, stale) if stale else {}
+    waited = [
+        day for day, after in unread.items() if day >= fresh_on or (after in read_at and to_day(read_at[after]) >= fresh_on)
+    ]
     invested = await day_store.list_invested(connection, account.id)
-    applied = {day for day, direction, _ in invested if direction == "OUT"} | {item.day for item, _ in out}
-    unread, proved = _find_unread(account, since, days, nets, applied)
-    unread_on = min([*(day for day in unread if day >= today - special_line.UNREAD_FOR), *doubted], default=date.max)
     yields = {item.item_id: movement.amount_cents for item, movement in yielded.items()}
-    own_items = [one for one in items if one not in late]
+    own_items, unread_on = [one for one in items if one not in late], min([*waited, *doubted], default=date.max)
     planned = special_line.plan_investments(own_items, invested, unread_on, unread, proved, yields)
     planned.update((one.item_id, "could_be_ours") for one in late)
     return planned
+
+
+async def _sum_own(
+    connection: Connection, account: InstitutionAccount, days: Sequence[RecordedDay], since: date
+) -> dict[date, int]:
+    """Sum our unmatched lines of recent days that no statement covers: the balance after these days includes them."""
+    read = [to_day(account.opened_at) - _ONE_DAY, *(one.day for one in days if one.read_at is not None)]
+    spans = [(before + _ONE_DAY, day - _ONE_DAY) for before, day in pairwise(read) if day >= since and day - before > _ONE_DAY]
+    own = Counter[date]()
+    for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
+        own[line.day] += line.signed_cents
+    return own
 
 
 def _find_unread(
@@ -214,33 +232,33 @@ def _find_unread(
     since: date,
     days: Sequence[RecordedDay],
     nets: Mapping[date, int],
-    applied: Collection[date],
-) -> tuple[list[date], set[date]]:
-    """Find days that may lack lines, and days whose balances follow from those before them.
+    own: Mapping[date, int],
+) -> tuple[dict[date, date], set[date]]:
+    """Find days that may lack lines, each with the day whose statement shows that, and days whose balances follow.
 
     Equal balances do not show that nothing was on a business day without a statement: sweeps leave the same balance each day.
-    A day that was read before its end is complete if its application was read, and the next day begins with its balance.
     """
     before_on, level_cents = since - _ONE_DAY, None
     # After the opening balance, the account's first day may have lines too.
     if since == to_day(account.opened_at) and days and days[0].day > since:
-        before_on, level_cents = since, account.opening_cents
-    told_on, unread, proved = before_on, list[date](), set[date]()
-    for day, after in zip_longest(days, days[1:]):
+        before_on, level_cents = since, account.opening_cents + own.get(since, 0)
+    told_on, unread, proved = before_on, dict[date, date](), set[date]()
+    for day in days:
         opening, closing, net = day.opening_cents, day.closing_cents, nets.get(day.day)
         if day.read_at is None:  # a statement of other days had lines of it
             level_cents = None if level_cents is None or net is None else level_cents + net
             continue
+        if level_cents is not None:
+            level_cents += sum(cents for on, cents in own.items() if before_on < on < day.day)
         if opening is None and closing is not None and net is not None:
             opening = closing - net
         starts_cents = level_cents if opening is None else opening
         ends_cents = None if starts_cents is None or net is None else starts_cents + net
         follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
-        unread += [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
-        unread += [told_on] if not follows else []
-        is_followed = ends_cents is not None and after is not None and after.opening_cents == ends_cents
-        is_whole = day.was_read_whole or (is_followed and day.day in applied)
-        unread += [day.day] if not (is_whole and adds_up) else []
+        found = [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
+        found += [told_on] if not follows else []
+        found += [day.day] if not (day.was_read_whole and adds_up) else []
+        unread |= dict.fromkeys(found, day.day)
         if opening is not None and level_cents == opening and adds_up:
             proved.add(day.day)
         before_on, level_cents = day.day, ends_cents if closing is None else closing

@@ -281,7 +281,6 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
 OF_THE_SANDBOX: list[tuple[type[Liar], Test]] = [
     (TellsDuplicatesAsRejected, RailConformance.test_a_duplicate_at_once_is_no_rejection),
     (TellsDuplicatesAsRejected, RailConformance.test_a_resend_of_a_settled_order_is_no_rejection),
-    (TellsDuplicatesAsRejected, RailConformance.test_a_resend_that_comes_too_late_is_no_rejection),
     (TellsDuplicatesAsRejected, RailConformance.test_a_resend_after_a_lost_answer_is_no_rejection),
     (TellsDuplicatesAsRejected, RailConformance.test_a_resend_of_a_refund_is_no_rejection),
     (TellsUnknownAsNotTaken, RailConformance.test_a_lost_answer_is_unknown_until_it_is_asked_for),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pixconnect.features.institutions.adapters.sicoob import _read_rows  # pyright: ignore[reportPrivateUsage]
 from pixconnect.features.institutions.rules.institution import (
     Institution,
     InstitutionItem,
@@ -169,6 +170,12 @@ async def test_days_are_asked_for_singly_at_inter(bank: Bank, tmp_path: Path, mo
         assert await read_lines(there.institution, today() - timedelta(days=2), today()) == before
     span = [today() - timedelta(days=number) for number in (2, 1, 0)]
     assert asked == [(span[0], span[-1]), *((day, day) for day in span)]
+
+
+def test_what_sicoob_adds_to_a_line_later_changes_nothing_of_it() -> None:
+    row = dict(tipo="CREDITO", valor="300.00", data="2026-07-02T00:00:00", descricao="TED")
+    line, more = _read_rows([row]), _read_rows([{**row, "cpfCnpj": "1"}])
+    assert (more, getattr(line[0], "settled_at", ...)) == (line, None)
 
 
 async def test_sicoob_tells_no_statement_of_an_account_whose_number_nobody_says(bank: Bank, tmp_path: Path) -> None:

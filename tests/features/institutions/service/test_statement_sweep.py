@@ -5,7 +5,9 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from features.cases.service.test_answer import answer, look, moved
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service.day import ShownDay
@@ -110,18 +112,6 @@ async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_
     assert (await sweep(shop))[-2] == "provisional"
 
 
-async def test_what_the_balance_has_and_the_list_has_not_keeps_the_day_open(shop: Shop) -> None:
-    there, first = there_of(shop), to_day(shop.live.clock.real_now())
-    await shop.read()
-    there.unlisted_cents = -50
-    shop.live.clock.advance(days=1)
-    assert (await sweep(shop))[-2] == "open"
-    assert (await read_day(shop, first)).judged.difference_cents == -50
-    there.unlisted_cents = 0
-    there.book("L1", -50, first, settled_at=shop.account.opened_at + timedelta(hours=1))
-    assert (await sweep(shop))[-2] == "closed"
-
-
 async def test_a_late_line_reopens_its_day_until_a_balance_proves_it_again(shop: Shop) -> None:
     there, first = there_of(shop), to_day(shop.live.clock.real_now())
     await shop.read()
@@ -165,6 +155,32 @@ async def test_while_money_moves_no_balance_is_that_of_an_end_but_one_that_is_to
     assert (await sweep(shop))[-2] == "open"
     there.closing_balances[first] = 10_000
     assert (await sweep(shop))[-2] == "closed"
+
+
+@pytest.mark.parametrize(("changes", "recorded"), [(dict(tax_id="1"), []), (dict(text="MERCADO"), [("B1", "changed")])])
+async def test_a_line_that_the_api_lists_under_another_id_counts_once(
+    shop: Shop, changes: dict[str, Any], recorded: list[tuple[str, str]]
+) -> None:
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    there, day = there_of(shop), to_day(shop.live.clock.real_now())
+    there.book("A1", -50, day, kind="wire")
+    await sweep(shop)
+    # The new line comes first, on a page of its own.
+    there.book("A2", -50, day, kind="wire")
+    there.page_size, there.items = 1, there.items[::-1]
+    await sweep(shop)
+    there.items[1] = structs.replace(there.items[1], item_id="B1", **changes)
+    for days in (0, 1):
+        shop.live.clock.advance(days=days)
+        await sweep(shop)
+        assert await moved(shop) == [-50, -50]
+        rows = await shop.live.fetch("select item_id, waits from institution_item where item_id not in ('A1', 'A2')")
+        assert [tuple(row) for row in rows] == recorded
+    if recorded:
+        (case,) = await look(shop)
+        await answer(shop, case.id, out=["A1"], counts=["B1"])
+        assert (await moved(shop), await look(shop)) == ([-50, -50, -50, 50], [])
 
 
 async def test_a_list_that_breaks_off_leaves_its_lines_and_is_read_again(shop: Shop) -> None:

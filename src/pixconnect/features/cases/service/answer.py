@@ -241,11 +241,16 @@ async def _find_replaced(
     named: Mapping[Answer, Iterable[str]],
     waiting: Mapping[str, RecordedItem],
 ) -> dict[str, RecordedItem]:
-    """Find lines that may be struck because lines reported later under their ids count."""
-    changed = [name for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
-    names = [name for name in named["out"] if any(other.startswith(f"{name}~") for other in changed)]
-    found = await item_store.find(connection, account.id, names)
-    return {name: one for name, one in found.items() if one.waits is None and one.joined_kind in (None, "movement")}
+    """Find lines that may be struck because lines reported later under their ids, or in their place, count."""
+    changed = [waiting[name] for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
+    places = {(other.day, other.signed_cents) for other in changed}
+    found = await item_store.find(connection, account.id, [*named["out"]])
+    return {
+        name: one
+        for name, one in found.items()
+        if one.waits is None and one.joined_kind in (None, "movement")
+        if (one.day, one.signed_cents) in places or any(other.item_id.startswith(f"{name}~") for other in changed)
+    }
 
 
 async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:

@@ -30,6 +30,7 @@ from pixconnect.features.institutions.rules.rail_memory import OutgoingPix, Sent
 from pixconnect.features.institutions.rules.sweep import MalformedItem
 from pixconnect.kernel.rules import reject_code
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS, format_reais
+from pixconnect.platform.base.clock import begin_of_day
 
 _MESSAGE_MAX: Final = 140
 _WORD: Final = re.compile(r"[A-Z0-9]{4}")
@@ -251,11 +252,12 @@ def _read_item(members: Mapping[str, object]) -> port.InstitutionItem:
     _, instant = wire.take_local_day(members, "data", "dataLote")
     text = " ".join(filter(None, (wire.find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
     name = wire.find_network_name(members, "transactionId")
-    said = "\x00".join((direction, str(cents), text, str(members.get("data")), str(members.get("cpfCnpj"))))
+    said = "\x00".join((direction, str(cents), text, str(members.get("data"))))
     return port.InstitutionItem(
         item_id=f"{posted_on.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}",
         day=posted_on,
-        settled_at=instant,
+        # At midnight it is a day alone, whose time may come later.
+        settled_at=None if instant is None or instant == begin_of_day(instant) else instant,
         direction=direction,
         amount_cents=cents,
         kind=_find_kind(text, name),

@@ -218,7 +218,7 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
             continue
         first = firsts.setdefault(line.item_id, number)
         outcome: Outcome
-        if not _agree(before or line, line) or not _agree(lines[first], line):
+        if not agree(before or line, line) or not agree(lines[first], line):
             digest = hashlib.sha256(msgspec.json.encode(line)).hexdigest()[:8]
             other = structs.replace(line, item_id=f"{line.item_id[:230]}~{digest}")
             is_again = firsts.setdefault(other.item_id, number) != number
@@ -232,7 +232,7 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
     return tuple(judged)
 
 
-def _agree(one: InstitutionItem, other: InstitutionItem) -> bool:
+def agree(one: InstitutionItem, other: InstitutionItem) -> bool:
     """Whether no fact that both have differs: an API completes its lines."""
     facts = [(getattr(one, name), getattr(other, name)) for name in InstitutionItem.__struct_fields__]
     return all(fact == completed or None in (fact, completed) for fact, completed in facts)

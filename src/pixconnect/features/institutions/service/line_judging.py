@@ -9,8 +9,8 @@ until a later file of the first format has it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -45,6 +45,8 @@ _AFTER: Final = timedelta(days=35)
 _BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
+_NO_LINES: Final = tuple(reason for reason in SET_ASIDE if reason != "same_line")
+"""Reasons of the API's lines that moved no money, under this id or under that of a file's line."""
 
 
 class SecondForm(Struct, frozen=True, kw_only=True):
@@ -93,8 +95,18 @@ def _ask_nobody_before(begins_on: date, line: JudgedLine) -> JudgedLine:
     return structs.replace(line, outcome="before_opening") if is_asked else line
 
 
+class ListReading(Struct, kw_only=True):
+    """One reading of the API's list, page by page."""
+
+    ids: set[str] = set()
+    """Of the lines listed until now, and of the recorded lines that they repeat."""
+    held: list[InstitutionItem] = []
+    """New lines of the day and amount of a recorded line that no page until now lists: it may be the same line."""
+    is_complete: bool = False
+
+
 async def judge_listed(
-    connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime
+    connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime, reading: ListReading | None = None
 ) -> Sequence[JudgedLine]:
     """Judge and record lines that the institution's API lists, in the caller's transaction, which has locked the recording."""
     known = await item_store.find(connection, account_id, [item.item_id for item in items])
@@ -103,18 +115,45 @@ async def judge_listed(
     changed = [line.item.item_id for line in judged if line.outcome == "changed"]
     asked = await item_store.find(connection, account_id, changed) if changed else {}
     judged = [structs.replace(line, outcome="known") if line.item.item_id in asked else line for line in judged]
-    filed_ids = await _find_filed(connection, account_id, [line.item for line in judged if line.outcome == "new"])
-    judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
+    if reading is not None:
+        reading.ids.update(item.item_id for item in items)
+        reading.ids.update(name for line in judged for name in (line.item.item_id, line.known_id) if name is not None)
+    if new := [line.item for line in judged if line.outcome == "new"]:
+        span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
+        filed_ids = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
+        judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
+        if reading is not None:
+            unlisted = await item_store.list_unlisted(connection, account_id, *span, _NO_LINES, [*reading.ids])
+            judged = [*_judge_replacing(judged, unlisted, reading)]
     await write_judged(connection, account_id, "api", judged, now)
     return judged
 
 
-async def _find_filed(connection: Connection, account_id: int, new: Sequence[InstitutionItem]) -> set[str]:
+def _judge_replacing(
+    judged: Sequence[JudgedLine], unlisted: Sequence[RecordedItem], reading: ListReading
+) -> Iterator[JudgedLine]:
+    """Judge new lines again that may be recorded ones under other ids: with other contents, they wait."""
+    groups = defaultdict[tuple[date, int], list[RecordedItem]](list)
+    for item in unlisted:
+        groups[item.day, item.signed_cents].append(item)
+    for line in judged:
+        item = line.item
+        alike = groups[item.day, item.signed_cents] if line.outcome == "new" else []
+        alike = [one for one in alike if not (one.names and item.names) or one.names == item.names]
+        if not alike:
+            yield line
+        elif not reading.is_complete:
+            reading.held.append(item)
+        elif same := next((one for one in alike if judging.agree(structs.replace(item, item_id=one.item_id), one)), None):
+            groups[item.day, item.signed_cents].remove(same)
+            reading.ids.add(same.item_id)
+            yield structs.replace(line, outcome="known", known_id=same.item_id)
+        else:
+            yield structs.replace(line, outcome="changed")
+
+
+def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> set[str]:
     """Find the API's lines that a file has reported before, of a day that it had not read whole; each of the file's once."""
-    if not new:
-        return set()
-    days, amounts = [item.day for item in new], [*{item.amount_cents for item in new}]
-    found = await item_store.list_filed(connection, account_id, min(days), max(days), amounts)
     filed = [item for item in found if item.source != "api" and item.waits not in SET_ASIDE]
     filed = compare([item for item in found if item.source == "api"], filed, "api").unlisted
     return {item.item_id for item, match in zip(new, compare(new, filed, "api").matches, strict=True) if match is not None}

@@ -31,7 +31,7 @@ from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is
 from pixconnect.features.institutions.service.account import STILL_TRIES_MAX, lock_recording
 from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
-from pixconnect.features.institutions.service.line_judging import find_others, judge_listed, judge_second
+from pixconnect.features.institutions.service.line_judging import ListReading, find_others, judge_listed, judge_second
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement import list_span, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
@@ -129,7 +129,7 @@ async def _record(
     Args:
         moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once.
     """
-    count, is_whole, listed = 0, True, list[InstitutionItem]()
+    count, is_whole, listed, reading = 0, True, list[InstitutionItem](), ListReading()
     async with context.pool.acquire() as connection:
         others = await find_others(connection, account.id, "api", days)
     async for page in institution.list_statement(*days):
@@ -139,11 +139,13 @@ async def _record(
                 is_whole = False
                 # Without it the day's sums disagree, so that it stays open.
                 await keep_unreadable(context, account, item)
-        await record_listed(context, account, lines)
+        await record_listed(context, account, lines, reading)
         count += len(lines)
         listed += [line for line in lines if line.day in others]
         if moved is not None:
             moved.update((line.item_id, line.signed_cents) for line in lines)
+    reading.is_complete = True
+    await record_listed(context, account, reading.held, reading)
     if is_whole and others:
         await _compare(context, account, others, [line for line in listed if line.amount_cents])
     return count, is_whole
@@ -163,11 +165,13 @@ async def _compare(
             await day_store.note_second(connection, day, compared.unlisted[day.day])
 
 
-async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
+async def record_listed(
+    context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem], reading: ListReading | None = None
+) -> int:
     """Store the lines listed by the institution's API, and return how many are new.
 
     A list may have any number of them, so it is stored in parts: after a crash the stored part is true. Its completeness is
-    recorded separately (``note_listed``).
+    recorded separately (``note_listed``). Lines that may be recorded ones are held until the last page of a ``reading``.
     """
     new_count = 0
     for start in range(0, len(items), AT_ONCE):
@@ -176,7 +180,7 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
             await lock_recording(connection, account)
             others = await find_others(connection, account.id, "api", sorted({item.day for item in part}))
             listed = [item for item in part if item.day not in others]
-            judged = await judge_listed(connection, account.id, listed, context.clock.now())
+            judged = await judge_listed(connection, account.id, listed, context.clock.now(), reading)
             days = sorted({line.item.day for line in judged if line.outcome != "announced"})
             await day_store.write_reported(
                 connection, [RecordedDay(institution_id=account.id, day=day, source="api") for day in days]

@@ -80,6 +80,17 @@ list_filed: Final = FindAll[RecordedItem, int, date, date, Sequence[int]](
 )
 """List lines of files of some days and amounts, and the API's that repeat one."""
 
+list_unlisted: Final = FindAll[RecordedItem, int, date, date, Sequence[int], Sequence[str], Sequence[str]](
+    ITEM,
+    """
+    where institution_id = $1 and day between $2 and $3 and amount_cents = any($4) and source = 'api'
+        and not coalesce(waits, '') = any($5)
+        and not exists (select from unnest($6::text[]) as listed (name) where name = item_id)
+    order by day, item_id
+""",
+)
+"""List the API's lines of some days and amounts, except for some reasons and ids."""
+
 list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str]](
     ITEM,
     """

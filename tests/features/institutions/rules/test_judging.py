@@ -332,8 +332,8 @@ def test_lines_of_an_api_are_known_by_their_ids() -> None:
     recorded.read(FEE, a_line("S1", -5, day=2))
     lines = [FEE, a_line("F1", -200), a_line("N1", 1), a_line("N1", 1), a_line("N1", 2), a_line("S1", -5, day=2)]
     lines.insert(5, lines[4])
-    judged = judge_listed([*lines, a_line("Z1", 1, day=3)], recorded.items, july(2))
-    assert " ".join(line.outcome for line in judged) == "known changed new known changed known new announced"
+    judged = judge_listed([*lines, a_line("Z1", 1, day=3), a_line("B1", 9, "SALDO DO DIA")], recorded.items, july(2))
+    assert " ".join(line.outcome for line in judged) == "known changed new known changed known new announced perhaps_balance"
     # What the API tells later of a line under its id changes nothing of it; another word does.
     told = [structs.replace(FEE, **one) for one in (dict(counterparty="BANCO"), dict(end_to_end_id="E0"), dict(text="TED"))]
     assert [judge_listed([one], recorded.items, july(2))[0].outcome for one in told] == ["known", "known", "changed"]

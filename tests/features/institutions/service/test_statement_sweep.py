@@ -275,14 +275,21 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
     assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])
 
 
-async def test_a_file_of_the_whole_month_takes_no_day_from_the_api_that_it_has_not_read_whole(shop: Shop) -> None:
+async def test_a_file_of_the_whole_month_takes_no_day_from_the_api_that_it_has_not_read_whole(
+    shop: Shop, database: Addresses
+) -> None:
     await shop.read()
     shop.live.clock.advance(days=1)
     there, day = there_of(shop), to_day(shop.live.clock.real_now())
     line = make_ofx_line(item_id="F1", at=f"{day:%Y%m%d}", amount="-1.00")
-    content = make_ofx(line, first=f"{day:%Y%m%d}", last=f"{day + timedelta(days=29):%Y%m%d}", closing="")
+    balance = make_ofx_line(item_id="F2", at=f"{day:%Y%m%d}", amount="99.00", memo="SALDO DO DIA")
+    content = make_ofx(line, balance, first=f"{day:%Y%m%d}", last=f"{day + timedelta(days=29):%Y%m%d}", closing="")
     await record_file(as_operator(shop.live.context), "loja", content)
     await settle_items(shop.at, shop.account, day)
+    aside = "set session_replication_role = replica; update institution_item set waits = 'no_money' where item_id = 'F2'"
+    await execute_as_owner(database, aside)
+    there.unlisted_cents = -9900
+    there.book("A0", 9900, day, kind="other", text="SALDO DO DIA")
     # The API has the file's line under its own id, another like it, and the days to come.
     for name, cents, days in (("A1", -100, 0), ("A2", -100, 0), ("B1", -700, 1)):
         there.book(name, cents, day + timedelta(days=days), kind="wire")

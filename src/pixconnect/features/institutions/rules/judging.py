@@ -227,7 +227,8 @@ def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedI
         if first != number or (before is not None and before.waits != "announced"):
             outcome = "known"
         else:
-            outcome = "announced" if line.day > today else "new"
+            listed: Outcome = "perhaps_balance" if balance_proof.is_called_balance(line) else "new"
+            outcome = "announced" if line.day > today else listed
         judged.append(JudgedLine(item=line, outcome=outcome, known_id=before and before.item_id))
     return tuple(judged)
 

@@ -118,7 +118,7 @@ async def judge_listed(
     if reading is not None:
         reading.ids.update(item.item_id for item in items)
         reading.ids.update(name for line in judged for name in (line.item.item_id, line.known_id) if name is not None)
-    if new := [line.item for line in judged if line.outcome == "new"]:
+    if new := [line.item for line in judged if line.outcome in ("new", "perhaps_balance")]:
         span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
         filed_ids = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
         judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
@@ -154,7 +154,8 @@ def _judge_replacing(
 
 def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> set[str]:
     """Find the API's lines that a file has reported before, of a day that it had not read whole; each of the file's once."""
-    filed = [item for item in found if item.source != "api" and item.waits not in SET_ASIDE]
+    filed = [item for item in found if item.source != "api" and (item.waits not in SET_ASIDE or item.waits == "no_money")]
+    filed.sort(key=lambda item: item.waits == "no_money")
     filed = compare([item for item in found if item.source == "api"], filed, "api").unlisted
     return {item.item_id for item, match in zip(new, compare(new, filed, "api").matches, strict=True) if match is not None}
 

@@ -25,6 +25,7 @@ import structlog
 from msgspec import structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.balance_proof import is_called_balance
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import DayFiles, Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
@@ -127,7 +128,8 @@ async def _record(
     """Record all lines of some days, page by page; return how many there were, and whether each was readable.
 
     Args:
-        moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once.
+        moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once. Balances do not
+            count.
     """
     count, is_whole, listed, reading = 0, True, list[InstitutionItem](), ListReading()
     async with context.pool.acquire() as connection:
@@ -143,7 +145,8 @@ async def _record(
         count += len(lines)
         listed += [line for line in lines if line.day in others]
         if moved is not None:
-            moved.update((line.item_id, line.signed_cents) for line in lines)
+            counted = (line for line in lines if not is_called_balance(line))
+            moved.update((line.item_id, line.signed_cents) for line in counted)
     reading.is_complete = True
     await record_listed(context, account, reading.held, reading)
     if is_whole and others:

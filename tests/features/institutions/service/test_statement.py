@@ -323,6 +323,19 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
     assert [(item.amount_cents, item.waits) for item in items] == [(100, None), (150, "changed")]
     # A list has no balance, so the day agrees with nothing yet.
     assert (await books.day()).shown.judged.state == "provisional"
+    # An announced line is no money: paid with other contents, it counts.
+    due = DAY + timedelta(days=2)
+    for cents, text in ((70, "AGENDADO"), (71, "AGENDADO"), (72, "PAGO"), (72, "PAGO"), (73, "PAGO")):
+        await books.tomorrow(days=text == "PAGO")
+        paid = structs.replace(fee, item_id="B1", day=due, amount_cents=cents, text=text)
+        await statement_sweep.record_listed(books.context, books.account, [paid])
+    items = (await books.day(due)).items
+    assert [(item.amount_cents, item.waits) for item in items] == [
+        (70, "announced"),
+        (71, "announced"),
+        (72, None),
+        (73, "changed"),
+    ]
 
 
 async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:

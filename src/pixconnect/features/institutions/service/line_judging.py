@@ -109,14 +109,18 @@ async def judge_listed(
     connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime, reading: ListReading | None = None
 ) -> Sequence[JudgedLine]:
     """Judge and record lines that the institution's API lists, in the caller's transaction, which has locked the recording."""
-    known = await item_store.find(connection, account_id, [item.item_id for item in items])
+    known, names = dict[str, RecordedItem](), [item.item_id for item in items]
+    if reading is not None:
+        reading.ids.update(names)
+    while names:
+        known |= await item_store.find(connection, account_id, names)
+        items, names = _name_paid(items, known)
     known |= await _find_named(connection, account_id, items)
     judged = judging.judge_listed(items, known, to_day(now))
     changed = [line.item.item_id for line in judged if line.outcome == "changed"]
     asked = await item_store.find(connection, account_id, changed) if changed else {}
     judged = [structs.replace(line, outcome="known") if line.item.item_id in asked else line for line in judged]
     if reading is not None:
-        reading.ids.update(item.item_id for item in items)
         reading.ids.update(name for line in judged for name in (line.item.item_id, line.known_id) if name is not None)
     if new := [line.item for line in judged if line.outcome in ("new", "perhaps_balance")]:
         span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
@@ -127,6 +131,18 @@ async def judge_listed(
             judged = [*_judge_replacing(judged, unlisted, reading)]
     await write_judged(connection, account_id, "api", judged, now)
     return judged
+
+
+def _name_paid(
+    items: Sequence[InstitutionItem], known: Mapping[str, RecordedItem]
+) -> tuple[Sequence[InstitutionItem], Sequence[str]]:
+    """Give lines that were announced with other contents a new id, as contents stay; return these ids too."""
+    renamed: list[InstitutionItem] = []
+    for item in items:
+        before = known.get(item.item_id)
+        is_other = before is not None and before.waits == "announced" and not judging.agree(before, item)
+        renamed.append(structs.replace(item, item_id=f"{item.item_id}~") if is_other else item)
+    return renamed, [one.item_id for one, item in zip(renamed, items, strict=True) if one is not item]
 
 
 def _judge_replacing(

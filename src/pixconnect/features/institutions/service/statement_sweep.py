@@ -128,8 +128,8 @@ async def _record(
     """Record all lines of some days, page by page; return how many there were, and whether each was readable.
 
     Args:
-        moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once. Balances do not
-            count.
+        moved: Receives each line's amount, by its id: a line that shifting pages list twice counts once. Announced lines and
+            balances do not count.
     """
     count, is_whole, listed, reading = 0, True, list[InstitutionItem](), ListReading()
     async with context.pool.acquire() as connection:
@@ -145,7 +145,7 @@ async def _record(
         count += len(lines)
         listed += [line for line in lines if line.day in others]
         if moved is not None:
-            counted = (line for line in lines if not is_called_balance(line))
+            counted = (line for line in lines if line.day <= days[1] and not is_called_balance(line))
             moved.update((line.item_id, line.signed_cents) for line in counted)
     reading.is_complete = True
     await record_listed(context, account, reading.held, reading)

@@ -463,6 +463,10 @@ begin
 end $function$;
 create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
     function refuse_change();
+create trigger names_are_only_added before update on institution_item for each row when (
+    (new.end_to_end_id, new.return_id) is distinct from (old.end_to_end_id, old.return_id) and (old.joined_kind is not null
+    or new.end_to_end_id is distinct from coalesce(old.end_to_end_id, new.end_to_end_id)
+    or new.return_id is distinct from coalesce(old.return_id, new.return_id))) execute function refuse_change();
 create trigger check_answer before update on institution_item for each row when (new.waits is distinct from old.waits and
     (old.waits in ('struck', 'no_money', 'separated') or new.waits in ('struck', 'no_money', 'separated')) or new.joined_by = 'answer' and new.joined_by is distinct from
     old.joined_by) execute function check_answer();

@@ -84,7 +84,7 @@ create table institution_item (
         'perhaps_struck'),
     constraint institution_item_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-comment on table institution_item is 'Lines of institutions'' own statements, each once; their contents never change.';
+comment on table institution_item is 'Lines of institutions'' own statements, each once; their contents never change, but an unmatched one may get names.';
 comment on column institution_item.institution_id is 'The account.';
 comment on column institution_item.item_id is
     'The institution''s name of the line, unique on the account: with its day and a number where another line has it.';
@@ -118,8 +118,8 @@ create index institution_item_moved_out on institution_item (institution_id, amo
     and direction = 'OUT';
 create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal, (
     case joined_kind when 'block' then item_id else '' end));
-grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits) on table
-    institution_item to pixconnect_service;
+grant insert, select, update (end_to_end_id, return_id, joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id,
+    waits) on table institution_item to pixconnect_service;
 
 create table charge_opening (
     charge_id bigint not null,

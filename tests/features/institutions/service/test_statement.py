@@ -321,8 +321,7 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         await statement_sweep.record_listed(books.context, books.account, [other])
     items = (await books.day()).items
     assert [(item.amount_cents, item.waits) for item in items] == [(100, None), (150, "changed")]
-    # A list has no balance, so the day agrees with nothing yet.
-    assert (await books.day()).shown.judged.state == "provisional"
+    assert (await books.day()).shown.judged.state == "provisional"  # a list has no balance
     # An announced line is no money: paid with other contents, it counts.
     due = DAY + timedelta(days=2)
     for cents, text in ((70, "AGENDADO"), (71, "AGENDADO"), (72, "PAGO"), (72, "PAGO"), (73, "PAGO")):
@@ -336,6 +335,13 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         (72, None),
         (73, "changed"),
     ]
+    # A name that comes later is added to an unmatched line, and stays.
+    for name in (None, OTHER_E2E, None):
+        pix = structs.replace(fee, item_id="P1", kind="pix", direction="IN", end_to_end_id=name)
+        await statement_sweep.record_listed(books.context, books.account, [pix])
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+        await books.service.execute_as_owner("update institution_item set end_to_end_id = 'E1' where item_id = 'P1'")
+    assert (await books.item("P1")).end_to_end_id == OTHER_E2E
 
 
 async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:

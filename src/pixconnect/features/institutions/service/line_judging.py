@@ -129,6 +129,10 @@ async def judge_listed(
         if reading is not None:
             unlisted = await item_store.list_unlisted(connection, account_id, *span, _NO_LINES, [*reading.ids])
             judged = [*_judge_replacing(judged, unlisted, reading)]
+            known |= {item.item_id: item for item in unlisted}
+    again = {line.known_id: line.item for line in judged if line.outcome == "known" and line.known_id is not None}
+    named = {name: item for name, item in again.items() if not known[name].names and item.names}
+    await item_store.add_names(connection, account_id, named)
     await write_judged(connection, account_id, "api", judged, now)
     return judged
 

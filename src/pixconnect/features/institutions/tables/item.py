@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Final, LiteralString
 
 import msgspec
 
 from pixconnect.features.institutions.rules.day import DayCases, ItemGroup
-from pixconnect.features.institutions.rules.institution import ItemKind, ItemParts
+from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemParts
 from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
 from pixconnect.features.institutions.rules.sum_line import read_form
 from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
@@ -147,6 +147,18 @@ _ASIDE: Final[LiteralString] = """
 async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
     """List lines of some days that moved no money, according to the files."""
     return await ITEM.find_all(connection, _ASIDE, institution_id, *days, SET_ASIDE)
+
+
+_ADD_NAMES: Final[LiteralString] = """
+    update institution_item set end_to_end_id = coalesce(end_to_end_id, $3), return_id = coalesce(return_id, $4)
+    where institution_id = $1 and item_id = $2 and joined_kind is null
+"""
+
+
+async def add_names(connection: Connection, institution_id: int, named: Mapping[str, InstitutionItem]) -> None:
+    """Add network names, which the institution lists later, to unmatched items."""
+    rows = [(institution_id, name, item.end_to_end_id, item.return_id) for name, item in named.items()]
+    await _write(connection, _ADD_NAMES, rows)
 
 
 # A movement of a line that an answer has made count is joined by the answer, which can be taken back.

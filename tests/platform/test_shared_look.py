@@ -32,26 +32,17 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_many_callers_share_a_look_and_the_next_one_looks_again() -> None:
+@pytest.mark.parametrize("failure", [None, OSError("away")])
+async def test_many_callers_share_a_look_or_its_failure_and_the_next_one_looks_again(failure: OSError | None) -> None:
     outside = Outside()
+    outside.failure = failure
     shared = SharedLook(outside.look, "test")
     callers = [asyncio.create_task(shared.look()) for _ in range(3)]
     await turns()
     outside.may_answer.set()
-    assert await asyncio.gather(*callers) == [1, 1, 1]
+    assert await asyncio.gather(*callers, return_exceptions=True) == [failure or 1] * 3
+    outside.failure = None
     assert await shared.look() == 2
-
-
-async def test_its_failure_is_everybodys() -> None:
-    outside = Outside()
-    outside.failure = OSError("away")
-    shared = SharedLook(outside.look, "test")
-    callers = [asyncio.create_task(shared.look()) for _ in range(3)]
-    await turns()
-    outside.may_answer.set()
-    failures = await asyncio.gather(*callers, return_exceptions=True)
-    assert [str(failure) for failure in failures] == ["away"] * 3
-    assert outside.looks_count == 1
 
 
 async def test_a_caller_that_goes_away_does_not_cancel_it() -> None:

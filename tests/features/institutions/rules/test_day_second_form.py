@@ -30,12 +30,12 @@ def told(item_id: str, **changes: Any) -> RecordedItem:
     ("lines", "recorded", "matches", "unlisted"),
     [
         ([a_line("A")], [told("X"), told("Y")], ["X"], ["Y"]),
-        ([a_line("A"), a_line("B")], [told("X")], ["X", None], []),
-        ([a_line("A", end_to_end_id="E1")], [told("X", end_to_end_id="E2")], [None], ["X"]),
+        ([a_line("A"), a_line("B", text="T")], [told("X", text="T")], [None, "X"], []),
         ([a_line("A", end_to_end_id="E1")], [told("X"), told("Y", end_to_end_id="E1")], ["Y"], ["X"]),
+        ([a_line("A", return_id="D"), a_line("B")], [told("X", text="T")], [None, "X"], []),
         # First a number that cannot be a name in the other form.
         ([a_line("A"), a_line("B", end_to_end_id="E1")], [told("X"), told("Y", end_to_end_id="E2")], ["Y", "X"], []),
-        ([a_line("A", amount_cents=1)], [told("X")], [None], ["X"]),
+        ([a_line("A", amount_cents=1), a_line("B", return_id="D")], [told("X", end_to_end_id="E2")], [None, None], ["X"]),
     ],
 )
 def test_lines_are_counted_and_names_keep_them_apart(

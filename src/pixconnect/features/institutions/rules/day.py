@@ -20,7 +20,7 @@ are counted by day, direction and amount. Lines that name different Pix differ.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
@@ -365,36 +365,35 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
         free[key] = free[key][: max(len(free[key]) - count, 0)]
     pairs = _Pairs(lines, [place for places in free.values() for place in places])
     unlisted = [item for item in recorded if item.source != form and not pairs.take_named(item)]
-    unlisted = [item for item in unlisted if not pairs.take_other(item)]
+    wanted = {count_by(item) for item in unlisted if item.names}
+    unlisted = [item for item in unlisted if not pairs.take_other(item, wanted)]
     more = {place for place in pairs.free if pairs.matches[place] is None}
     return ComparedForm(matches=pairs.matches, is_more=[place in more for place in range(len(lines))], unlisted=unlisted)
 
 
 class _Pairs:
-    """Unmatched lines, indexed by each name and without."""
+    """Unmatched lines, indexed by each name, by their text, and by whether they have names."""
 
     def __init__(self, lines: Sequence[InstitutionItem], free: Sequence[int]) -> None:
         self.free = free
         self.matches: list[RecordedItem | None] = [None] * len(lines)
-        self._named = defaultdict[tuple[LineCount, str], deque[int]](deque)
-        self._others = defaultdict[tuple[LineCount, bool], deque[int]](deque)
-        for place in free:
-            for name in lines[place].names:
-                self._named[count_by(lines[place]), name].append(place)
-            self._others[count_by(lines[place]), bool(lines[place].names)].append(place)
+        self._places = defaultdict[tuple[LineCount, Hashable], deque[int]](deque)
+        for place in sorted(free, key=lambda place: bool(lines[place].names)):
+            for key in (*(line := lines[place]).names, line.text, bool(line.names)):
+                self._places[count_by(line), key].append(place)
 
     def take_named(self, item: RecordedItem) -> bool:
-        return any(self._take(item, self._named[count_by(item), name]) for name in item.names)
+        return any(self._take(item, name) for name in item.names)
 
-    def take_other(self, item: RecordedItem) -> bool:
-        """Take a line without names, or any line for an item without names; lines that name different Pix differ."""
-        is_taken = not item.names and self._take(item, self._others[count_by(item), True])
-        return is_taken or self._take(item, self._others[count_by(item), False])
+    def take_other(self, item: RecordedItem, wanted: Collection[LineCount]) -> bool:
+        """Take a line of its text, without names (last, if named items want these), or any; other names are other Pix."""
+        keys = (False,) if item.names else (True, False) if count_by(item) in wanted else (item.text, False, True)
+        return any(self._take(item, key) for key in keys)
 
-    def _take(self, item: RecordedItem, places: deque[int]) -> bool:
-        while places:
-            place = places.popleft()
-            if self.matches[place] is None:
-                self.matches[place] = item
-                return True
-        return False
+    def _take(self, item: RecordedItem, key: Hashable) -> bool:
+        places = self._places[count_by(item), key]
+        while places and self.matches[places[0]] is not None:
+            places.popleft()
+        if places:
+            self.matches[places[0]] = item
+        return bool(places)

@@ -295,15 +295,13 @@ async def test_two_forms_of_a_day_are_one_day(bank: Bank, order: list[str]) -> N
 
 
 async def test_what_one_form_alone_has_waits_until_the_other_has_it(bank: Bank) -> None:
-    await bank.read(FEE, opening="100.00", closing="99.00")
-    alone = dict.fromkeys(("camt.053:C2", "camt.053:C3"), "contradicts")
-    for _ in range(2):
-        await bank.read_file(make_july_camt(C1, ("C2", "-1.00", "FEES CHARGED", "01"), ("C3", "-5.00", "TED", "01")))
-        assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], alone, [*alone])
-    ted = ("G3", "-5.00", "TED ENVIADA")
-    await bank.read(FEE, ("G2", "-1.00", "TARIFA"), ted, opening="100.00", closing="93.00")
-    assert await bank.moved() == [-500, -100, -100]
-    assert (set((await bank.waiting()).values()), await bank.asked()) == ({"same_line"}, [])
+    lines = FEE, ("F2", "-1.00", "CARTAO"), ("F3", "-5.00", "TED ENVIADA")
+    camt = make_july_camt(("C2", "-1.00", "FEES CHARGED", "01"), ("C1", "-1.00", "CARD", "01"), ("C3", "-5.00", "TED", "01"))
+    for moved, closing, alone in (([], "100.00", "123"), ([-100], "99.00", "13"), ([-500, -100, -100], "93.00", "")):
+        await bank.read(*lines[: len(moved)], opening="100.00", closing=closing)
+        for _ in range(2):
+            await bank.read_file(camt)
+            assert (await bank.moved(), await bank.asked()) == (moved, [f"camt.053:C{name}" for name in alone])
 
 
 async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(bank: Bank) -> None:

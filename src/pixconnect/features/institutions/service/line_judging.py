@@ -342,12 +342,25 @@ async def judge_second(
         is_whole=is_whole,
     )
     judged = [_settle_called(line, days) for line in judging.judge_lines(named, evidence).lines]
+    judged_ids = {line.known_id for line in judged}
+    waiting = [item for item in own_aside if item.item_id not in judged_ids and item.recorded_at <= dated[0]]
+    judged += _list_shown(waiting, [line for line, match in zip(lines, compared.matches, strict=True) if match is not None])
     await write_judged(connection, account_id, source, judged, dated[0])
     known = [line for line, is_more in zip(lines, compared.is_more, strict=True) if not is_more]
     return SecondForm(
         lines=[*(JudgedLine(item=line, outcome="known") for line in known), *judged[: len(more)]],
         unlisted=Counter(item.day for item in compared.unlisted if item.waits not in SET_ASIDE),
     )
+
+
+def _list_shown(waiting: Sequence[RecordedItem], known: Sequence[InstitutionItem]) -> list[JudgedLine]:
+    """List lines of this form that wait, and that it shows among the lines that the other form has now."""
+    counts, shown = Counter((*count_by(line), line.text) for line in known), list[JudgedLine]()
+    for item in waiting:
+        if OUTCOMES[item.waits or "new"].asks == "person" and counts[key := (*count_by(item), item.text)] > 0:
+            counts[key] -= 1
+            shown.append(JudgedLine(item=item, outcome="same_line", known_id=item.item_id))
+    return shown
 
 
 def _settle_called(line: JudgedLine, days: Mapping[date, RecordedDay]) -> JudgedLine:

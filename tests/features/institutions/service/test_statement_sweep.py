@@ -281,24 +281,25 @@ async def test_a_file_of_the_whole_month_takes_no_day_from_the_api_that_it_has_n
     await shop.read()
     shop.live.clock.advance(days=1)
     there, day = there_of(shop), to_day(shop.live.clock.real_now())
-    line = make_ofx_line(item_id="F1", at=f"{day:%Y%m%d}", amount="-1.00")
-    balance = make_ofx_line(item_id="F2", at=f"{day:%Y%m%d}", amount="99.00", memo="SALDO DO DIA")
-    content = make_ofx(line, balance, first=f"{day:%Y%m%d}", last=f"{day + timedelta(days=29):%Y%m%d}", closing="")
-    await record_file(as_operator(shop.live.context), "loja", content)
+    # The first may be a payer's text, the second a balance; the third was set aside.
+    told = (("F1", "-1.00", "TARIFA"), ("S1", "-5.00", "SALDO APLICADO"), ("F2", "99.00", "SALDO DO DIA"))
+    lines = [make_ofx_line(item_id=name, at=f"{day:%Y%m%d}", amount=amount, memo=memo) for name, amount, memo in told]
+    content = make_ofx(*lines, first=f"{day:%Y%m%d}", last=f"{day + timedelta(days=29):%Y%m%d}", closing="")
+    await record_file(as_operator(shop.live.context), "loja", content.replace(b"\n<STMTTRN>", b"<STMTTRN>"))
     await settle_items(shop.at, shop.account, day)
     aside = "set session_replication_role = replica; update institution_item set waits = 'no_money' where item_id = 'F2'"
     await execute_as_owner(database, aside)
     there.unlisted_cents = -9900
     there.book("A0", 9900, day, kind="other", text="SALDO DO DIA")
-    # The API has the file's line under its own id, another like it, and the days to come.
-    for name, cents, days in (("A1", -100, 0), ("A2", -100, 0), ("B1", -700, 1)):
+    # The API has the file's lines under its own ids, another like one, and the days to come.
+    for name, cents, days in (("A1", -100, 0), ("A2", -500, 0), ("A3", -100, 0), ("B1", -700, 1)):
         there.book(name, cents, day + timedelta(days=days), kind="wire")
         for _ in range(2):
             shop.live.clock.advance(hours=1)
             await sweep(shop)
-        if name != "A1":
+        if name > "A2":
             shop.live.clock.advance(days=1)
     assert (await sweep(shop))[1:] == ["closed", "closed", "provisional"]
     moved = await shop.live.fetch("select item_id from movement where kind <> 'opening_balance' order by 1")
-    assert [row["item_id"] for row in moved] == ["A2", "B1", "F1"]
+    assert [row["item_id"] for row in moved] == ["A2", "A3", "B1", "F1"]
     await check_books(shop.live)

@@ -124,7 +124,9 @@ async def judge_listed(
         reading.ids.update(name for line in judged for name in (line.item.item_id, line.known_id) if name is not None)
     if new := [line.item for line in judged if line.outcome in ("new", "perhaps_balance")]:
         span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
-        filed_ids = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
+        matches = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
+        await _note_shown(connection, account_id, "api", matches)
+        filed_ids = {item.item_id for item, match in zip(new, matches, strict=True) if match is not None}
         judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
         if reading is not None:
             unlisted = await item_store.list_unlisted(connection, account_id, *span, _NO_LINES, [*reading.ids])
@@ -172,12 +174,12 @@ def _judge_replacing(
             yield structs.replace(line, outcome="changed")
 
 
-def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> set[str]:
-    """Find the API's lines that a file has reported before, of a day that it had not read whole; each of the file's once."""
+def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> Sequence[RecordedItem | None]:
+    """Find the file's line that each of the API's repeats, of a day that the file had not read whole; each once."""
     filed = [item for item in found if item.source != "api" and (item.waits not in SET_ASIDE or item.waits == "no_money")]
     filed.sort(key=lambda item: item.waits == "no_money")
     filed = compare([item for item in found if item.source == "api"], filed, "api").unlisted
-    return {item.item_id for item, match in zip(new, compare(new, filed, "api").matches, strict=True) if match is not None}
+    return compare(new, filed, "api").matches
 
 
 async def write_judged(
@@ -194,13 +196,20 @@ async def _find_again(connection: Connection, account_id: int, source: ItemSourc
     """Find waiting lines of another format alone: the format of their days has them now."""
     if not new:
         return
-    days = min(item.day for item in new), max(item.day for item in new)
-    counts, same = Counter(map(count_by, new)), dict[str, Waiting | None]()
-    for item in await item_store.list_set_aside(connection, account_id, days):
-        if item.source != source and item.waits == "contradicts" and counts[count_by(item)] > 0:
-            counts[count_by(item)] -= 1
-            same[item.item_id] = "same_line"
-    await item_store.note_waiting(connection, account_id, same)
+    aside = await item_store.list_set_aside(
+        connection, account_id, (min(item.day for item in new), max(item.day for item in new))
+    )
+    waiting = [item for item in aside if OUTCOMES[item.waits or "new"].asks == "person"]
+    same = compare(new, [item for item in waiting if item.source != source], source).matches
+    await item_store.note_waiting(connection, account_id, {item.item_id: "same_line" for item in same if item is not None})
+
+
+async def _note_shown(
+    connection: Connection, account_id: int, source: ItemSource, matches: Sequence[RecordedItem | None]
+) -> None:
+    """A line in a second format is no payer's text."""
+    shown = [one for one in matches if one is not None and one.waits == "perhaps_text" and one.source != source]
+    await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
 
 
 def _waits(line: JudgedLine) -> Waiting | None:

@@ -34,13 +34,8 @@ class Teller(FakeInstitution):
         self.asked: list[tuple[date, date]] = []
 
     def book(self, item_id: str, cents: int, day: date, kind: Any = "fee", **changes: Any) -> None:
-        direction: Any = "IN" if cents > 0 else "OUT"
-        self.items.append(
-            InstitutionItem(
-                item_id=item_id, day=day, direction=direction, amount_cents=abs(cents), kind=kind,
-                **{"settled_at": None, **changes},
-            )
-        )  # fmt: skip
+        told: dict[str, Any] = dict(item_id=item_id, day=day, settled_at=None, kind=kind, amount_cents=abs(cents))
+        self.items.append(InstitutionItem(**told | {"direction": "IN" if cents > 0 else "OUT"} | changes))
 
     async def read_balance(self) -> int:
         self._check()
@@ -110,6 +105,26 @@ async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_
     there.book("B2", -10, first)
     shop.live.clock.advance(hours=1)
     assert (await sweep(shop))[-2] == "provisional"
+
+
+@pytest.mark.parametrize(("late", "is_told"), [(0, False), (1, False), (1, True)])
+async def test_what_the_balance_has_and_the_list_has_not_keeps_the_day_open(shop: Shop, late: int, *, is_told: bool) -> None:
+    there, first = there_of(shop), to_day(shop.live.clock.real_now())
+    await shop.read()
+    there.unlisted_cents = -50
+    shop.live.clock.advance(days=1)
+    assert (await sweep(shop))[-2] == "open"
+    assert (await read_day(shop, first)).judged.difference_cents == -50
+    if is_told:
+        content = make_ofx(first=f"{first:%Y%m%d}", last=f"{first:%Y%m%d}", closing="100.00")
+        await record_file(as_operator(shop.live.context), "loja", content)
+        await settle_items(shop.at, shop.account, first)
+        assert (await read_day(shop, first)).judged.state == "closed"
+    shop.live.clock.advance(days=late)
+    there.unlisted_cents = 0
+    there.book("L1", -50, first + timedelta(days=late), settled_at=shop.account.opened_at + timedelta(days=late, hours=1))
+    assert (await sweep(shop))[-2 - late :] == [*["closed"] * (1 + late), "provisional"]
+    assert (await read_day(shop, first)).judged.closing_cents == 10_000 - (0 if late else 50)
 
 
 async def test_a_late_line_reopens_its_day_until_a_balance_proves_it_again(shop: Shop) -> None:
@@ -249,12 +264,11 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
     shop.live.clock.advance(days=1)
     day = to_day(shop.live.clock.real_now())
     there_of(shop).book("A1", -100, day)
-    maria, at = as_operator(shop.live.context), f"{day:%Y%m%d}"
+    at, closing = f"{day:%Y%m%d}", "97.00" if is_file_first else "99.00"
     lines = [make_ofx_line(item_id="F1", at=at, amount="-1.00"), make_ofx_line(item_id="F2", at=at, amount="-2.00")]
 
     async def read_file() -> None:
-        closing = "97.00" if is_file_first else "99.00"
-        await record_file(maria, "loja", make_ofx(*lines, first=at, last=at, closing=closing))
+        await record_file(as_operator(shop.live.context), "loja", make_ofx(*lines, first=at, last=at, closing=closing))
         await settle_items(shop.at, shop.account, day)
 
     shop.live.clock.advance(days=1)
@@ -262,15 +276,12 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
         await read_file()
     for _ in range(2):
         await sweep(shop)
-    if not is_file_first:
-        await read_file()
+    for _ in range(0 if is_file_first else 2):
         await read_file()
     rows = await shop.live.fetch("select item_id, waits from institution_item order by item_id")
-    if is_file_first:
-        assert [tuple(row) for row in rows] == [("F1", None), ("F2", None)]
-        assert (await read_day(shop, day)).judged.cases.disagreements_count == 1
-    else:
-        assert [tuple(row) for row in rows] == [("A1", None), ("ofx:F2", "contradicts")]
+    waits = {"F1": None, "F2": None} if is_file_first else {"A1": None, "ofx:F2": "contradicts"}
+    assert {row["item_id"]: row["waits"] for row in rows} == waits
+    assert (await read_day(shop, day)).judged.cases.disagreements_count == is_file_first
     moved = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance' order by 1")
     assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])
 

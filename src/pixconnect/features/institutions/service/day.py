@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct, structs
@@ -16,7 +17,7 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import BalanceGap, DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.features.institutions.rules.institution import DaySource, find_day_source
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
-from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY
+from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
 from pixconnect.features.institutions.service.account import found
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning, sum_days
@@ -106,7 +107,19 @@ async def judge(context: Writer, account: InstitutionAccount, touched_on: date) 
 async def judge_days(connection: Connection, account: InstitutionAccount, touched_on: date, now: datetime) -> None:
     open_days = await day_store.find_open(connection, account.id, to_day(now) - LOOKED_BACK, touched_on)
     judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
+    if await _forget_early(connection, account, judged):
+        judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
     await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
+
+
+async def _forget_early(connection: Connection, account: InstitutionAccount, judged: Sequence[JudgedDay]) -> bool:
+    """Forget computed balances that had lines of the next day before these were listed: both days differ by the lines."""
+    forgotten = list[date]()
+    for one, after in pairwise(judged):
+        cents = one.difference_cents
+        if cents and after.difference_cents == -cents and after.day - one.day == _ONE_DAY:
+            forgotten += await day_store.forget_early(connection, account.id, one.day, cents, SET_ASIDE)
+    return bool(forgotten)
 
 
 async def find_unmatched(connection: Connection, account: InstitutionAccount, now: datetime) -> UnmatchedSpan:
@@ -241,6 +254,13 @@ async def find_unread(
     every = OpenDays(judged_from=span[0], carried_from=span[0])
     judged = [shown.judged for shown in await _judge_span(connection, account, every, span[1], now)]
     return frozenset(one.day for one in judged if one.read_at is None and one.state in ("closed", "closed_with_cases"))
+
+
+async def find_difference(connection: Connection, account: InstitutionAccount, day: date, now: datetime) -> int | None:
+    """Return by how much a recorded day's closing balance exceeds its opening balance and its lines, as known now."""
+    open_days = await day_store.find_open(connection, account.id, day - LOOKED_BACK, day)
+    judged = {one.judged.day: one.judged for one in await _judge_span(connection, account, open_days, day, now)}
+    return judged[day].difference_cents
 
 
 async def list_days(

@@ -24,7 +24,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
-from pixconnect.features.institutions.service.day import find_unread
+from pixconnect.features.institutions.service.day import find_difference, find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
@@ -380,7 +380,12 @@ def _settle_called(line: JudgedLine, days: Mapping[date, RecordedDay]) -> Judged
 
 
 async def note_second(
-    connection: Connection, file: StatementFile, others: Mapping[date, RecordedDay], compared: SecondForm, as_of: datetime
+    connection: Connection,
+    account: InstitutionAccount,
+    file: StatementFile,
+    others: Mapping[date, RecordedDay],
+    compared: SecondForm,
+    as_of: datetime,
 ) -> None:
     """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
     closing = find_final_balance(file, as_of)
@@ -391,6 +396,12 @@ async def note_second(
         opening_cents = file.opening.cents if file.opening and one.day == file.first_on else None
         closing_cents = closing.cents if closing and one.day == closing.on else None
         balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
+        # A computed balance yields to a told one with which the day's lines agree.
+        is_open = one.source == "api" and one.state == "open" and not usual_cents
+        if is_open and closing_cents is not None and one.closing_cents is not None:
+            difference_cents = await find_difference(connection, account, one.day, as_of)
+            if closing_cents == one.closing_cents - (difference_cents or 0):
+                balances = balances[0], (None, closing_cents)
         apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
         # A persistent difference is a case of the first day that has it.
         differ_count = sum(cents != usual_cents for cents in apart)

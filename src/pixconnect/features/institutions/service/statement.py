@@ -212,7 +212,7 @@ async def _record(
         is_whole=files.is_whole(file, None if first is None else first.opening_cents),
     )
     judged_lines = [*own_lines, *compared.lines]
-    await note_second(connection, file, others, compared, as_of)
+    await note_second(connection, account, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
     if judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on), as_of)

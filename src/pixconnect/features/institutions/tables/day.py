@@ -127,7 +127,7 @@ async def write_reported(connection: Connection, days: Sequence[RecordedDay]) ->
 
 _NOTE_SECOND: Final[LiteralString] = """
     update institution_day set disagreements_count = $3, opening_cents = coalesce(opening_cents, $4),
-        closing_cents = coalesce(closing_cents, $5), second_closing_cents = coalesce($6, second_closing_cents)
+        closing_cents = coalesce($5, closing_cents), second_closing_cents = coalesce($6, second_closing_cents)
     where institution_id = $1 and day = $2
 """
 
@@ -139,7 +139,7 @@ async def note_second(
     balances: tuple[int | None, int | None] = (None, None),
     closing_cents: int | None = None,
 ) -> None:
-    """Record a second format's contradictions, the day's balances that the first lacks, and its own closing balance."""
+    """Record a second format's contradictions, the day's balances that the first lacks or computed, and its own closing."""
     noted = (disagreements_count, *balances, closing_cents)
     await connection.execute(_NOTE_SECOND, day.institution_id, day.day, *noted)
 
@@ -189,6 +189,18 @@ forget_closings: Final = Command[int, date]("""
     update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'
 """)
 """Delete computed, not reported, balances of days' ends."""
+
+forget_early: Final = Column[date, int, date, int, Sequence[str]]("""
+    with line as (
+        select case direction when 'IN' then amount_cents else -amount_cents end as cents,
+            (recorded_at at time zone 'America/Sao_Paulo')::date > day as is_late
+        from institution_item where institution_id = $1 and day = $2::date + 1 and not coalesce(waits, '') = any($4)
+    )
+    update institution_day set closing_cents = null where institution_id = $1 and day = $2 and source = 'api'
+        and second_closing_cents is distinct from closing_cents
+        and $3 in (select cents from line union all select sum(cents) from line where is_late) returning day
+""")
+"""Delete a day's computed balance that is wrong by a line of the next day, or by all that were listed after it."""
 
 _FIND_OPEN: Final[LiteralString] = """
     with recorded as (

@@ -19,18 +19,17 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules import judging
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.balance_proof import find_differing, is_called_balance
-from pixconnect.features.institutions.rules.day import compare, count_by, is_over, sum_groups
+from pixconnect.features.institutions.rules.day import compare, count_by, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
-from pixconnect.features.institutions.service.day import find_difference, find_unread
+from pixconnect.features.institutions.service.day import find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
     ItemSource,
     StatementFile,
-    find_final_balance,
 )
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -42,7 +41,6 @@ from pixconnect.platform.pool import Connection
 _AROUND: Final = timedelta(days=400)
 """How far from a file's days balances are searched."""
 _AFTER: Final = timedelta(days=35)
-_BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
 _NO_LINES: Final = tuple(reason for reason in SET_ASIDE if reason != "same_line")
@@ -377,54 +375,3 @@ def _settle_called(line: JudgedLine, days: Mapping[date, RecordedDay]) -> Judged
     is_closed = line.item.day in days and days[line.item.day].is_closed
     is_balance = line.outcome == "perhaps_balance" and is_called_balance(line.item)
     return structs.replace(line, outcome="balance_line") if is_closed and is_balance else line
-
-
-async def note_second(
-    connection: Connection,
-    account: InstitutionAccount,
-    file: StatementFile,
-    others: Mapping[date, RecordedDay],
-    compared: SecondForm,
-    as_of: datetime,
-) -> None:
-    """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
-    closing = find_final_balance(file, as_of)
-    more = {line.item.day for line in compared.lines if line.outcome not in ("known", "balance_line")}
-    covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
-    usual_cents = await _find_difference(connection, min(covered, key=lambda one: one.day)) if covered else 0
-    for one in covered:
-        opening_cents = file.opening.cents if file.opening and one.day == file.first_on else None
-        closing_cents = closing.cents if closing and one.day == closing.on else None
-        balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
-        # A computed balance yields to a told one with which the day's lines agree.
-        is_open = one.source == "api" and one.state == "open" and not usual_cents
-        if is_open and closing_cents is not None and one.closing_cents is not None:
-            difference_cents = await find_difference(connection, account, one.day, as_of)
-            if closing_cents == one.closing_cents - (difference_cents or 0):
-                balances = balances[0], (None, closing_cents)
-        apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
-        # A persistent difference is a case of the first day that has it.
-        differ_count = sum(cents != usual_cents for cents in apart)
-        is_same = not (apart or compared.unlisted[one.day] or one.day in more)
-        missing = [new if old is None and is_same else None for old, new in balances]
-        count = compared.unlisted[one.day] + differ_count
-        await day_store.note_second(connection, one, count, (missing[0], missing[1]), closing_cents)
-
-
-async def _find_difference(connection: Connection, day: RecordedDay) -> int:
-    """Return by how much a second form's last earlier closing balance was above the first form's."""
-    before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
-    told = [
-        one.second_closing_cents - one.closing_cents
-        for one in before
-        if one.second_closing_cents is not None and one.closing_cents is not None
-    ]
-    return told[-1] if told else 0
-
-
-async def find_others(
-    connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
-) -> dict[date, RecordedDay]:
-    """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
-    told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
-    return {one.day: one for one in told if one.source != source and (one.source == "api" or one.was_read_whole)}

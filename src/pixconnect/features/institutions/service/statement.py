@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
+from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import ASKED, OUTCOMES, SET_ASIDE, UnmatchedItem
@@ -24,7 +25,7 @@ from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement_account
 from pixconnect.features.institutions.service.account import being_worked_on, lock_recording
 from pixconnect.features.institutions.service.line_joining import DONE, find_left, list_alone, post_kept
-from pixconnect.features.institutions.service.line_judging import find_others, judge_file, judge_second, note_second
+from pixconnect.features.institutions.service.line_judging import SecondForm, judge_file, judge_second
 from pixconnect.features.institutions.service.statement_posting import post_unowned, reserve_lines
 from pixconnect.features.institutions.statement_files import statement_file as files
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
@@ -43,6 +44,8 @@ from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
 """Lines that have waited for longer are checked once a day, or when a statement covers their day."""
+_BEFORE: Final = timedelta(days=35)
+"""How far before a day a lasting difference of two forms is looked for."""
 _SETTLED_WITHIN: Final = timedelta(hours=1)
 """For this long after a file is recorded its days are judged with each look; for ``WAITED_MAX`` once a day."""
 
@@ -212,7 +215,7 @@ async def _record(
         is_whole=files.is_whole(file, None if first is None else first.opening_cents),
     )
     judged_lines = [*own_lines, *compared.lines]
-    await note_second(connection, account, file, others, compared, as_of)
+    await _note_second(connection, account, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
     if judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on), as_of)
@@ -252,6 +255,57 @@ async def _record(
         notes=(*file.notes, *files.note_ongoing(file, as_of)),
     )
     return recorded, judgement
+
+
+async def _note_second(
+    connection: Connection,
+    account: InstitutionAccount,
+    file: files.StatementFile,
+    others: Mapping[date, RecordedDay],
+    compared: SecondForm,
+    as_of: datetime,
+) -> None:
+    """Record the file's contradictions of days that another format has reported; where it agrees, missing balances."""
+    closing = files.find_final_balance(file, as_of)
+    more = {line.item.day for line in compared.lines if line.outcome not in ("known", "balance_line")}
+    covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
+    usual_cents = await _find_difference(connection, min(covered, key=lambda one: one.day)) if covered else 0
+    for one in covered:
+        opening_cents = file.opening.cents if file.opening and one.day == file.first_on else None
+        closing_cents = closing.cents if closing and one.day == closing.on else None
+        balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
+        # A computed balance yields to a told one with which the day's lines agree.
+        is_open = one.source == "api" and one.state == "open" and not usual_cents
+        if is_open and closing_cents is not None and one.closing_cents is not None:
+            difference_cents = await day_usecases.find_difference(connection, account, one.day, as_of)
+            if closing_cents == one.closing_cents - (difference_cents or 0):
+                balances = balances[0], (None, closing_cents)
+        apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
+        # A persistent difference is a case of the first day that has it.
+        differ_count = sum(cents != usual_cents for cents in apart)
+        is_same = not (apart or compared.unlisted[one.day] or one.day in more)
+        missing = [new if old is None and is_same else None for old, new in balances]
+        count = compared.unlisted[one.day] + differ_count
+        await day_store.note_second(connection, one, count, (missing[0], missing[1]), closing_cents)
+
+
+async def _find_difference(connection: Connection, day: RecordedDay) -> int:
+    """Return by how much a second form's last earlier closing balance was above the first form's."""
+    before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
+    told = [
+        one.second_closing_cents - one.closing_cents
+        for one in before
+        if one.second_closing_cents is not None and one.closing_cents is not None
+    ]
+    return told[-1] if told else 0
+
+
+async def find_others(
+    connection: Connection, institution_id: int, source: files.ItemSource, days: Collection[date]
+) -> dict[date, RecordedDay]:
+    """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
+    told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
+    return {one.day: one for one in told if one.source != source and (one.source == "api" or one.was_read_whole)}
 
 
 def list_span(first: date, last: date) -> list[date]:

@@ -32,9 +32,9 @@ from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is
 from pixconnect.features.institutions.service.account import STILL_TRIES_MAX, lock_recording
 from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
-from pixconnect.features.institutions.service.line_judging import ListReading, find_others, judge_listed, judge_second
+from pixconnect.features.institutions.service.line_judging import ListReading, judge_listed, judge_second
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
-from pixconnect.features.institutions.service.statement import list_span, record_day_file, settle_items
+from pixconnect.features.institutions.service.statement import find_others, list_span, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import books as books_store

@@ -10,7 +10,7 @@ until a later file of the first format has it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -38,8 +38,7 @@ from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
-_AROUND: Final = timedelta(days=400)
-"""How far from a file's days balances are searched."""
+_AROUND: Final = timedelta(days=400)  # how far from a file's days balances are searched
 _AFTER: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
@@ -96,10 +95,11 @@ def _ask_nobody_before(begins_on: date, line: JudgedLine) -> JudgedLine:
 class ListReading(Struct, kw_only=True):
     """One reading of the API's list, page by page."""
 
-    ids: set[str] = set()
-    """Of the lines listed until now, and of the recorded lines that they repeat."""
+    ids: set[str] = set()  # of the lines listed until now, and of the recorded lines that they repeat
     held: list[InstitutionItem] = []
     """New lines of the day and amount of a recorded line that no page until now lists: it may be the same line."""
+    changed: dict[str, tuple[date, int]] = {}
+    """The listed lines that wait because they may replace another: their day and signed amount, by id."""
     is_complete: bool = False
 
 
@@ -120,6 +120,9 @@ async def judge_listed(
     judged = [structs.replace(line, outcome="known") if line.item.item_id in asked else line for line in judged]
     if reading is not None:
         reading.ids.update(name for line in judged for name in (line.item.item_id, line.known_id) if name is not None)
+        # Another line under the same id has a mark in its own, and replaces none.
+        waiting = [one for one in known.values() if one.waits == "changed" and "~" not in one.item_id]
+        reading.changed.update({one.item_id: (one.day, one.signed_cents) for one in waiting})
     if new := [line.item for line in judged if line.outcome in ("new", "perhaps_balance")]:
         span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
         matches = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
@@ -152,24 +155,44 @@ def _name_paid(
 def _judge_replacing(
     judged: Sequence[JudgedLine], unlisted: Sequence[RecordedItem], reading: ListReading
 ) -> Iterator[JudgedLine]:
-    """Judge new lines again that may be recorded ones under other ids: with other contents, they wait."""
-    groups = defaultdict[tuple[date, int], list[RecordedItem]](list)
+    """Judge new lines again that may be recorded ones under other ids, each once: with other contents, they wait."""
+    groups = defaultdict[Hashable, dict[str, RecordedItem]](dict)
+    waiting = Counter(reading.changed.values())
     for item in unlisted:
-        groups[item.day, item.signed_cents].append(item)
+        waiting[key := (item.day, item.signed_cents)] -= 1
+        for name in (key, (key, item.kind, item.text), (key, item.kind, item.text, item.settled_at)):
+            groups[name] |= {item.item_id: item} if waiting[key] < 0 else {}
+    others = list[JudgedLine]()
     for line in judged:
         item = line.item
-        alike = groups[item.day, item.signed_cents] if line.outcome == "new" else []
-        alike = [one for one in alike if not (one.names and item.names) or one.names == item.names]
-        if not alike:
+        key, text = (item.day, item.signed_cents), ((item.day, item.signed_cents), item.kind, item.text)
+        if line.outcome != "new" or not any(_may_be(item, one) for one in groups[key].values()):
             yield line
         elif not reading.is_complete:
             reading.held.append(item)
-        elif same := next((one for one in alike if judging.agree(structs.replace(item, item_id=one.item_id), one)), None):
-            groups[item.day, item.signed_cents].remove(same)
-            reading.ids.add(same.item_id)
-            yield structs.replace(line, outcome="known", known_id=same.item_id)
         else:
-            yield structs.replace(line, outcome="changed")
+            # An equal line has the same time, or one of both has none.
+            alike = [groups[text]] if item.settled_at is None else [groups[*text, item.settled_at], groups[*text, None]]
+            fitting = (one for group in alike for one in group.values() if _may_be(item, one))
+            same = next((one for one in fitting if judging.agree(structs.replace(item, item_id=one.item_id), one)), None)
+            if same is not None:
+                for name in (key, text, (*text, same.settled_at)):
+                    del groups[name][same.item_id]
+                reading.ids.add(same.item_id)
+                yield structs.replace(line, outcome="known", known_id=same.item_id)
+            else:
+                others.append(line)
+    for line in others:
+        group = groups[key := (line.item.day, line.item.signed_cents)]
+        replaced = next((name for name, one in group.items() if _may_be(line.item, one)), None)
+        if replaced is not None:
+            del group[replaced]
+            reading.changed[line.item.item_id] = key
+        yield line if replaced is None else structs.replace(line, outcome="changed")
+
+
+def _may_be(item: InstitutionItem, one: InstitutionItem) -> bool:
+    return not (one.names and item.names) or one.names == item.names
 
 
 def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> Sequence[RecordedItem | None]:

@@ -50,8 +50,11 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
-            else item.day between $8 and $5 and (item.recorded_at >= $9) is not false
-                and item.joined_by is distinct from 'answer'
+            else item.day between $8 and $5 and item.joined_by is distinct from 'answer' and (
+                (item.recorded_at >= $9) is not false
+                -- An order that the database lost is made again after its line is read.
+                or exists (select from database_loss where noticed_at between $9 - interval '35 days' and $9)
+            )
         end
         and item.day between least($8, $5 - $6::integer) and $5 + $6::integer
         and movement.status = 'POSTED' and movement.opposite_of is null and not exists (

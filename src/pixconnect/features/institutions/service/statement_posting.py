@@ -200,7 +200,7 @@ async def plan(
     if find_balance_meaning(account) == "with_investments":
         days = [structs.replace(one, opening_cents=None, closing_cents=None) for one in days]
     fresh_on = today - special_line.UNREAD_FOR
-    unread, proved = _find_unread(account, since, days, nets, await _sum_own(connection, account, days, fresh_on))
+    unread, proved = _find_unread(account, since, days, nets, await _sum_own(connection, account, since, days))
     # A file of older days that is read late may be followed by those before it.
     stale = sorted({after for day, after in unread.items() if day < fresh_on})
     read_at = await line_store.find_first_covered(connection, account.id, stale) if stale else {}
@@ -216,11 +216,11 @@ async def plan(
 
 
 async def _sum_own(
-    connection: Connection, account: InstitutionAccount, days: Sequence[RecordedDay], since: date
+    connection: Connection, account: InstitutionAccount, since: date, days: Sequence[RecordedDay]
 ) -> dict[date, int]:
-    """Sum our unmatched lines of recent days that no statement covers: the balance after these days includes them."""
-    read = [to_day(account.opened_at) - _ONE_DAY, *(one.day for one in days if one.read_at is not None)]
-    spans = [(before + _ONE_DAY, day - _ONE_DAY) for before, day in pairwise(read) if day >= since and day - before > _ONE_DAY]
+    """Sum our unmatched lines of days that no statement covers: the balance after these days includes them."""
+    read = [since - _ONE_DAY, *(one.day for one in days if one.read_at is not None)]
+    spans = [(before + _ONE_DAY, day - _ONE_DAY) for before, day in pairwise(read) if day - before > _ONE_DAY]
     own = Counter[date]()
     for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
         own[line.day] += line.signed_cents

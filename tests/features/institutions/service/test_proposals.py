@@ -214,7 +214,7 @@ async def test_no_account_is_closed_over_a_difference(live: Service, there: Fake
     [
         ("20260702", "200.00", "50.00", "TED RECEBIDA", "another file or balance of 2026-07-02 is recorded"),
         ("20260701", "200.00", "50.00", "TED RECEBIDA", "another file or balance of 2026-07-01 is recorded"),
-        ("20260701", "150.00", "50.00", "TED RECEBIDA", "line N9 of 2026-07-01 waits"),
+        ("20260701", "150.00", "50.00", "TED RECEBIDA", "another file or balance of 2026-07-01 is recorded"),
         ("20260702", "100.00", "-50.00", "APLICACAO AUTOMATICA", "5000 cents of the account are invested"),
     ],
 )
@@ -238,6 +238,10 @@ async def test_no_account_is_closed_over_newer_evidence(
         await confirm_waiting(joana, shop.context, "loja")
     with pytest.raises(errors.BadRequest, match=f"statement: .*{refusal}"):
         await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
+    # Days to come, which the older file names, are none that it shows.
+    month = final_file().replace(b"<DTEND>20260701", b"<DTEND>20260731").replace(b"<DTASOF>20260701", b"<DTASOF>20260731")
+    with pytest.raises(errors.BadRequest, match=f"statement: .*({refusal}|line N9)"):
+        await closing_usecases.propose_closing(maria, shop.context, "loja", month)
     assert (await account_usecases.read_account(maria, "loja")).account.state == "paused"
     await check_books(live)
 

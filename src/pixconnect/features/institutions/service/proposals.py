@@ -57,7 +57,7 @@ from pixconnect.kernel.tables.charge import CHARGES
 from pixconnect.kernel.writing.batch import Batch
 from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
-from pixconnect.platform.base.clock import SAO_PAULO, to_day
+from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
 _CHARGES_AT_ONCE: Final = 256
@@ -176,8 +176,9 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         taken = [cents for _, cents in (await account_store.list_left(connection, account.id)).values()]
         here_cents = await account_store.sum_balance_here(connection, account.id) + sum(taken)
         # A file may name days to come, and shows nothing of them.
-        last_on = min(recorded.last_on, to_day(context.clock.now()))
-        await _refuse_open_ends(context, connection, account, (last_on, recorded.closing_cents), "statement: ")
+        last_on = min(recorded.last_on, recorded.known_until)
+        final = last_on, recorded.closing_cents, recorded.read_at
+        await _refuse_open_ends(context, connection, account, final, "statement: ")
         if here_cents != recorded.closing_cents:
             raise errors.BadRequest(
                 f"statement: its balance is {recorded.closing_cents} cents, and that of the books {here_cents}: "
@@ -194,7 +195,7 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
     """Execute the proposal: end everything on the account, move the balance out, and stop all calls."""
     last_on = date.fromisoformat(str(proposal.contents["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
-    final = last_on, int(proposal.contents["closing_cents"])
+    final = last_on, int(proposal.contents["closing_cents"]), proposal.proposed_at
     proposed_cents = int(proposal.contents["balance_here_cents"])
     async with write_alone(context.pool) as connection:
         account = await lock_account_of(connection, proposal)
@@ -233,12 +234,12 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
 
 
 async def _refuse_open_ends(
-    context: Operator, connection: Connection, account: InstitutionAccount, final: tuple[date, int], where: str
+    context: Operator, connection: Connection, account: InstitutionAccount, final: tuple[date, int, datetime], where: str
 ) -> None:
     """Refuse while money may stay at the institution that left the books; locks the recording of lines.
 
     Args:
-        final: The last day of the final file, and the balance at its end.
+        final: The last day of the final file, the balance at its end, and when it was the last evidence.
     """
     await item_store.lock_recording(connection, account.id)
     if invested_cents := await day_store.read_position(connection, account.id):

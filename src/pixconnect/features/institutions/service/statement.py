@@ -55,6 +55,8 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
 
     first_on: date
     last_on: date
+    known_until: date  # the last day whose movements it can list
+    read_at: datetime  # when it was first read
     new: Sequence[InstitutionItem]
     known_count: int
     set_aside: Sequence[JudgedLine] = ()
@@ -247,6 +249,8 @@ async def _record(
     recorded = RecordedStatement(
         first_on=file.first_on,
         last_on=file.last_on,
+        known_until=known_until,
+        read_at=read_at,
         new=lines["new"],
         known_count=len(lines["known"]),
         set_aside=[line for line in judged_lines if line.outcome in SET_ASIDE],

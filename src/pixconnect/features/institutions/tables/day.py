@@ -253,17 +253,18 @@ find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
 """)
 """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
-find_told_beyond: Final = Value[date | None, int, date, int]("""
+find_told_beyond: Final = Value[date | None, int, date, int, datetime]("""
     select max(day) from (
         -- Many banks write the days that were asked for, up to the end of the month.
-        select least(last_on, (recorded_at at time zone 'America/Sao_Paulo')::date) as day, null::bigint as closing_cents
-        from institution_file where institution_id = $1
+        select least(last_on, (recorded_at at time zone 'America/Sao_Paulo')::date) as day from institution_file
+        where institution_id = $1 and last_on >= $2 and recorded_at > $4
         union all
-        select day, closing_cents from institution_day
-        where institution_id = $1 and coalesce(opening_cents, closing_cents) is not null
-    ) as told where day > $2 or (day = $2 and closing_cents <> $3)
+        select day from institution_day where institution_id = $1 and (day = $2 and closing_cents <> $3 or day > $2 and (
+            coalesce(opening_cents, closing_cents) is not null or read_at > day::timestamp at time zone 'America/Sao_Paulo'
+        ))
+    ) as told
 """)
-"""Find the last day with a recorded file or balance after a day, or that day if its recorded closing balance is another."""
+"""Find the last day of a file that was read later, or with a reading or another balance, from a day on."""
 
 find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
     select min(day) from institution_item join institution_day using (institution_id, day)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pixconnect.features.documentation.errors import list_errors
+from pixconnect.doors.api import envelope
 from pixconnect.kernel.rules.access import SCOPE_TEXTS
+from pixconnect.platform.base import errors
 from scripts.pages.schema import ROOT
 from scripts.pages.typescript import DOCUMENT, scope_of
 
@@ -14,15 +15,29 @@ REFERENCE: Final = ROOT / "docs" / "reference"
 
 def write_pages() -> dict[Path, str]:
     """The pages with their tables as the program is."""
-    errors = (f"| {status} | {code} | {meaning.replace('``', '`')} |" for status, code, meaning in list_errors())
+    listed = (f"| {status} | {code} | {meaning.replace('``', '`')} |" for status, code, meaning in list_errors())
     scopes = (f"| `{scope}` | {text} |" for scope, text in SCOPE_TEXTS.items())
     return dict(
         [
             _fill("api.md", "operations", "| Request | Purpose | Scope |", _list_operations()),
-            _fill("errors.md", "errors", "| Status | Code | Meaning |", errors),
+            _fill("errors.md", "errors", "| Status | Code | Meaning |", listed),
             _fill("access.md", "scopes", "| Scope | Allows |", scopes),
         ]
     )
+
+
+def list_errors() -> list[tuple[int, str, str]]:
+    """List status, code and meaning of every error, by status."""
+    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
+    return [(status, code, meanings[code]) for code, status in envelope.list_statuses().items()]
+
+
+def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
+    # Classes without a code of their own only group others.
+    if "code" in vars(kind):
+        yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
 
 
 def _fill(page: str, name: str, heading: str, rows: Iterator[str]) -> tuple[Path, str]:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from pixconnect import __version__
 from pixconnect.assembly.operations import list_operations, list_sections
-from pixconnect.features.documentation.errors import list_errors
 from pixconnect.features.documentation.openapi import describe_interface
 from pixconnect.features.documentation.records import FORMATS, SCHEMAS, Schema, find_schema
+from scripts.pages.interface import list_errors
 
 ADDRESS: Final = "http://127.0.0.1:8080"
 FOLDER: Final = "reference/operations"
@@ -88,7 +89,7 @@ def _describe_answer(responses: Schema, schemas: Mapping[str, Schema]) -> Iterat
 
 
 def _describe_errors(operation: Schema) -> Iterator[str]:
-    rules = next((row.rules for row in list_operations(is_sandbox=True) if row.id == operation["operationId"]), ())
+    rules = _list_rules().get(operation["operationId"], ())
     found = [
         (status, code, meaning)
         for status, code, meaning in list_errors()
@@ -100,6 +101,11 @@ def _describe_errors(operation: Schema) -> Iterator[str]:
     others = [f"{status} `{code}`" for status, code, _ in found if status != 422]
     if others:
         yield f"Other [errors](../errors.md): {', '.join(others)}."
+
+
+@cache
+def _list_rules() -> Mapping[str, Sequence[str]]:
+    return {row.id: row.rules for row in list_operations(is_sandbox=True)}
 
 
 def _write_types(schemas: Mapping[str, Schema]) -> str:

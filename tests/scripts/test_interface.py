@@ -1,5 +1,6 @@
 """The tables in committed pages are the program's."""
 
+from pixconnect.assembly.operations import list_operations
 from scripts.pages import interface
 from scripts.pages.schema import MEND
 
@@ -11,3 +12,8 @@ def test_pages_have_the_operations_errors_and_scopes_of_the_program() -> None:
     assert "| `ledger.read` | the balance, the transactions, the statement |" in pages["access.md"]
     for name, text in pages.items():
         assert (interface.REFERENCE / name).read_text(encoding="utf-8") == text, MEND
+
+
+def test_each_rule_is_of_an_operation() -> None:
+    rules = {code for row in list_operations(is_sandbox=True) for code in row.rules}
+    assert rules == {code for status, code, _ in interface.list_errors() if status == 422}

@@ -16,7 +16,15 @@ from msgspec import Struct, structs
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, ReversedMovement, Waiting
+from pixconnect.features.institutions.rules.joining import (
+    DAYS_APART_MAX,
+    NO_PIX,
+    PIX,
+    BookLine,
+    RecordedItem,
+    ReversedMovement,
+    Waiting,
+)
 from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
@@ -225,6 +233,10 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
 SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
 ASKED: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "person")
+
+
+def waits_for_person(item: RecordedItem) -> bool:
+    return OUTCOMES[item.waits or "new"].asks == "person"
 
 
 class CreditedItem(ReversedMovement, frozen=True, kw_only=True):

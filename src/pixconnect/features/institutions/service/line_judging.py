@@ -9,22 +9,23 @@ until a later file of the first format has it.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.features.institutions.rules import judging
+from pixconnect.features.institutions.rules import judging, listed
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.balance_proof import find_differing, is_called_balance
 from pixconnect.features.institutions.rules.day import compare, count_by, sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
-from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE
-from pixconnect.features.institutions.service.day import find_unread
+from pixconnect.features.institutions.rules.listed import ListReading
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, waits_for_person
+from pixconnect.features.institutions.service.day import LOOKED_BACK, find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,
@@ -38,7 +39,6 @@ from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
-_AROUND: Final = timedelta(days=400)  # how far from a file's days balances are searched
 _AFTER: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
@@ -92,17 +92,6 @@ def _ask_nobody_before(begins_on: date, line: JudgedLine) -> JudgedLine:
     return structs.replace(line, outcome="before_opening") if is_asked else line
 
 
-class ListReading(Struct, kw_only=True):
-    """One reading of the API's list, page by page."""
-
-    ids: set[str] = set()  # of the lines listed until now, and of the recorded lines that they repeat
-    held: list[InstitutionItem] = []
-    """New lines of the day and amount of a recorded line that no page until now lists: it may be the same line."""
-    changed: dict[str, tuple[date, int]] = {}
-    """The listed lines that wait because they may replace another: their day and signed amount, by id."""
-    is_complete: bool = False
-
-
 async def judge_listed(
     connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime, reading: ListReading | None = None
 ) -> Sequence[JudgedLine]:
@@ -112,7 +101,7 @@ async def judge_listed(
         reading.ids.update(names)
     while names:
         known |= await item_store.find(connection, account_id, names)
-        items, names = _name_paid(items, known)
+        items, names = listed.name_paid(items, known)
     known |= await _find_named(connection, account_id, items)
     judged = judging.judge_listed(items, known, to_day(now))
     changed = [line.item.item_id for line in judged if line.outcome == "changed"]
@@ -125,82 +114,19 @@ async def judge_listed(
         reading.changed.update({one.item_id: (one.day, one.signed_cents) for one in waiting})
     if new := [line.item for line in judged if line.outcome in ("new", "perhaps_balance")]:
         span = min(item.day for item in new), max(item.day for item in new), [*{item.amount_cents for item in new}]
-        matches = _find_filed(new, await item_store.list_filed(connection, account_id, *span))
+        matches = listed.find_filed(new, await item_store.list_filed(connection, account_id, *span))
         await _note_shown(connection, account_id, "api", matches)
         filed_ids = {item.item_id for item, match in zip(new, matches, strict=True) if match is not None}
         judged = [structs.replace(line, outcome="same_line") if line.item.item_id in filed_ids else line for line in judged]
         if reading is not None:
             unlisted = await item_store.list_unlisted(connection, account_id, *span, _NO_LINES, [*reading.ids])
-            judged = [*_judge_replacing(judged, unlisted, reading)]
+            judged = [*listed.judge_replacing(judged, unlisted, reading)]
             known |= {item.item_id: item for item in unlisted}
     again = {line.known_id: line.item for line in judged if line.outcome == "known" and line.known_id is not None}
     named = {name: item for name, item in again.items() if not known[name].names and item.names}
     await item_store.add_names(connection, account_id, named)
     await write_judged(connection, account_id, "api", judged, now)
     return judged
-
-
-def _name_paid(
-    items: Sequence[InstitutionItem], known: Mapping[str, RecordedItem]
-) -> tuple[Sequence[InstitutionItem], Sequence[str]]:
-    """Give lines that were announced with other contents a new id, as contents stay; return these ids too."""
-    renamed: list[InstitutionItem] = []
-    for item in items:
-        before = known.get(item.item_id)
-        is_other = before is not None and before.waits == "announced" and not judging.agree(before, item)
-        renamed.append(structs.replace(item, item_id=f"{item.item_id}~") if is_other else item)
-    return renamed, [one.item_id for one, item in zip(renamed, items, strict=True) if one is not item]
-
-
-def _judge_replacing(
-    judged: Sequence[JudgedLine], unlisted: Sequence[RecordedItem], reading: ListReading
-) -> Iterator[JudgedLine]:
-    """Judge new lines again that may be recorded ones under other ids, each once: with other contents, they wait."""
-    groups = defaultdict[Hashable, dict[str, RecordedItem]](dict)
-    waiting = Counter(reading.changed.values())
-    for item in unlisted:
-        waiting[key := (item.day, item.signed_cents)] -= 1
-        for name in (key, (key, item.kind, item.text), (key, item.kind, item.text, item.settled_at)):
-            groups[name] |= {item.item_id: item} if waiting[key] < 0 else {}
-    others = list[JudgedLine]()
-    for line in judged:
-        item = line.item
-        key, text = (item.day, item.signed_cents), ((item.day, item.signed_cents), item.kind, item.text)
-        if line.outcome != "new" or not any(_may_be(item, one) for one in groups[key].values()):
-            yield line
-        elif not reading.is_complete:
-            reading.held.append(item)
-        else:
-            # An equal line has the same time, or one of both has none.
-            alike = [groups[text]] if item.settled_at is None else [groups[*text, item.settled_at], groups[*text, None]]
-            fitting = (one for group in alike for one in group.values() if _may_be(item, one))
-            same = next((one for one in fitting if judging.agree(structs.replace(item, item_id=one.item_id), one)), None)
-            if same is not None:
-                for name in (key, text, (*text, same.settled_at)):
-                    del groups[name][same.item_id]
-                reading.ids.add(same.item_id)
-                yield structs.replace(line, outcome="known", known_id=same.item_id)
-            else:
-                others.append(line)
-    for line in others:
-        group = groups[key := (line.item.day, line.item.signed_cents)]
-        replaced = next((name for name, one in group.items() if _may_be(line.item, one)), None)
-        if replaced is not None:
-            del group[replaced]
-            reading.changed[line.item.item_id] = key
-        yield line if replaced is None else structs.replace(line, outcome="changed")
-
-
-def _may_be(item: InstitutionItem, one: InstitutionItem) -> bool:
-    return not (one.names and item.names) or one.names == item.names
-
-
-def _find_filed(new: Sequence[InstitutionItem], found: Sequence[RecordedItem]) -> Sequence[RecordedItem | None]:
-    """Find the file's line that each of the API's repeats, of a day that the file had not read whole; each once."""
-    filed = [item for item in found if item.source != "api" and (item.waits not in SET_ASIDE or item.waits == "no_money")]
-    filed.sort(key=lambda item: item.waits == "no_money")
-    filed = compare([item for item in found if item.source == "api"], filed, "api").unlisted
-    return compare(new, filed, "api").matches
 
 
 async def write_judged(
@@ -220,7 +146,7 @@ async def _find_again(connection: Connection, account_id: int, source: ItemSourc
     aside = await item_store.list_set_aside(
         connection, account_id, (min(item.day for item in new), max(item.day for item in new))
     )
-    waiting = [item for item in aside if OUTCOMES[item.waits or "new"].asks == "person"]
+    waiting = [item for item in aside if waits_for_person(item)]
     same = compare(new, [item for item in waiting if item.source != source], source).matches
     await item_store.note_waiting(connection, account_id, {item.item_id: "same_line" for item in same if item is not None})
 
@@ -252,13 +178,13 @@ async def _read_evidence(
 ) -> Evidence:
     days = [file.first_on, file.last_on, *(line.day for line in lines)]
     first_on, last_on = min(days), max(days)
-    recorded = await day_store.list_days(connection, account.id, first_on - _AROUND, last_on + _AFTER)
+    recorded = await day_store.list_days(connection, account.id, first_on - LOOKED_BACK, last_on + _AFTER)
     closed = frozenset(day.day for day in recorded if day.is_closed)
     ends = _list_ends(recorded)
     newer = frozenset(day.day for day in recorded if day.read_at is not None and day.read_at > dated[0])
     agreed = {day.day for day in recorded if day.state != "open"}
     since = max((day for day in ends if day < first_on), default=None)
-    if since is None and first_on - _AROUND < to_day(account.opened_at) < first_on:
+    if since is None and first_on - LOOKED_BACK < to_day(account.opened_at) < first_on:
         since = to_day(account.opened_at)
         agreed.add(since)
         if (cents := await _find_opening(connection, account)) is not None:
@@ -387,7 +313,7 @@ def _list_shown(waiting: Sequence[RecordedItem], known: Sequence[InstitutionItem
     """List lines of this form that wait, and that it shows among the lines that the other form has now."""
     counts, shown = Counter((*count_by(line), line.text) for line in known), list[JudgedLine]()
     for item in waiting:
-        if OUTCOMES[item.waits or "new"].asks == "person" and counts[key := (*count_by(item), item.text)] > 0:
+        if waits_for_person(item) and counts[key := (*count_by(item), item.text)] > 0:
             counts[key] -= 1
             shown.append(JudgedLine(item=item, outcome="same_line", known_id=item.item_id))
     return shown

@@ -28,11 +28,12 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.balance_proof import is_called_balance
 from pixconnect.features.institutions.rules.day import is_over
 from pixconnect.features.institutions.rules.institution import DayFiles, Institution, InstitutionItem, InstitutionUnavailable
+from pixconnect.features.institutions.rules.listed import ListReading
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.features.institutions.service.account import STILL_TRIES_MAX, lock_recording
 from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
-from pixconnect.features.institutions.service.line_judging import ListReading, judge_listed, judge_second
+from pixconnect.features.institutions.service.line_judging import judge_listed, judge_second
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
 from pixconnect.features.institutions.service.statement import find_others, list_span, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning

@@ -17,7 +17,7 @@ from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import BalanceGap
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
-from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment
+from pixconnect.features.institutions.rules.special_line import find_told_change, waits_for_file
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service.day import UnmatchedSpan
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
@@ -105,7 +105,7 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count and waits != "separated":
         waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
-    elif waits == "not_yet_read" and is_own_investment(item):
+    elif waits_for_file(item):
         waits += (
             " (an earlier day may lack lines: read a whole file of that day. Later redemptions wait too, and 31 days after"
             " that day all are judged without it)"

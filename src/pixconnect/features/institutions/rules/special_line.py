@@ -29,6 +29,7 @@ from pixconnect.features.institutions.rules.joining import (
     BookLine,
     ItemJoin,
     LineKey,
+    RecordedItem,
     Waiting,
     are_near,
 )
@@ -236,6 +237,11 @@ def is_own_investment(item: InstitutionItem) -> bool:
     is_nameless = not item.names and item.tax_id is None and item.counterparty in (None, item.text)
     is_cost = item.direction == "OUT" and _COST.search(item.text) is not None
     return is_nameless and item.kind == "other" and _INVESTED.match(item.text) is not None and not is_cost
+
+
+def waits_for_file(item: RecordedItem) -> bool:
+    """Whether an earlier day, which may have its application, has no whole statement."""
+    return item.waits == "not_yet_read" and is_own_investment(item)
 
 
 def is_contrary_investment(item: InstitutionItem) -> bool:

@@ -32,6 +32,7 @@ from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
 LOOKED_BACK: Final = timedelta(days=400)
+"""Earlier days are no longer checked, and no balance of them is searched."""
 SHOWN_DAYS: Final = 7
 FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
@@ -130,9 +131,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
     spans = await day_store.list_unread(connection, account.id, max(since, to_day(account.opened_at)))
-    own = defaultdict[date, int](int)
-    for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
-        own[line.day] += line.signed_cents
+    own = await line_store.sum_unmatched_days(connection, account.id, spans)
     swept = await _find_swept(connection, account, spans)
     open_days = await day_store.find_open(connection, account.id, since, min((today, *own, *swept)), with_gaps=True)
     first_on = open_days.judged_from
@@ -152,8 +151,7 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     asking, redeemed = list[RecordedItem](), list[RecordedItem]()
     for item in items:
         if not waits_for_time(item) and day_rules.is_over(item.day, now):
-            is_redeemed = item.waits == "not_yet_read" and special_line.is_own_investment(item)
-            (redeemed if is_redeemed else asking).append(item)
+            (redeemed if special_line.waits_for_file(item) else asking).append(item)
     gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own, swept)
     # Redemptions wait for one file: the gap asks for it, or the first of them does.
     asking += [item for item in redeemed if not any(_may_lack(gap, item.day) for gap in gaps)][:1]

@@ -38,6 +38,7 @@ from pixconnect.features.institutions.rules.day import sum_groups
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.unmatched import UnmatchedItem
+from pixconnect.features.institutions.service.day import LOOKED_BACK
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -54,7 +55,6 @@ from pixconnect.platform.pool import Connection
 
 _POSTED_AT_ONCE: Final = 200
 _ONE_DAY: Final = timedelta(days=1)
-_LOOKED_BACK: Final = timedelta(days=400)
 
 
 async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
@@ -189,7 +189,7 @@ async def plan(
     out = [(item, waits) for item, waits in own if item.direction == "OUT" and not special_line.is_contrary_investment(item)]
     late = {one for one, waits in out if not waits and any(one.day < day and one.recorded_at > at for day, at in made)}
     doubted = [item.day - _ONE_DAY for item, waits in out if item in late or waits not in (None, "before_opening")]
-    since = max(to_day(account.opened_at), min(today, first_on) - _LOOKED_BACK)
+    since = max(to_day(account.opened_at), min(today, first_on) - LOOKED_BACK)
     days = await day_store.list_days(connection, account.id, since, last_on)
     # Of closed days without a new line the sums are proved.
     net_since = min([first_on, *(one.item.day for one in left), *(one.day for one in days if not one.is_closed)])
@@ -217,14 +217,11 @@ async def plan(
 
 async def _sum_own(
     connection: Connection, account: InstitutionAccount, since: date, days: Sequence[RecordedDay]
-) -> dict[date, int]:
+) -> Mapping[date, int]:
     """Sum our unmatched lines of days that no statement covers: the balance after these days includes them."""
     read = [since - _ONE_DAY, *(one.day for one in days if one.read_at is not None)]
     spans = [(before + _ONE_DAY, day - _ONE_DAY) for before, day in pairwise(read) if day - before > _ONE_DAY]
-    own = Counter[date]()
-    for line in await line_store.list_unmatched(connection, account.id, *spans) if spans else ():
-        own[line.day] += line.signed_cents
-    return own
+    return await line_store.sum_unmatched_days(connection, account.id, spans)
 
 
 def _find_unread(

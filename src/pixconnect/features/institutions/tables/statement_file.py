@@ -6,6 +6,7 @@ and movements of the holders of one account.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final, LiteralString
@@ -298,6 +299,14 @@ async def list_unmatched(
     firsts, lasts = [first_on for first_on, _ in spans], [last_on for _, last_on in spans]
     rows = await connection.fetch(_LIST_ALONE, institution_id, firsts, lasts, amounts, ALONE_MAX)
     return [_read(row) for row in rows]
+
+
+async def sum_unmatched_days(connection: Connection, institution_id: int, spans: Sequence[tuple[date, date]]) -> Counter[date]:
+    """Sum settled, unmatched lines by day, those out as negative cents."""
+    sums = Counter[date]()
+    for line in await list_unmatched(connection, institution_id, *spans) if spans else ():
+        sums[line.day] += line.signed_cents
+    return sums
 
 
 _SUM_ALONE: Final[LiteralString] = f"""

@@ -5,6 +5,5 @@
 - ``harness``: a separate service for each measure, and the resources of its processes;
 - ``load``: load generators, receivers, and events without requests;
 - ``profile``: CPU of a life by process, statement and function;
-- ``figures``: rows of results, kept in ``bench/results.json``;
-- ``pages``: pages of ``docs/reference`` from the results, written by the run and by ``make docs``.
+- ``figures``, ``pages``: the results in ``bench/results.json``, and their pages, which ``make docs`` writes too.
 """

@@ -3,6 +3,7 @@
     .venv/bin/python -m bench.budget                     both lives, by step
     .venv/bin/python -m bench.budget --statements        with each statement
     .venv/bin/python -m bench.budget --functions 20      with the functions called most
+    .venv/bin/python -m bench.budget --used              with CPU, wake-ups and memory
     .venv/bin/python -m bench.budget --rest 60           the statements of a service at rest, by PostgreSQL's log
 
 The lives run in this process, on a PostgreSQL of its own, with a rail and a receiver that answer at once.
@@ -12,7 +13,12 @@ The lives run in this process, on a PostgreSQL of its own, with a rail and a rec
 - ``rows``: rows that are there afterwards and were not there before;
 - ``log``: bytes of write-ahead log.
 
-The first three are exact: ``tests/bench/test_budget.py`` fails when one of them grows.
+The first three are exact: ``tests/bench/test_budget.py`` fails when one of them grows. The others are the least of some runs
+without the count of calls:
+
+- ``python``, ``postgres``: microseconds of CPU, in this process and in those that serve its connections;
+- ``wakes``: how often these processes slept and woke again (voluntary context switches);
+- ``peak``: KiB of Python's objects that a step held at once, at most.
 """
 
 from __future__ import annotations
@@ -22,19 +28,23 @@ import asyncio
 import re
 import sys
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, cast
 
 import asyncpg
-from msgspec import Struct
+import uvloop
+from msgspec import Struct, structs
 
 import pixconnect
 from bench.harness.installation import installed
+from bench.harness.processes import cpu_seconds
 from bench.harness.statement_costs import tell_costs
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import CHARGE_TOLD_TWICE, TRANSFER_TOLD
@@ -67,6 +77,7 @@ TOGETHER: Final = 50
 REPEATED: Final = 9  # now and then a timer of the service falls into a step, and on a busy machine into most
 WARM: Final = 6  # a connection prepares statements, and PostgreSQL plans them for the first five times
 _LOOK_S: Final = 0.02
+_BACKENDS: Final = "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
 _SETTLED_S: Final = 10
 _STATEMENT: Final = re.compile(r"LOG:  (?:execute [^:]*|statement): (.*)", re.DOTALL)
 _SOURCE: Final = str(Path(pixconnect.__file__).parent)
@@ -82,10 +93,15 @@ class Cost(Struct, frozen=True, kw_only=True):
     statements: Sequence[str]
     rows_count: int
     log_bytes: int
+    used: Sequence[float] = ()
+    """CPU in Python and in PostgreSQL, wake-ups and memory, as above."""
 
     @property
     def calls_count(self) -> int:
         return self.functions.total()
+
+    def weigh(self) -> tuple[int, int, int]:
+        return len(self.statements), self.calls_count, self.log_bytes
 
 
 Step = Callable[[], Awaitable[object]]
@@ -108,11 +124,6 @@ class Leases(EverySlot):
     is_held = may_start
 
 
-def _choose(costs: Sequence[Cost]) -> Cost:
-    """The least: whatever falls into a step only adds to it."""
-    return min(costs, key=lambda cost: (len(cost.statements), cost.calls_count, cost.log_bytes))
-
-
 class UnpolledWorker(DeliveryWorker):
     """It works when it is woken, and at no other time."""
 
@@ -129,6 +140,7 @@ class Lives:
         self._worker = worker
         self._owner = owner
         self._count_rows = ""
+        self._is_timed = False
         self._statements: list[str] = []
 
     async def count(self, life: str, together: int) -> dict[str, Cost]:
@@ -136,7 +148,20 @@ class Lives:
         for _ in range(WARM):
             await self._run(life, together)
         runs = [await self._run(life, together) for _ in range(REPEATED)]
-        return {step: _choose([run[step] for run in runs]) for step in runs[0]}
+        # The least: whatever falls into a step only adds to it.
+        return {step: min([run[step] for run in runs], key=Cost.weigh) for step in runs[0]}
+
+    async def count_used(self, life: str, together: int) -> dict[str, Sequence[float]]:
+        """What each step of a life uses: the least of some runs."""
+        self._is_timed = True
+        await self._run(life, together)
+        runs = [await self._run(life, together) for _ in range(REPEATED)]
+        tracemalloc.start()
+        traced = await self._run(life, together)
+        tracemalloc.stop()
+        self._is_timed = False
+        least = {step: map(min, zip(*(run[step].used[:-1] for run in runs), strict=True)) for step in traced}
+        return {step: [*least[step], traced[step].used[-1]] for step in traced}
 
     def note(self, query: str) -> None:
         self._statements.append(" ".join(query.split()))
@@ -184,12 +209,17 @@ class Lives:
         """Deliver all that is due; without the polls of a worker that waits."""
         self._service.clock.advance(seconds=0.01)
         self._worker.wake()
+        if self._is_timed:  # a look would be counted too
+            await asyncio.sleep(10 * _LOOK_S)
+            return
         while await self._owner.fetchval("select count(*) from delivery where status = 'pending'"):  # noqa: ASYNC110  nothing tells
             await asyncio.sleep(_LOOK_S)
         # Then it reads what waited for these.
         await asyncio.sleep(2 * _LOOK_S)
 
     async def _measure(self, step: Step) -> Cost:
+        if self._is_timed:
+            return await self._measure_used(step)
         functions = Counter[CodeType]()
 
         def note(frame: FrameType, event: str, argument: object) -> None:
@@ -209,12 +239,28 @@ class Lives:
         ours = Counter({code: n for code, n in functions.items() if code.co_filename.startswith(_SOURCE)})
         return Cost(functions=ours, statements=statements, rows_count=rows_now - rows_count, log_bytes=log_now - log)
 
+    async def _measure_used(self, step: Step) -> Cost:
+        backends = [pid for (pid,) in await self._owner.fetch(_BACKENDS)]
+        before = _read_used(backends)
+        tracemalloc.reset_peak()
+        held = tracemalloc.get_traced_memory()[0]
+        await step()
+        peak = (tracemalloc.get_traced_memory()[1] - held) / 1024
+        used = [*(now - then for now, then in zip(_read_used(backends), before, strict=True)), peak]
+        return Cost(functions=Counter(), statements=(), rows_count=0, log_bytes=0, used=used)
+
     async def _read(self) -> tuple[int, int]:
         if not self._count_rows:
             counts = [row[0] for row in await self._owner.fetch(_TABLES)]
             self._count_rows = f"select {' + '.join(f'({count})' for count in counts)}"
         log = await self._owner.fetchval("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
         return await self._owner.fetchval(self._count_rows), int(log)
+
+
+def _read_used(backends: Sequence[int]) -> Sequence[float]:
+    told = [Path(f"/proc/{pid}/status").read_text() for pid in ("self", *backends)]
+    wakes_count = sum(int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in told)
+    return 1e6 * time.process_time(), 1e6 * sum(map(cpu_seconds, backends)), wakes_count
 
 
 @asynccontextmanager
@@ -298,6 +344,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--statements", action="store_true", help="show each statement of a single life")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="show the functions called most")
+    parser.add_argument("--used", action="store_true", help="show CPU, wake-ups and memory too")
     parser.add_argument("--rest", type=int, default=0, metavar="SECONDS", help="count a service at rest instead")
     options = parser.parse_args()
     if options.rest:
@@ -309,31 +356,35 @@ def main() -> None:
     server = postgres.Server(POSTGRES_NEWEST)
     addresses = server.start()
     try:
-        for (life, together), steps in asyncio.run(_count(addresses)).items():
+        for (life, together), steps in uvloop.run(_count(addresses, is_used=options.used)).items():
             _show(f"{life}, {together} at once", steps, options)
     finally:
         server.stop()
 
 
-async def _count(server: Addresses) -> dict[tuple[str, int], dict[str, Cost]]:
+async def _count(server: Addresses, *, is_used: bool) -> dict[tuple[str, int], dict[str, Cost]]:
+    found = dict[tuple[str, int], dict[str, Cost]]()
     async with open_lives(await postgres.make_copy(server, "budget")) as lives:
-        return {
-            (life, together): await lives.count(life, together) for life in ("transfer", "charge") for together in (1, TOGETHER)
-        }
+        for life, together in product(("transfer", "charge"), (1, TOGETHER)):
+            costs = await lives.count(life, together)
+            used = await lives.count_used(life, together) if is_used else {}
+            found[life, together] = {step: structs.replace(cost, used=used.get(step, ())) for step, cost in costs.items()}
+    return found
 
 
 def _show(title: str, steps: Mapping[str, Cost], options: argparse.Namespace) -> None:
-    print(f"\n{title:<24}{'calls':>8}{'statements':>12}{'rows':>8}{'log':>9}")
+    heads = ("calls", "statements", "rows", "log", *(("python", "postgres", "wakes", "peak") if options.used else ()))
+    print(f"\n{title:<24}" + "".join(f"{head:>12}" for head in heads))
+    totals = [0.0] * len(heads)
     for step, cost in steps.items():
-        print(f"  {step:<22}{cost.calls_count:8,}{len(cost.statements):12}{cost.rows_count:8}{cost.log_bytes:9,}")
+        counts = (cost.calls_count, len(cost.statements), cost.rows_count, cost.log_bytes, *cost.used)
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        print(f"  {step:<22}" + "".join(f"{count:12,.0f}" for count in counts))
         for statement in cost.statements if options.statements else ():
             print(f"      {statement[:100]}")
         for code, calls_count in cost.functions.most_common(options.functions):
             print(f"      {calls_count:8,}  {code.co_filename.removeprefix(_SOURCE)[1:]}:{code.co_qualname}")
-    costs = steps.values()
-    rows, log = sum(cost.rows_count for cost in costs), sum(cost.log_bytes for cost in costs)
-    statements = sum(len(cost.statements) for cost in costs)
-    print(f"  {'in all':<22}{sum(cost.calls_count for cost in costs):8,}{statements:12}{rows:8}{log:9,}")
+    print(f"  {'in all':<22}" + "".join(f"{total:12,.0f}" for total in totals))
 
 
 if __name__ == "__main__":

@@ -28,16 +28,12 @@ def write_pages() -> dict[Path, str]:
 
 def list_errors() -> list[tuple[int, str, str]]:
     """List status, code and meaning of every error, by status."""
-    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
-    return [(status, code, meanings[code]) for code, status in envelope.list_statuses().items()]
-
-
-def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
+    kinds: list[type[errors.PixConnectError]] = [errors.PixConnectError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
     # Classes without a code of their own only group others.
-    if "code" in vars(kind):
-        yield kind
-    for below in kind.__subclasses__():
-        yield from _kinds(below)
+    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in kinds if "code" in vars(kind)}
+    return [(status, code, meanings[code]) for code, status in envelope.list_statuses().items()]
 
 
 def _fill(page: str, name: str, heading: str, rows: Iterator[str]) -> tuple[Path, str]:

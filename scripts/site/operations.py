@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Final
 
 from pixconnect import __version__
@@ -14,6 +13,7 @@ from scripts.pages.interface import list_errors
 ADDRESS: Final = "http://127.0.0.1:8080"
 FOLDER: Final = "reference/operations"
 TYPES: Final = "types"
+_RULES: Final = {row.id: row.rules for row in list_operations(is_sandbox=True)}
 _ENUMERATED_MAX: Final = 9
 """A longer enumeration, such as that of the events, would make the line unreadable."""
 
@@ -89,7 +89,7 @@ def _describe_answer(responses: Schema, schemas: Mapping[str, Schema]) -> Iterat
 
 
 def _describe_errors(operation: Schema) -> Iterator[str]:
-    rules = _list_rules().get(operation["operationId"], ())
+    rules = _RULES.get(operation["operationId"], ())
     found = [
         (status, code, meaning)
         for status, code, meaning in list_errors()
@@ -101,11 +101,6 @@ def _describe_errors(operation: Schema) -> Iterator[str]:
     others = [f"{status} `{code}`" for status, code, _ in found if status != 422]
     if others:
         yield f"Other [errors](../errors.md): {', '.join(others)}."
-
-
-@cache
-def _list_rules() -> Mapping[str, Sequence[str]]:
-    return {row.id: row.rules for row in list_operations(is_sandbox=True)}
 
 
 def _write_types(schemas: Mapping[str, Schema]) -> str:

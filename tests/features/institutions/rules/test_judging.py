@@ -114,7 +114,7 @@ SECOND: Final = a_line("F2", -200, "BOLETO")
         ([FEE, TOTAL, SECOND], 9_700, ["new", "perhaps_balance", "new"]),
         # A line is missing before it, or after it.
         ([FEE, TOTAL], 9_700, ["new", "perhaps_balance"]),
-        ([SECOND, TOTAL, FEE], 9_600, ["new", "perhaps_balance", "new"]),
+        ([SECOND, structs.replace(TOTAL, text="SALDO", counterparty="ANA"), FEE], 9_600, ["new", "perhaps_balance", "new"]),
         ([FEE, SECOND, TOTAL], 9_600, ["new", "new", "perhaps_balance"]),
         # Nothing contradicts the same lines, or they lack another line.
         ([FEE, TOTAL], 19_600, ["new", "new"]),
@@ -128,9 +128,9 @@ def test_a_balance_without_a_word_moves_nothing_where_lines_are_missing(
     assert Recorded().read(*lines, closing=closing) == outcomes
 
 
-def test_a_balance_after_days_without_a_file_makes_no_line_doubtful() -> None:
-    recorded = Recorded()
-    assert recorded.read(a_line("F1", -100, day=3), a_line("T1", 500, "TED", 3), days=(3, 3), closing=500) == ["new"] * 2
+def test_a_balance_after_days_without_a_file_may_be_a_line() -> None:
+    lines = a_line("F1", -100, day=3), a_line("T1", 500, "SD DIA", 3)
+    assert Recorded().read(*lines, days=(3, 3), closing=500) == ["new", "perhaps_balance"]
 
 
 def test_a_line_that_only_a_missing_line_made_doubtful_counts_with_the_whole_file() -> None:

@@ -119,8 +119,7 @@ def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int 
 
 def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
     """Return which doubtful lines count, by position, among those that the balances decide."""
-    nets = balances.nets
-    decided = dict[int, bool]()
+    nets, decided = balances.nets, dict[int, bool]()
     for ends, sure in _list_ends(balances):
         order = sorted(ends)
         spans = defaultdict[tuple[date, date], list[int]](list)
@@ -241,7 +240,7 @@ def _may_be_balance(item: InstitutionItem) -> bool:
 def find_marked(
     lines: Sequence[InstitutionItem], balances: Balances, texts: Collection[int]
 ) -> tuple[Collection[int], Collection[int]]:
-    """Find lines that may be balances: by their words, or as the sum of the lines before or after them.
+    """Find lines that may be balances: by their words, or, with a party too, as the sum of the lines before or after them.
 
     Returns:
         All of them, and those of which it may be chance that the balances agree without them.
@@ -256,22 +255,24 @@ def find_marked(
         opening = carry(balances.ends, balances.nets, balances.first_on - timedelta(days=1))
     weak = {number for number in marked if is_weak(lines[number])}
     of_closed = {number for number, line in enumerate(lines) if line.day in balances.closed}
-    if opening is None:
-        return marked - (weak & of_closed), weak
     counted = [number for number, line in enumerate(lines) if balances.covers(line.day) and number not in marked]
     until = [number for number in counted if closing is not None and lines[number].day <= closing.on]
-    able = {number for number in able if not is_own_investment(lines[number])}
+    called = {number for number, line in enumerate(lines) if not line.names and _WORDS.search(line.text)}
+    able = {number for number in able | called if not is_own_investment(lines[number])}
     others = able.intersection(until) - of_closed.union(texts)
-    further = set[int]()
+    further, is_told = set[int](), find_opening(balances) is not None
     # A running balance may be the account's own, even if the balances include investments.
     for with_own, place in product({balances.has_investments, False}, (1, -1)):
         changes = [find_told_change(line, has_investments=with_own) or 0 for line in lines]
-        marked |= _find_running(lines, counted[::place], able, opening, changes)
-        beyond = 0 if closing is None else opening + sum(changes[n] for n in until if n not in marked) - closing.cents
-        # After days without a file the balance before this one's is unknown, and disagrees for that.
-        if closing is not None and beyond and find_opening(balances) is not None:
-            backwards = [-cents for cents in changes]
-            further |= _find_running(lines, until[::place], others, closing.cents, backwards)
+        if opening is not None:
+            marked |= _find_running(lines, counted[::place], able, opening, changes)
+        if closing is None:
+            continue
+        beyond = (opening or 0) + sum(changes[n] for n in until if n not in marked) - closing.cents
+        # After days without a file the balance before this one's is unknown, and so is whether all lines agree with it.
+        if beyond or not is_told:
+            further |= _find_running(lines, until[::place], others, closing.cents, [-cents for cents in changes])
+        if beyond and is_told:
             alone = [number for number in others if changes[number] == beyond]
             further |= {*alone} if len(alone) == 1 else set()
             further |= {number for number in others if lines[number].signed_cents == balances.ends.get(lines[number].day)}

@@ -12,7 +12,7 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, ReadAll, Tuples
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, ReadAll, Tuples, Value
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -221,6 +221,11 @@ async def list_like(connection: Connection | Pool, order: rules.SilentOrder) -> 
     asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
     return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
 
+
+find_line: Final = Value[str | None, int, str, str](
+    "select item_id from institution_item where institution_id = $1 and joined_kind = $2 and joined_id = $3 and not is_reversal"
+)
+"""Find the line that is matched with a transfer or refund."""
 
 _CLOSE_STEP: Final[LiteralString] = """
     update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning order_name

@@ -178,6 +178,10 @@ async def find_mistaken(
     # An order that is repeated after a loss settled before it was made again.
     day, made_at = to_day(ending.settled_at), min(ordered.created_at, ending.settled_at)
     found = await return_store.find_mistaken(connection, account_id, ordered.amount_cents, names, of, day, made_at)
+    key: LineKey = ("refund" if isinstance(ordered, Refund) else "transfer", str(ordered.id))
+    # The line that names an order may be read before its end: an equal one is another's.
+    if found and key in (await item_store.find_joined(connection, account_id, [key]))[0]:
+        return None
     return return_store.choose_mistaken(found)
 
 

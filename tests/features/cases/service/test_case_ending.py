@@ -108,18 +108,28 @@ async def test_two_operators_say_by_evidence_that_it_never_left(shop: Shop) -> N
     await check_books(shop.live)
 
 
-async def test_what_settled_is_the_line_of_the_statement(shop: Shop) -> None:
+@pytest.mark.parametrize("is_reported", [False, True])
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_what_settled_is_the_line_of_the_statement(shop: Shop, is_named: bool, is_reported: bool) -> None:
     sent = await lose_order(shop)
     day = to_day(shop.live.clock.real_now())
-    name = f"E00000000{day:%Y%m%d}1500{'x' * 11}"
+    name = sent.end_to_end_id if is_named else f"E00000000{day:%Y%m%d}1500{'x' * 11}"
     await read_days(shop, a_line(day, end_to_end_id=name), a_line(day, item_id="L2", end_to_end_id=None))
     (case,) = await look(shop)
-    with pytest.raises(errors.BadRequest, match="several lines of the statement match; name one of L1, L2"):
-        await want(shop, case.id, "settled")
-    with pytest.raises(errors.BadRequest, match="no unclaimed line"):
-        await want(shop, case.id, "settled", item_id="L3")
-    await want(shop, case.id, "settled", item_id="L1")
-    await confirm(shop)
+    # An order that has its line holds back no other.
+    assert await read_funds(shop.live, shop.house) == (200 if is_named else 0, 400)
+    matched = "line L1 is matched with the order"
+    several = "several lines of the statement match; name one of L1, L2"
+    for item_id, match in {"L2": matched}.items() if is_named else {None: several, "L3": "no unclaimed line"}.items():
+        with pytest.raises(errors.BadRequest, match=match):
+            await want(shop, case.id, "settled", item_id=item_id)
+    await want(shop, case.id)
+    assert await shop.live.fetchval("select contents ->> 'like' from proposal") == ("L1" if is_named else "L1, L2")
+    if is_named and is_reported:
+        await report_end(shop, sent, Settled(settled_at=shop.live.clock.now()))
+    else:
+        await want(shop, case.id, "settled", item_id=None if is_named else "L1")
+        await confirm(shop)
     # The other line matches no order any more, and is posted.
     await settle_items(shop.at, shop.account)
     assert ((await read_again(shop, sent)).status, await read_funds(shop.live, shop.house)) == ("CONFIRMED", (200, 0))

@@ -21,19 +21,11 @@ from support.service import credit_report, decided, infraction_report
 
 E2E = f"E{OUTSIDE_ISPB}202607011500aaaaaaaaaaa"
 ROW: dict[str, Any] = {
-    "idInfracao": "f7a1",
-    "endToEndId": E2E,
-    "protocolo": "1",
-    "dataTransacao": "2026-07-01T15:00:00.000Z",
-    "valor": "10.00",
-    "status": "ABERTA",
-    "razao": "FRAUDE",
-    "tipoSituacao": "GOLPE",
-    "comentario": "não fui eu",
+    "idInfracao": "f7a1", "endToEndId": E2E, "protocolo": "1", "dataTransacao": "2026-07-01T15:00:00.000Z",
+    "valor": "10.00", "status": "ABERTA", "razao": "FRAUDE", "tipoSituacao": "GOLPE", "comentario": "não fui eu",
     "dadosAnalise": {"abertura": "2026-07-02T15:00:00.000Z", "prazoFinalizacao": "2026-07-09T15:00:00.000Z"},
-    "criadoEm": "2026-07-02T15:00:00.000Z",
-    "atualizadoEm": "2026-07-02T15:00:01.000Z",
-}
+    "criadoEm": "2026-07-02T15:00:00.000Z", "atualizadoEm": "2026-07-02T15:00:01.000Z",
+}  # fmt: skip
 
 
 def contests_of(institution: Institution) -> Contests:

@@ -18,16 +18,9 @@ from pixconnect.features.institutions.rules.comparison import (
 
 START = datetime(2026, 7, 1, 15, tzinfo=UTC)
 QUIET = Books(
-    here_cents=1000,
-    booked_in_cents=0,
-    booked_out_cents=0,
-    called={},
-    waiting_in_cents=0,
-    waiting_out_cents=0,
-    held_cents=0,
-    invested_cents=0,
-    fees_cents=0,
-)
+    here_cents=1000, booked_in_cents=0, booked_out_cents=0, called={}, waiting_in_cents=0, waiting_out_cents=0,
+    held_cents=0, invested_cents=0, fees_cents=0,
+)  # fmt: skip
 LAG_S, POLL_S = 60.0, 15.0
 
 

@@ -43,7 +43,7 @@ class WantedEnding(Struct, frozen=True, kw_only=True):
     case_id: int
     said: rules.EndingClaim
     evidence: rules.Evidence
-    item_id: str | None = None  # the order's line of the statement, if several match
+    item_id: str | None = None  # the order's line of the statement, if several may be it
 
 
 async def find_differences(
@@ -210,12 +210,15 @@ async def _check_time(context: Operator, connection: Connection, order: rules.Si
 
 
 async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted: WantedEnding) -> str | None:
-    """Choose the line of a settled order: it is matched, so that it becomes nothing else."""
+    """Choose the line of a settled order: it is matched, so that it becomes nothing else; one that is matched stays."""
     if wanted.said == "never":
         if wanted.item_id is not None:
             raise errors.BadRequest("item: what never left is on no line")
         return None
-    like = await case_store.list_like(connection, order)
+    own = await _find_line(connection, order)
+    if own is not None and wanted.item_id not in (None, own):
+        raise errors.BadRequest(f"item: line {own} is matched with the order, and an order has one line")
+    like = await case_store.list_like(connection, order) if own is None else [own]
     if wanted.item_id is not None:
         if wanted.item_id not in like:
             raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
@@ -226,8 +229,13 @@ async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted:
 
 
 async def _name_like(connection: Connection, order: rules.SilentOrder) -> str:
-    """Name the unclaimed lines that may be an order which never left: the other operator has to read them too."""
-    return ", ".join(await case_store.list_like(connection, order))
+    """Name the order's own line and unclaimed ones: they may show that it left, so the other operator has to read them too."""
+    own = await _find_line(connection, order)
+    return ", ".join([*([] if own is None else [own]), *await case_store.list_like(connection, order)])
+
+
+async def _find_line(connection: Connection, order: rules.SilentOrder) -> str | None:
+    return await case_store.find_line(connection, order.institution_id, order.line_kind, str(order.resource_id))
 
 
 async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:

@@ -50,10 +50,10 @@ async def find_left(
     connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
 ) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
     """Match items as far as possible, and judge the rest, with items that lost a match by resemblance."""
-    open_since, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+    open_cents, _ = await line_store.read_open_amounts(connection, account.id)
     # A block's line names the contested Pix, which has a line of its own.
     about = [item for item in alone if item.end_to_end_id and not item.return_id and special_line.is_about_block(item)]
-    about_left, held = await join_debits(connection, account, about, open_since)
+    about_left, held = await join_debits(connection, account, about, open_cents)
     of_blocks = [item for item in about if item not in about_left or item.item_id in held]
     alone = [item for item in alone if item not in of_blocks]
     # By names before resemblance, which gets only items that no name has claimed.
@@ -67,9 +67,11 @@ async def find_left(
     reversed_ids, waiting_ids = await join_nameless(connection, account, left)
     left = [item for item in left if item.item_id not in reversed_ids]
     waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
-    left, may_be_blocked = await join_debits(connection, account, left, open_since)
+    left, may_be_blocked = await join_debits(connection, account, left, open_cents)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
+    # Once names are matched: an order that has its line is not open for others.
+    open_since, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
     # Names, and how far Pix were read, are looked up for the rest.
     known = OpenAmounts(
         open_since=open_since,

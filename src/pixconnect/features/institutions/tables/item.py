@@ -384,7 +384,7 @@ _FIND_JOINED: Final[LiteralString] = """
 
 
 async def find_joined(
-    connection: Connection, institution_id: int, keys: Sequence[LineKey]
+    connection: Connection | Pool, institution_id: int, keys: Sequence[LineKey]
 ) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
     """Find our lines matched with an item, those matched with a reversal too, and items matched by resemblance only."""
     kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]

@@ -348,20 +348,24 @@ async def list_unsettled(
 
 _LIST_OPEN: Final[LiteralString] = """
     select amount_cents, bool_or(network_id is null) as is_unnamed, min(created_at) as since from (
-        select transfer.amount_cents, transfer.network_id, transfer.created_at from transfer
+        select 'transfer' as kind, transfer.id, transfer.amount_cents, transfer.network_id, transfer.created_at from transfer
         where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
             and not transfer.is_book
         union all
-        select refund.amount_cents, refund.network_id, refund.created_at from refund
+        select 'refund', refund.id, refund.amount_cents, refund.network_id, refund.created_at from refund
         join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
         where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
             and not refund.is_book
-    ) as pending group by amount_cents
+    ) as pending where not exists (
+        select from institution_item as debit
+        where debit.institution_id = $1 and debit.joined_kind = pending.kind and debit.joined_id = pending.id::text
+            and debit.joined_by = 'name' and not debit.is_reversal
+    ) group by amount_cents
 """
 
 
 async def read_open_amounts(connection: Connection | Pool, institution_id: int) -> tuple[dict[int, date], frozenset[int]]:
-    """Return amounts of pending orders: of all, with the day of the first, and of those without a reported network name."""
+    """Return amounts of pending orders that no debit names: all with the first's day, and those without a network name."""
     rows = await connection.fetch(_LIST_OPEN, institution_id)
     unnamed = frozenset(row["amount_cents"] for row in rows if row["is_unnamed"])
     return {row["amount_cents"]: to_day(row["since"]) for row in rows}, unnamed

@@ -13,15 +13,9 @@ from pixconnect.kernel.rules.rail import CreditReport
 from support.records import outside_party
 
 REPORT = CreditReport(
-    report_id="1",
-    end_to_end_id="E99999004202607011500abcdefghijk",
-    amount_cents=1000,
-    debit_party=outside_party(),
-    credit_party=outside_party(),
-    txid=None,
-    initiation_type="KEY",
-    reported_at=datetime(2026, 7, 1, tzinfo=UTC),
-)
+    report_id="1", end_to_end_id="E99999004202607011500abcdefghijk", amount_cents=1000, debit_party=outside_party(),
+    credit_party=outside_party(), txid=None, initiation_type="KEY", reported_at=datetime(2026, 7, 1, tzinfo=UTC),
+)  # fmt: skip
 
 
 def test_a_report_that_tells_no_parts_has_the_fingerprint_of_before_there_were_any() -> None:

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from features.cases.service.test_answer import answer, find_received, look, moved, read, waiting
+from pixconnect.features.cases.service import case as case_usecases
 from pixconnect.features.cases.service import separation
 from pixconnect.features.cases.service.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.features.cases.service.answer import SUM
@@ -95,6 +96,18 @@ async def test_no_later_sum_of_a_separated_text_is_joined_by_itself(shop: Shop) 
     # The text is one of sums again.
     assert (await joins(shop), await waiting(shop)) == ({"S1": "sum", "S2": "sum"}, {})
     assert (second.name, await look(shop), await moved(shop)) == ("2026-07-02", [], [])
+
+
+async def test_several_sums_of_a_day_are_answered_together(shop: Shop) -> None:
+    await receive(shop, 1_00, 2_00, 3_00, 4_00)
+    await read(shop, *((name, "5.00", "PIX RECEBIDOS", "01") for name in ("S1", "S2")), closing="110.00")
+    (case,) = await look(shop)
+    possible = (await case_usecases.read_case(shop.live.context, case.id)).answers
+    assert [(one.item_id, one.own) for one in possible if one.answer == "ours"] == [("S1", SUM), ("S2", SUM)]
+    with pytest.raises(errors.BadRequest, match="name all sums of the day at once"):
+        await answer(shop, case.id, ours={"S1": SUM})
+    await answer(shop, case.id, ours={"S1": SUM, "S2": SUM})
+    assert (await joins(shop), await look(shop), await moved(shop)) == ({"S1": SUM, "S2": SUM}, [], [])
 
 
 async def test_an_answer_that_named_the_wrong_payment_is_taken_back(shop: Shop) -> None:

@@ -19,8 +19,8 @@ from pixconnect.features.institutions.rules.joining import (
     list_looks,
     make_movement_id,
 )
-from pixconnect.features.institutions.rules.sum_line import is_sum
-from pixconnect.features.institutions.rules.unmatched import BookedLine, LeftLines, OpenAmounts, judge_left
+from pixconnect.features.institutions.rules.sum_line import choose_parts, is_sum
+from pixconnect.features.institutions.rules.unmatched import BookedLine, LeftLines, OpenAmounts, find_sums, judge_left
 
 DAY = date(2026, 11, 2)
 AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
@@ -36,16 +36,8 @@ def an_item(item_id: str = "N1", **changes: Any) -> InstitutionItem:
 
 
 def a_line(number: int = 1, **changes: Any) -> BookLine:
-    fields: dict[str, Any] = dict(
-        key=("transfer", number),
-        holder_id=7,
-        direction="IN",
-        amount_cents=1000,
-        day=DAY,
-        settled_at=AT,
-        names=(),
-        state="settled",
-    )
+    fields: dict[str, Any] = dict(key=("transfer", number), holder_id=7, direction="IN", amount_cents=1000, day=DAY)
+    fields |= dict(settled_at=AT, names=(), state="settled")
     return BookLine(**fields | changes)
 
 
@@ -182,12 +174,21 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
 def test_a_sum_is_joined_to_all_payments_of_its_day(text: str, amount_cents: int, lines: list[BookLine], count: int) -> None:
     total = an_item("S", text=text, amount_cents=amount_cents)
     assert len(find_parts(total, lines)) == count
-    # For an answer a number that may count something else is no reason.
-    assert len(find_parts(total, lines, is_answer=True)) == (2 if text.endswith("3") else count)
+    # For an answer a number that may count something else is no reason, and a part of the day suffices.
+    answered = [len(join.parts) for join in find_sums([total], lines).values()]
+    assert answered == ([2] if count or text.endswith("3") or len(lines) == 3 else [])
     assert join_items([total], lines).joins == ()
     joined = join_items([total], lines, sum_forms=["pix recebidos", "pix recebidos qtd #", "credito"])
     assert [len(join.parts) for join in joined.joins] == ([count] if count else [])
     assert len(joined.lines_left) == len(lines) - count
+
+
+def test_a_sum_may_be_of_a_part_of_its_day_by_an_answer() -> None:
+    assert choose_parts([1, 2, 3, 4], [(3, 2), (7, 2)]) == [[0, 1], [2, 3]]
+    assert choose_parts([1, 2, 3, 4], [(5, 2)]) == [[]]  # there are two choices
+    assert choose_parts([1, 2, 3, 4], [(5, None), (5, None)]) == [[0, 3], [1, 2]]  # together they are all
+    assert choose_parts([1, 1, 3, 9], [(4, None)]) == [[0, 2]]
+    assert choose_parts([1] * 101, [(50, None)]) == [[]]  # too many
 
 
 def test_names_come_before_what_looks_alike() -> None:
@@ -341,17 +342,12 @@ def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
 
 
 KNOWN = OpenAmounts(
-    open_since={500: DAY, 600: DAY},
-    unnamed_cents=frozenset({500}),
-    our_names=frozenset({E2E}),
-    begins_at=datetime(2026, 10, 1, tzinfo=UTC),
-    begins_on=date(2026, 10, 1),
-    today=date(2026, 11, 3),
-    read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
-    lone={("IN", date(2026, 11, 1)): 1000},
+    open_since={500: DAY, 600: DAY}, unnamed_cents=frozenset({500}), our_names=frozenset({E2E}),
+    begins_at=datetime(2026, 10, 1, tzinfo=UTC), begins_on=date(2026, 10, 1), today=date(2026, 11, 3),
+    read_until=datetime(2026, 11, 3, 3, tzinfo=UTC), lone={("IN", date(2026, 11, 1)): 1000},
     booked={E2E: {BookedLine("IN", 1, 1000)}},
     reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

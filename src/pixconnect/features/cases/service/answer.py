@@ -25,7 +25,7 @@ from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum
-from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement
+from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement, find_sums
 from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
 from pixconnect.features.institutions.service.statement import settle_if_free
@@ -200,7 +200,8 @@ async def _plan(
         if not is_replaced and answer not in OUTCOMES[item.waits or "new"].answers:
             raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
         items[answer].append(item)
-    joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
+    sums = await _find_sums(connection, account, [item for item in items["ours"] if ours[item.item_id] == SUM])
+    joins = [await _find_own(connection, account, item, ours[item.item_id], sums) for item in items["ours"]]
     if len({join.key for join in joins}) < len(joins):
         raise errors.BadRequest("ours: one transfer or refund matches at most one line")
     cents = {_name_movement(item): item.signed_cents for item in items["out"]}
@@ -253,13 +254,25 @@ async def _find_replaced(
     }
 
 
-async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
+async def _find_sums(connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> dict[str, ItemJoin]:
+    found = dict[str, ItemJoin]()
+    for day in {item.day for item in items}:
+        lines = await line_store.list_unmatched(connection, account.id, (day, day))
+        found |= find_sums([item for item in items if item.day == day], lines)
+    return found
+
+
+async def _find_own(
+    connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str, sums: Mapping[str, ItemJoin]
+) -> ItemJoin:
     """Match a line with the record that an operator names; no other line may have that."""
     if own == SUM:
-        lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
-        if parts := joining.find_parts(item, lines, is_answer=True):
-            return joining.join_sum(item, parts)
-        raise errors.BadRequest(f"ours: line {item.item_id} is not the sum of all unmatched transfers of its day")
+        if item.item_id in sums:
+            return sums[item.item_id]
+        refusal = (
+            "is not the sum of all unmatched transfers of its day, nor of only one choice: name all sums of the day at once"
+        )
+        raise errors.BadRequest(f"ours: line {item.item_id} {refusal}")
     for line in await _list_fitting(connection, account, item):
         if f"{line.key[0]}:{line.key[1]}" == own:
             return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
@@ -327,13 +340,15 @@ async def list_answers(
     holders = await find_holders(connection, account, items)
     reserved = await line_store.list_reserved(connection, account.id, [item.item_id for item in items])
     moved = await movement_store.find_holders(connection, account.id, [_name_movement(one) for one in items])
+    sums = [one for one in items if is_sum(one) and "ours" in OUTCOMES[one.waits or "new"].answers]
+    together = await _find_sums(connection, account, sums)
     found = list[PossibleAnswer]()
     for item in items:
         for answer in OUTCOMES[item.waits or "new"].answers:
             if answer == "ours":
                 found += [
                     PossibleAnswer(item_id=item.item_id, answer=answer, own=own)
-                    for own in await _list_own(connection, account, item)
+                    for own in await _list_own(connection, account, item, together)
                 ]
                 continue
             holder_id = moved.get(_name_movement(item)) if answer == "out" else holders[item.item_id]
@@ -356,15 +371,14 @@ async def list_answers(
     return found
 
 
-async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
+async def _list_own(
+    connection: Connection, account: InstitutionAccount, item: RecordedItem, sums: Mapping[str, ItemJoin]
+) -> list[str]:
     """List our possible records of a line, nearest days first."""
-    lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
-    sums = [SUM] if joining.find_parts(item, lines, is_answer=True) else []
-    if is_sum(item):
-        return sums
-    fitting = await _list_fitting(connection, account, item)
-    nearest = sorted(fitting, key=lambda line: abs(line.day - item.day))
-    return [*sums, *(f"{line.key[0]}:{line.key[1]}" for line in nearest[:OWN_MAX])]
+    is_whole = item.item_id in sums or bool(await _find_sums(connection, account, [item]))
+    fitting = [] if is_sum(item) else await _list_fitting(connection, account, item)
+    nearest = sorted(fitting, key=lambda line: abs(line.day - item.day))[:OWN_MAX]
+    return [*([SUM] if is_whole else []), *(f"{line.key[0]}:{line.key[1]}" for line in nearest)]
 
 
 async def _list_fitting(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[BookLine]:
@@ -382,10 +396,5 @@ def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalanceP
             balance_cents += item.signed_cents
         points.append(BalancePoint(item=item, balance_cents=balance_cents))
     names = {item.item_id for item in waiting}
-    near = {
-        place
-        for number, point in enumerate(points)
-        if point.item.item_id in names
-        for place in range(number - _AROUND, number + _AROUND + 1)
-    }
+    near = {at + apart for at, one in enumerate(points) if one.item.item_id in names for apart in range(-_AROUND, _AROUND + 1)}
     return [point for number, point in enumerate(points) if number in near]

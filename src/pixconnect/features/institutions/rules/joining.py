@@ -284,18 +284,18 @@ def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
     return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
 
 
-def find_parts(item: InstitutionItem, lines: Iterable[BookLine], *, is_answer: bool = False) -> tuple[LineKey, ...]:
-    """Find the transfers of a sum: all unmatched ones of its day and direction, if they have its amount and its count.
-
-    For an answer the amount suffices: a text's number may count something else.
-    """
-    if not (is_sum(item) or may_be_sum(item)):
-        return ()
-    own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
-    own = [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
+def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
+    """Find the transfers of a sum: all unmatched ones of its day and direction, if they have its amount and its count."""
+    own = list_parts(item, lines)
     is_whole = sum(line.amount_cents for line in own) == item.amount_cents
-    is_counted = len(own) > 1 and (is_answer or count_parts(item) in (None, len(own)))
-    return tuple(line.key for line in own) if is_whole and is_counted else ()
+    return tuple(line.key for line in own) if is_whole and len(own) > 1 and count_parts(item) in (None, len(own)) else ()
+
+
+def list_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> list[BookLine]:
+    """List the transfers of which a line may be the sum."""
+    own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
+    own = own if is_sum(item) or may_be_sum(item) else []
+    return [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
 
 
 def join_sum(item: InstitutionItem, parts: Sequence[LineKey]) -> ItemJoin:

@@ -6,6 +6,9 @@ Payers' texts follow the bank's words and the payer's name, so only a text's beg
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
@@ -19,6 +22,8 @@ _COUNT: Final = re.compile(
     r"\b(?:QTDE?|QTE|QUANTIDADE)\W*(?P<count>[0-9]{1,6})\b|\b(?P<before>[0-9]{1,6})\W*(?:TRANSA|PIX\b|OPERA|LAN[CÇ]A)",
     re.IGNORECASE,
 )
+_CHOSEN_FROM_MAX: Final = 100
+_CHOICES_MAX: Final = 5_000  # tried per sum
 
 
 def may_be_sum(item: InstitutionItem) -> bool:
@@ -47,3 +52,50 @@ def count_parts(item: InstitutionItem) -> int | None:
 def read_form(text: str) -> str:
     """Return the common part of an institution's texts of sums: all but their numbers."""
     return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())
+
+
+def choose_parts(amounts: Sequence[int], sums: Sequence[tuple[int, int | None]]) -> list[list[int]]:
+    """Choose the amounts of each sum, by place, where only one choice makes it; equal amounts are interchangeable.
+
+    If the sums together are all amounts, any choices that make all of them are as good as others.
+
+    Args:
+        sums: Cents, and the number of amounts, if known.
+    """
+    left, found = dict(enumerate(amounts)), [list[int]() for _ in sums]
+    ways = (False, True) if sum(amounts) == sum(cents for cents, _ in sums) else (False,)
+    while True:
+        waiting = [(place, is_any) for is_any in ways for place, parts in enumerate(found) if not parts]
+        tries = ((place, _choose(left, *sums[place], is_any=is_any)) for place, is_any in waiting)
+        place, parts = next((one for one in tries if one[1]), (0, list[int]()))
+        if not parts:
+            return found
+        found[place] = parts
+        for taken in parts:
+            del left[taken]
+
+
+def _choose(left: Mapping[int, int], cents: int, count: int | None, *, is_any: bool) -> list[int]:
+    if len(left) > 1 and sum(left.values()) == cents:
+        return [*left]
+    for number, total in enumerate(accumulate(left.values()), 1) if is_any else ():
+        if number > 1 and total == cents and count in (None, number):
+            return [*left][:number]
+    count_max = min(count or len(left), len(left) - 1)
+    if len(left) > _CHOSEN_FROM_MAX or (count or 0) > count_max:
+        return []
+    alike = defaultdict[int, list[int]](list)
+    for place, amount in left.items():
+        alike[amount].append(place)
+    # By number and cents; nothing if there are several.
+    choices: dict[tuple[int, int], list[int] | None] = {(0, 0): []}
+    for amount, places in alike.items():
+        for (number, total), chosen in [*choices.items()]:
+            for more in range(1, min(len(places), count_max - number, (cents - total) // amount) + 1):
+                key = number + more, total + more * amount
+                is_clear = is_any or key not in choices
+                choices[key] = [*chosen, *places[:more]] if is_clear and chosen is not None else None
+        if len(choices) > _CHOICES_MAX:
+            return []
+    fitting = [one for key, one in choices.items() if key[1] == cents and key[0] > 1 and count in (None, key[0])]
+    return (fitting[0] or []) if len(fitting) == 1 or (fitting and is_any) else []

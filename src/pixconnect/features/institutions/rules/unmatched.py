@@ -21,11 +21,14 @@ from pixconnect.features.institutions.rules.joining import (
     NO_PIX,
     PIX,
     BookLine,
+    ItemJoin,
     RecordedItem,
     ReversedMovement,
     Waiting,
+    join_sum,
+    list_parts,
 )
-from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
+from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, may_be_sum
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
 from pixconnect.kernel.rules.transfer import Transfer
@@ -237,6 +240,20 @@ ASKED: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks ==
 
 def waits_for_person(item: RecordedItem) -> bool:
     return OUTCOMES[item.waits or "new"].asks == "person"
+
+
+def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -> dict[str, ItemJoin]:
+    """Match lines of one day that sum transfers, as a person says, if ``choose_parts`` finds which."""
+    found = dict[str, ItemJoin]()
+    for direction in ("IN", "OUT"):
+        alike = [item for item in items if item.direction == direction and list_parts(item, lines)]
+        parts = list_parts(alike[0], lines) if alike else []
+        # Only a line that is called a sum may be one of some: another number in a text may count something else.
+        sums = [(item.amount_cents, count_parts(item) if is_sum(item) else len(parts)) for item in alike]
+        for item, places in zip(alike, choose_parts([line.amount_cents for line in parts], sums), strict=True):
+            if places:
+                found[item.item_id] = join_sum(item, [parts[place].key for place in places])
+    return found
 
 
 class CreditedItem(ReversedMovement, frozen=True, kw_only=True):

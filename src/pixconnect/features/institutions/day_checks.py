@@ -84,7 +84,7 @@ _ASK: Final = "look at the day in the console, and ask the institution for its s
 
 LINES: Final = Rule(
     name="line_agrees_with_what_it_is",
-    says="each line of a statement is joined to something of its account, of its amount and direction, that has settled",
+    says="each line of a statement is joined to something of its account, of its amount and direction",
     broken="""
         select fact.holder_id, array['account ' || account.name, 'line ' || item.item_id] as ids,
             format('%s %s %s: %s %s', item.joined_kind, item.joined_id, account.name, direction_there, item.amount_cents)
@@ -102,26 +102,26 @@ LINES: Final = Rule(
         ) as item
         join institution_account as account on account.id = item.institution_id
         left join lateral (
-            select holder_id, direction, amount_cents, institution_id, settled_at is not null or item.is_reversal as is_over
+            select holder_id, direction, amount_cents, institution_id
             from transfer where item.joined_kind = 'transfer' and transfer.id = item.fact_id
             union all
-            select refund.holder_id, flow, refund.amount_cents, institution_id, refund.settled_at is not null
+            select refund.holder_id, flow, refund.amount_cents, institution_id
             from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
             where item.joined_kind = 'refund' and refund.id = item.fact_id
             union all
-            select min(holder_id), min(direction), sum(amount_cents)::bigint, min(transfer.institution_id), true
+            select min(holder_id), min(direction), sum(amount_cents)::bigint, min(transfer.institution_id)
             from institution_item_part as part join transfer on transfer.id = part.transfer_id
             where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
             having count(*) > 0
             union all
-            select block.holder_id, 'OUT', item.amount_cents, block.institution_id, true
+            select block.holder_id, 'OUT', item.amount_cents, block.institution_id
             from block where item.joined_kind = 'block' and block.id = item.fact_id
             union all
-            select account.house_id, own.direction, item.amount_cents, own.institution_id, true
+            select account.house_id, own.direction, item.amount_cents, own.institution_id
             from own_investment as own
             where item.joined_kind = 'investment' and own.institution_id = item.institution_id and own.item_id = item.item_id
             union all
-            select holder_id, direction, amount_cents, institution_id, true
+            select holder_id, direction, amount_cents, institution_id
             from movement where item.joined_kind = 'movement' and movement.item_id = item.joined_id
                 and movement.institution_id = item.institution_id
         ) as fact on true

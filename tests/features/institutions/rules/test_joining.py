@@ -356,7 +356,6 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="fee"), "fee"),
         (dict(direction="OUT", kind="fee", end_to_end_id=E2E), "fee"),
         (dict(direction="OUT", kind="pix"), "by_hand"),
-        (dict(direction="OUT", kind="pix", end_to_end_id=OTHER_E2E), "by_hand"),
         (dict(direction="OUT", kind="refund"), "reversal"),
         (dict(direction="OUT", kind="boleto", day=KNOWN.today), "boleto"),
         (dict(kind="wire"), "wire"),
@@ -371,11 +370,10 @@ KNOWN = OpenAmounts(
         # An item with our name is ours, with any amount and on either side.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
-        (dict(direction="OUT", kind="boleto", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="wire", end_to_end_id=E2E), "not_yet_read"),
         # No reading has explained another side or amount for days.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E, day=date(2026, 10, 31)), "could_be_ours"),
-        (dict(kind="refund", end_to_end_id=E2E, amount_cents=300, day=date(2026, 10, 31)), "not_yet_read"),
+        (dict(kind="refund", end_to_end_id=E2E, amount_cents=300, day=date(2026, 10, 31)), "could_be_ours"),
         # A returned fee has an earlier debit; the word and the name alone may be a payer's.
         (dict(kind="fee", end_to_end_id=E2E, amount_cents=175), "fee"),
         (dict(kind="fee", end_to_end_id=E2E), "could_be_ours"),
@@ -391,7 +389,7 @@ KNOWN = OpenAmounts(
         # A received Pix is credited by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
-        (dict(kind="boleto", end_to_end_id=OTHER_E2E), "not_yet_read"),
+        (dict(kind="pix", day=date(2026, 10, 31)), "could_be_ours"),
         # A refunded fee of a Pix that a person made at the institution.
         (dict(kind="fee", end_to_end_id=OTHER_E2E), "could_be_ours"),
         (dict(kind="fee", end_to_end_id=OTHER_E2E, day=KNOWN.today), "not_yet_read"),
@@ -404,9 +402,6 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="pix", amount_cents=600, end_to_end_id=OTHER_E2E), "by_hand"),
         (dict(direction="OUT", kind="pix", amount_cents=600, day=DAY - timedelta(days=1)), "by_hand"),
         (dict(direction="OUT", kind="fee", amount_cents=600), "fee"),
-        (dict(direction="OUT", kind="wire", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
-        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
-        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "order_unknown"),
         # A sum may be of orders that have not ended, or that have another sum.
         (dict(direction="OUT", text="PIX ENVIADOS QTD 2"), "could_be_ours"),
         (dict(direction="OUT", kind="other", parts=ItemParts(count=2)), "could_be_ours"),

@@ -111,7 +111,8 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
             " that day all are judged without it)"
         )
     elif item.direction == "IN" and (waits == "not_yet_read" or (waits == "could_be_ours" and item.names)):
-        waits += " (no reading reports it; if it gives a transfer back, `case adjust` records that)"
+        waits += " (no reading reports it; if it gives a sent transfer back, `case adjust` records that"
+        waits += ")" if waits.startswith("could") else "; otherwise it can be answered three days after its day)"
     named = "".join(f" {name}" for name in item.names)
     return (
         f"line {item.item_id} of {_format_cents(item.signed_cents)}, {item.kind}, {waits}, read on"

@@ -133,13 +133,14 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if item.day == known.begins_on and item.settled_at is None:
         return "opening_day"  # a day alone does not show whether the opening balance includes it
     is_ours = any(name in known.our_names for name in item.names)
+    # Returns are read once a day.
+    is_late = item.day <= known.today - _RETURNS_READ_WITHIN and _is_read(item, known.read_until)
     # A fee, and its return, name the Pix that it is charged for.
     if is_ours and item.kind != "fee":
         # A manual return, a second debit, another amount: a reading shows which, or an operator finds out.
         booked = [one for name in item.names for one in known.booked.get(name, ())]
         is_apart = bool(booked) and not any(one.fits(item) for one in booked)
-        is_late = item.day <= known.today - _RETURNS_READ_WITHIN and _is_read(item, known.read_until)
-        return "could_be_ours" if is_apart and is_late else "not_yet_read"
+        return "could_be_ours" if is_late and (is_apart or item.direction == "IN") else "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
@@ -152,10 +153,9 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         is_back = any((item.kind, name, item.amount_cents) in known.reversible for name in item.names)
         # An incoming Pix is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_back):
-            # A fee, reversal or return without a record here belongs to a manual transaction. Returns are read once a day.
-            is_old = item.day <= known.today - _RETURNS_READ_WITHIN
-            is_theirs = item.kind in ("fee", "reversal") or (item.kind == "refund" and is_old)
-            return "could_be_ours" if is_theirs and _is_read(item, known.read_until) else "not_yet_read"
+            # A fee or a reversal without a record here belongs to a manual transaction.
+            is_theirs = item.kind in ("fee", "reversal") and _is_read(item, known.read_until)
+            return "could_be_ours" if is_late or is_theirs else "not_yet_read"
         # Not every institution calls a Pix one: the next reading may show that it is.
         if item.day >= known.today or not _is_read(item, known.read_until):
             return "day_not_over" if item.day >= known.today else "not_yet_read"

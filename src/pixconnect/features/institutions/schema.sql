@@ -415,6 +415,18 @@ begin
     if old.joined_kind not in ('movement', 'block') and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
         return new;
     end if;
+    -- A debit of an order that has failed is a question, unless another line gives it back.
+    if old.joined_kind in ('transfer', 'refund') and old.direction = 'OUT' and new.joined_kind is null and (exists (
+            select from transfer
+            where old.joined_kind = 'transfer' and id = old.joined_id::bigint and status in ('ERROR', 'CANCELLED')
+        ) or exists (select from refund where old.joined_kind = 'refund' and id = old.joined_id::bigint and status = 'ERROR'))
+        and not exists (
+            select from institution_item as back where back.joined_kind = old.joined_kind and back.joined_id = old.joined_id
+                and back.institution_id = old.institution_id and back.is_reversal
+        )
+    then
+        return new;
+    end if;
     -- A sum is separated only as ``check_answer`` permits.
     if old.joined_kind = 'sum' and new.joined_kind is null and new.waits = 'separated' then
         return new;
@@ -445,11 +457,13 @@ begin
                 when new.joined_by = 'answer' and new.joined_kind <> 'movement' then
                     (contents ->> 'ours')::jsonb ->> new.item_id = new.joined_kind || ':' || new.joined_id and exists (
                         select from transfer
-                        where new.joined_kind = 'transfer' and id = new.joined_id::bigint and direction = new.direction
-                            and amount_cents = new.amount_cents and settled_at is not null
+                        where new.joined_kind = 'transfer' and id = new.joined_id::bigint and amount_cents = new.amount_cents
+                            and case when new.is_reversal then direction <> new.direction and status in ('ERROR', 'CANCELLED')
+                                else direction = new.direction and settled_at is not null end
                         union all select from refund
-                        where new.joined_kind = 'refund' and id = new.joined_id::bigint and flow = new.direction
-                            and amount_cents = new.amount_cents and settled_at is not null
+                        where new.joined_kind = 'refund' and id = new.joined_id::bigint and amount_cents = new.amount_cents
+                            and case when new.is_reversal then flow <> new.direction and status = 'ERROR'
+                                else flow = new.direction and settled_at is not null end
                     )
                 else (contents ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
                     ? new.item_id

@@ -315,6 +315,24 @@ async def test_a_line_that_names_a_pix_with_another_amount_counts_by_an_answer(s
     assert (await moved(shop), await waiting(shop)) == ([-99, 10], {"P2": "could_be_ours"})
 
 
+async def test_two_operators_name_the_credit_that_gives_back_a_failed_order(shop: Shop) -> None:
+    await shop.allow_sending()
+    shop.there.send_status = "under_way"
+    sent = await shop.send(30_00)
+    await shop.move_orders()
+    debit, days = ("D", "-30.00", f"PIX ENVIADO {sent.end_to_end_id}", "03"), dict(first="20260703", last="20260703")
+    await read(shop, debit, closing=None, **days)
+    assert await waiting(shop) == {}
+    shop.there.end_sent("refused")
+    await shop.move_orders(days=4)
+    await shop.read()
+    await read(shop, debit, ("R", "30.00", "CREDITO", "03"), closing="100.00", **days)
+    assert await waiting(shop) == dict.fromkeys("DR", "could_be_ours")
+    (case,) = await look(shop)
+    await answer(shop, case.id, ours={"R": f"transfer:{sent.id}"})
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
+
+
 async def test_a_debit_is_the_refund_that_two_operators_name(shop: Shop) -> None:
     await shop.allow()
     pix = await shop.receive(10_00)

@@ -269,6 +269,7 @@ def test_a_debit_and_its_reversal_are_the_orders_and_cancel() -> None:
     # The reversal may come days after the debit was joined.
     late = join_items([reversal], [order], [order.key])
     assert [(join.item_id, join.is_reversal) for join in late.joins] == [("R", True)]
+    assert join_items([debit], [order]).items_left == (debit,), "it is a question until it is given back"
     # A reversal of a settled order, or a second reversal, is for a person.
     again = join_items([reversal, debit, an_item("S", kind="reversal", end_to_end_id=E2E)], [order])
     assert len(again.joins) == 2

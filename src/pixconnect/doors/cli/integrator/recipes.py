@@ -17,17 +17,7 @@ from pixconnect.doors.cli.failures import CommandError, ExitStatus
 from pixconnect.kernel.feature import gather
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.platform.base.clock import format_local
-from pixconnect_client import (
-    Charge,
-    Client,
-    FaultMatch,
-    FaultOperation,
-    FaultRule,
-    NotFound,
-    OutsidePayer,
-    Refund,
-    Transfer,
-)
+from pixconnect_client import Charge, Client, FaultMatch, FaultOperation, FaultRule, NotFound, OutsidePayer, Refund, Transfer
 
 AMOUNT_CENTS: Final = 1_000
 _PAYEE_KEY: Final = "settle@sandbox.pix.example"

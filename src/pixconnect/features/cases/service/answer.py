@@ -28,6 +28,7 @@ from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement, find_sums
 from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.day import DayLines, list_waiting
+from pixconnect.features.institutions.service.line_joining import list_failed
 from pixconnect.features.institutions.service.statement import settle_if_free
 from pixconnect.features.institutions.service.statement_posting import describe_movements, find_holders
 from pixconnect.features.institutions.tables import account as account_store
@@ -151,7 +152,7 @@ async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> 
 
 
 async def _write(writes: Writer, connection: Connection, account: InstitutionAccount, plan: Plan) -> None:
-    to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
+    to_join = [*(item.item_id for item in plan.items["counts"]), *(join.item_id for join in plan.joins)]
     if not await item_store.lock_alone(connection, account.id, to_join):
         raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
     await item_store.join(connection, account.id, plan.joins)
@@ -200,9 +201,14 @@ async def _plan(
         if not is_replaced and answer not in OUTCOMES[item.waits or "new"].answers:
             raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
         items[answer].append(item)
-    sums = await _find_sums(connection, account, [item for item in items["ours"] if ours[item.item_id] == SUM])
-    joins = [await _find_own(connection, account, item, ours[item.item_id], sums) for item in items["ours"]]
-    if len({join.key for join in joins}) < len(joins):
+    summed = [item for item in items["ours"] if ours[item.item_id] == SUM]
+    sums = await _find_sums(connection, account, summed)
+    if odd := next((item for item in summed if item.item_id not in sums), None):
+        rule = "is not the sum of all unmatched transfers of its day, nor of only one choice: name all sums of the day at once"
+        raise errors.BadRequest(f"ours: line {odd.item_id} {rule}")
+    others = [(item, ours[item.item_id]) for item in items["ours"] if item not in summed]
+    joins = [*sums.values(), *[join for item, own in others for join in await _find_own(connection, account, item, own)]]
+    if len({(join.key, join.is_reversal) for join in joins}) < len(joins):
         raise errors.BadRequest("ours: one transfer or refund matches at most one line")
     cents = {_name_movement(item): item.signed_cents for item in items["out"]}
     days = {_name_movement(item): item.day for item in items["out"]}
@@ -262,20 +268,15 @@ async def _find_sums(connection: Connection, account: InstitutionAccount, items:
     return found
 
 
-async def _find_own(
-    connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str, sums: Mapping[str, ItemJoin]
-) -> ItemJoin:
-    """Match a line with the record that an operator names; no other line may have that."""
-    if own == SUM:
-        if item.item_id in sums:
-            return sums[item.item_id]
-        refusal = (
-            "is not the sum of all unmatched transfers of its day, nor of only one choice: name all sums of the day at once"
-        )
-        raise errors.BadRequest(f"ours: line {item.item_id} {refusal}")
+async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> list[ItemJoin]:
+    """Match a line with the record that an operator names; a failed order with its waiting debit, too."""
     for line in await _list_fitting(connection, account, item):
         if f"{line.key[0]}:{line.key[1]}" == own:
-            return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
+            return [ItemJoin(item_id=item.item_id, key=line.key, by="answer")]
+    for order, debit in await list_failed(connection, account, item):
+        if f"{order.key[0]}:{order.key[1]}" == own:
+            back = ItemJoin(item_id=item.item_id, key=order.key, by="answer", is_reversal=True)
+            return [ItemJoin(item_id=debit.item_id, key=order.key, by="name"), back]
     raise errors.BadRequest(
         f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and "
         "direction, and without a line"
@@ -348,7 +349,7 @@ async def list_answers(
             if answer == "ours":
                 found += [
                     PossibleAnswer(item_id=item.item_id, answer=answer, own=own)
-                    for own in await _list_own(connection, account, item, together)
+                    for own in await _list_own(connection, account, item, is_whole=item.item_id in together)
                 ]
                 continue
             holder_id = moved.get(_name_movement(item)) if answer == "out" else holders[item.item_id]
@@ -371,12 +372,11 @@ async def list_answers(
     return found
 
 
-async def _list_own(
-    connection: Connection, account: InstitutionAccount, item: RecordedItem, sums: Mapping[str, ItemJoin]
-) -> list[str]:
+async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, *, is_whole: bool) -> list[str]:
     """List our possible records of a line, nearest days first."""
-    is_whole = item.item_id in sums or bool(await _find_sums(connection, account, [item]))
+    is_whole = is_whole or bool(await _find_sums(connection, account, [item]))
     fitting = [] if is_sum(item) else await _list_fitting(connection, account, item)
+    fitting += [] if is_sum(item) else [order for order, _ in await list_failed(connection, account, item)]
     nearest = sorted(fitting, key=lambda line: abs(line.day - item.day))[:OWN_MAX]
     return [*([SUM] if is_whole else []), *(f"{line.key[0]}:{line.key[1]}" for line in nearest)]
 

@@ -54,7 +54,7 @@ class BookLine(Struct, frozen=True, kw_only=True):
     tax_id: str | None = None
     counterparty: str | None = None
     state: Literal["settled", "open", "failed"]
-    """For a failed order the institution may have a debit and its reversal, and for an open one a debit."""
+    """For a failed order the institution may have a debit and its reversal, joined together, and for an open one a debit."""
 
     @property
     def signed_cents(self) -> int:
@@ -90,11 +90,9 @@ class ReversedMovement(Struct, frozen=True, kw_only=True):
     """The movement of an institution's line that has proved to be a transfer or refund."""
 
     institution_id: int
-    line_id: str
-    """The institution's id of the line."""
+    line_id: str  # the institution's id of the line
     holder_id: int
-    item_id: str
-    """The movement, by our name of its item."""
+    item_id: str  # the movement, by our name of its item
 
     @property
     def key(self) -> tuple[int, str]:
@@ -150,7 +148,10 @@ def join_items(
         proved: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
         sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has matched one before.
     """
-    pairing = _Pairing(items, (line for line in lines if line.key not in debited))
+    back = {(name, item.amount_cents) for item in items if item.direction == "IN" for name in item.names}
+    # Without a line that gives it back, the debit of an order that failed is a question.
+    free = [one for one in lines if one.state != "failed" or any((name, one.amount_cents) in back for name in one.names)]
+    pairing = _Pairing(items, (line for line in free if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
     _join_parts(pairing)
     _join_named_sums(pairing)
@@ -201,9 +202,8 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
         candidates = [*by_name[make_movement_id(item.item_id)], *(line for name in item.names for line in by_name[name])]
         # Many name only the returned payment of a return.
         if not may_be_fee(item) and item.return_id is None:
-            own = [line for name in item.names for line in by_original[name]]
-            fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
-            candidates += fitting if len(fitting) == 1 else []
+            own = [line for name in item.names for line in by_original[name] if line.key in pairing.lines and fits(item, line)]
+            candidates += own if len(own) == 1 else []
         line = next((line for line in candidates if line.key in pairing.lines and fits(item, line)), None)
         if line is not None:
             # An item called a fee yields to another line with the same name.

@@ -25,6 +25,7 @@ from pixconnect.features.institutions.rules.joining import (
     DAYS_APART_MAX,
     KEPT_PREFIX,
     NO_PIX,
+    PIX,
     YIELD_PREFIX,
     BookLine,
     ItemJoin,
@@ -32,6 +33,7 @@ from pixconnect.features.institutions.rules.joining import (
     RecordedItem,
     Waiting,
     are_near,
+    fits,
 )
 from pixconnect.kernel.rules.block_report import BlockKind
 
@@ -198,6 +200,12 @@ def join_reversals(
         free = [order for order in failed[cents] if order.key in debited]
         alone = [order for order in failed[cents] if order.key not in debited]
         out = [item for item in items if item.direction == "OUT" and item.amount_cents == cents]
+        for item in out:
+            named = next((order for order in alone if is_failed_debit(item, order)), None)
+            if named is not None:
+                alone.remove(named)
+                free.append(named)
+                joins.append(ItemJoin(item_id=item.item_id, key=named.key, by="name"))
         debits = [item for item in out if not item.names and item.kind not in NO_PIX]
         if len(alone) == len(debits) == 1 and are_near(debits[0], alone[0]) and debits[0].day <= back[-1].day:
             joins.append(ItemJoin(item_id=debits[0].item_id, key=alone[0].key, by="amount"))
@@ -210,6 +218,19 @@ def join_reversals(
                 joins.append(ItemJoin(item_id=item.item_id, key=order.key, by="amount", is_reversal=True))
     backed = {join.key for join in joins if join.is_reversal}
     return [join for join in joins if join.key in backed]
+
+
+def is_failed_debit(item: InstitutionItem, line: BookLine) -> bool:
+    """Whether a line is the debit of an order that failed, by its names; many name only the returned payment of a return."""
+    is_named = any(name in line.names for name in item.names)
+    is_named |= item.return_id is None and item.end_to_end_id in line.original
+    return line.state == "failed" and is_named and fits(item, line)
+
+
+def may_return(item: InstitutionItem, days: Collection[date]) -> bool:
+    """Whether a nameless credit that is called no Pix may give back a failed order's debit of its amount on such a day."""
+    is_other = item.direction == "OUT" or item.kind in NO_PIX | PIX or is_own_investment(item) or bool(item.names)
+    return not is_other and any(day <= item.day <= day + BACK_WITHIN for day in days)
 
 
 def is_within(item: InstitutionItem, order: BookLine) -> bool:

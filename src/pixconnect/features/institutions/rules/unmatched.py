@@ -28,6 +28,7 @@ from pixconnect.features.institutions.rules.joining import (
     join_sum,
     list_parts,
 )
+from pixconnect.features.institutions.rules.special_line import may_return
 from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, may_be_sum
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
@@ -80,6 +81,8 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     """Sums of several unmatched transfers of a direction and a day."""
     booked: Mapping[str, Collection[BookedLine]] = {}
     """By network name, the lines that its records here have, or may still have."""
+    taken: Mapping[int, Collection[date]] = {}
+    """By amount, the days of debits that name an order which failed: nothing has given them back."""
     reversible: frozenset[tuple[ItemKind, str, int]] = frozenset()
     """Of credits that may return a fee, or a Pix that a person sent at the institution: their kind, name and cents."""
 
@@ -146,6 +149,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # A line called a sum, and no Pix, may sum Pix that are not read yet.
     is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
+    is_whole |= may_return(item, known.taken.get(item.amount_cents, ()))
     if is_whole or _may_sum_orders(item, known) or (not names_its_pix(item) and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":

@@ -28,6 +28,7 @@ from pixconnect.features.institutions.rules.unmatched import (
     judge_left,
     names_its_pix,
 )
+from pixconnect.features.institutions.service.day import list_waiting
 from pixconnect.features.institutions.service.statement_posting import find_holders, hold_back, report_part
 from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
@@ -180,7 +181,8 @@ async def _judge_left(
         our_names=frozenset(await movement_store.find_names(connection, names, debited, account.id)),
         read_until=None if near is None else near.began_at - OVERLAP,
     )
-    known = structs.replace(known, booked=await _find_booked(connection, account, known.our_names))
+    own = await line_store.find_named(connection, account.id, [*known.our_names], []) if known.our_names else []
+    known = structs.replace(known, booked=_find_booked(own), taken=_find_taken(left, own))
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
     # An item to be posted is no sum of unmatched transfers.
@@ -197,17 +199,24 @@ async def _judge_left(
     return verdicts
 
 
-async def _find_booked(
-    connection: Connection, account: InstitutionAccount, names: Collection[str]
-) -> Mapping[str, Collection[BookedLine]]:
-    """Find the lines that some names' records may have; an order may return in parts."""
+def _find_booked(own: Sequence[BookLine]) -> Mapping[str, Collection[BookedLine]]:
+    """Find the lines that our records may have, by their names; an order may return in parts, and one that failed has none."""
     booked = defaultdict[str, set[BookedLine]](set)
-    for line in await line_store.find_named(connection, account.id, [*names], []) if names else ():
+    for line in own:
         for name in (*line.names, *line.original):
-            booked[name].add(BookedLine(line.direction, line.amount_cents, line.amount_cents))
+            if line.state != "failed":
+                booked[name].add(BookedLine(line.direction, line.amount_cents, line.amount_cents))
             if line.is_order:
                 booked[name].add(BookedLine("IN", 1, line.amount_cents))
     return booked
+
+
+def _find_taken(left: Sequence[RecordedItem], own: Sequence[BookLine]) -> Mapping[int, Collection[date]]:
+    failed, taken = [line for line in own if line.state == "failed"], defaultdict[int, list[date]](list)
+    for item in left:
+        if any(special_line.is_failed_debit(item, line) for line in failed):
+            taken[item.amount_cents].append(item.day)
+    return taken
 
 
 async def _hold_forgotten(
@@ -270,6 +279,18 @@ async def join_nameless(
     whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
     waiting = [item for item in back if any(special_line.may_give_back(item, order, debited, whole) for order in orders)]
     return joined_ids, {item.item_id for item in waiting} - joined_ids
+
+
+async def list_failed(
+    connection: Connection, account: InstitutionAccount, item: RecordedItem
+) -> list[tuple[BookLine, RecordedItem]]:
+    """List failed orders of a credit's amount, each with its waiting debit, which the credit may give back."""
+    days, cents = (item.day - special_line.BACK_WITHIN, item.day), [item.amount_cents] if item.direction == "IN" else []
+    orders = await line_store.list_unsettled(connection, account.id, days, cents)
+    waiting = await list_waiting(connection, account.id, None) if orders else []
+    waiting = [one for one in waiting if one.waits in ("could_be_ours", "not_yet_read")]
+    found = [(order, [one for one in waiting if special_line.is_failed_debit(one, order)]) for order in orders]
+    return [(order, debits[0]) for order, debits in found if debits]
 
 
 async def join_debits(

@@ -27,11 +27,7 @@ from pixconnect.features.institutions.rules.listed import ListReading
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, waits_for_person
 from pixconnect.features.institutions.service.day import LOOKED_BACK, find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
-from pixconnect.features.institutions.statement_files.statement_file import (
-    ITEM_ID_LENGTH_MAX,
-    ItemSource,
-    StatementFile,
-)
+from pixconnect.features.institutions.statement_files.statement_file import ITEM_ID_LENGTH_MAX, ItemSource, StatementFile
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as file_store

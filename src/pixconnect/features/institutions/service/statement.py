@@ -31,6 +31,7 @@ from pixconnect.features.institutions.statement_files import statement_file as f
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
+from pixconnect.features.institutions.tables import returns as return_store
 from pixconnect.features.institutions.tables import statement_file as reserved_store
 from pixconnect.features.institutions.tables.day import RecordedDay
 from pixconnect.features.institutions.tables.statement_file import FILE
@@ -340,6 +341,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         now = context.clock.now()
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since
+            await return_store.release_failed(connection, account.id, now - WAITED_MAX)
             alone = await list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
             verdicts, released = await find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)

@@ -112,7 +112,15 @@ async def find_holders(connection: Connection, account: InstitutionAccount, item
     """Find the holder of each line's movement, by its id: that of the Pix that it names, else the house."""
     lines = await line_store.find_named(connection, account.id, sorted({name for one in items for name in one.names}), [])
     owners = {name: line.holder_id for line in lines for name in line.names}
-    return {item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items}
+    found = {item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items}
+    # A credit of a failed order gives back what a movement took: that of a line with the name, or the house's.
+    failed = {name for line in lines if line.state == "failed" for name in line.names}
+    back = [item for item in items if item.direction == "IN" and item.kind != "fee" and not failed.isdisjoint(item.names)]
+    cents = [item.amount_cents for item in back]
+    moved = await item_store.list_moved(connection, account.id, cents, sorted(failed)) if back else []
+    holders = await movement_store.find_holders(connection, account.id, [one.joined_id or "" for one in moved])
+    took = {name: holders[one.joined_id or ""] for one in moved for name in one.names}
+    return found | {item.item_id: next((took[name] for name in item.names if name in took), account.house_id) for item in back}
 
 
 async def _report(

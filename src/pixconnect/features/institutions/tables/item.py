@@ -304,23 +304,11 @@ async def sum_days(
     return [ItemGroup(**row) for row in rows]
 
 
-# A debit of an order that failed is a case until it is reversed.
 _COUNT_CASES: Final[LiteralString] = """
     select day,
-        count(*) filter (where (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($4)) +
-        count(*) filter (where joined_kind in ('transfer', 'refund') and direction = 'OUT' and not exists (
-            select from institution_item as reversal
-            where reversal.institution_id = $1 and reversal.joined_kind = item.joined_kind
-                and reversal.joined_id = item.joined_id and reversal.is_reversal
-        ) and case joined_kind
-            when 'transfer' then exists (
-                select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
-            )
-            else exists (select from refund where refund.id = item.joined_id::bigint and refund.status = 'ERROR')
-        end) as items_count,
+        count(*) filter (where (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($4)) as items_count,
         count(*) filter (where waits in ('perhaps_balance', 'perhaps_struck')) as doubts_count
-    from institution_item as item where institution_id = $1 and day between $2 and $3
-    group by day
+    from institution_item where institution_id = $1 and day between $2 and $3 group by day
 """
 
 

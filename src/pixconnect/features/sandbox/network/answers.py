@@ -4,6 +4,7 @@ An order is decided as it comes in, and its outcome is written together with it.
 because the service may refuse that. A fee of a transfer is due with it, since its end is decided when it is accepted.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -297,11 +298,11 @@ def redate(report: rail.Report, due_at: datetime) -> rail.Report:
 
 def sort_acknowledged(
     acknowledgements: Sequence[rail.Acknowledgement], find: Callable[[str], rail.Report | None]
-) -> tuple[dict[str, str], dict[str, Acknowledged], list[tuple[NetworkPart, str]]]:
-    """Sort the first acknowledgements into those of orders and of arrivals, by report, and the reports of features."""
+) -> tuple[dict[str, str], dict[str, Acknowledged], dict[NetworkPart, list[str]]]:
+    """Sort the first acknowledgements into those of orders and of arrivals, by report, and features' reports, by feature."""
     orders: dict[str, str] = {}
     arrivals: dict[str, Acknowledged] = {}
-    others: list[tuple[NetworkPart, str]] = []
+    others = defaultdict[NetworkPart, list[str]](list)
     for acknowledgement in acknowledgements:
         report_id = acknowledgement.report_id
         report = find(report_id)
@@ -310,7 +311,8 @@ def sort_acknowledged(
         elif isinstance(report, rail.ArrivalReport):
             arrivals.setdefault(report_id, read_acknowledgement(report, acknowledgement.refusal_code))
         else:
-            others += [(part, report_id) for part in list_parts() if isinstance(report, part.kind)]
+            for part in (part for part in list_parts() if isinstance(report, part.kind)):
+                others[part].append(report_id)
     return orders, arrivals, others
 
 

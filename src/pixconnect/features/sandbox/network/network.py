@@ -139,14 +139,15 @@ class Network:
                 await tables.close_orders(self._pool, list(orders.values()))
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
-            for part in {part.table: part for part, _ in others}.values():
-                self._schedule_all(await part.acknowledge(self._pool, [name for each, name in others if each is part], now))
-            self.outbox.close((*orders, *arrivals, *(name for _, name in others)))
+            for part, names in others.items():
+                self._schedule_all(await part.acknowledge(self._pool, names, now))
+            of_features = [name for names in others.values() for name in names]
+            self.outbox.close((*orders, *arrivals, *of_features))
             for step in steps:
                 if step.is_open:
                     self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
         self._report_to_payers((step.id, step.code) for step in steps if not step.is_open or step.is_held)
-        self._report_to_payers((name, None) for _, name in others)
+        self._report_to_payers((name, None) for name in of_features)
         if any(step.is_open for step in steps):
             self._sweep()
 

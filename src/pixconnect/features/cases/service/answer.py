@@ -328,9 +328,8 @@ async def find_lacking(connection: Connection, moves: Mapping[int, int], reserve
     for holder_id, cents in moves.items():
         balance = await ledger_store.find_balance(connection, holder_id)
         there_cents = reserved.get(holder_id, 0) + (balance.available_cents if balance is not None else 0)
-        short_cents = -cents - there_cents
-        if cents < 0 < short_cents:
-            lacking[holder_id] = short_cents
+        if cents < 0 and there_cents < -cents:
+            lacking[holder_id] = -cents - there_cents
     return lacking
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct, structs
@@ -126,7 +127,8 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         if item_id is not None:
             said["item_id"] = item_id
         if wanted.said == "never":
-            said["like"] = await _name_like(connection, order)
+            # The other operator has to read them too: they may show that it left.
+            said["like"] = ", ".join(chain(*await _list_lines(connection, order)))
         proposal = make_proposal(context, "decide", said, institution_id=order.institution_id)
         return await propose(context, connection, "case close", f"case {wanted.case_id}", proposal)
 
@@ -138,7 +140,8 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
     async with proposals.confirming(context, proposal) as (connection, account):
         # Checked once more, under the locks: the institution may have reported since the proposal.
         order, item_id = await _find(context, connection, wanted)
-        if wanted.said == "never" and await _name_like(connection, order) != proposal.contents.get("like"):
+        like = ", ".join(chain(*await _list_lines(connection, order)))
+        if wanted.said == "never" and like != proposal.contents.get("like"):
             raise errors.BadRequest(
                 "confirm: other lines of the statement match the order since it was proposed: read them, and propose it again"
             )
@@ -215,10 +218,10 @@ async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted:
         if wanted.item_id is not None:
             raise errors.BadRequest("item: what never left is on no line")
         return None
-    own = await _find_line(connection, order)
-    if own is not None and wanted.item_id not in (None, own):
-        raise errors.BadRequest(f"item: line {own} is matched with the order, and an order has one line")
-    like = await case_store.list_like(connection, order) if own is None else [own]
+    own, like = await _list_lines(connection, order)
+    if own and wanted.item_id not in (None, *own):
+        raise errors.BadRequest(f"item: line {own[0]} is matched with the order, and an order has one line")
+    like = own or like
     if wanted.item_id is not None:
         if wanted.item_id not in like:
             raise errors.BadRequest("item: the statement has no unclaimed line of its amount and days with this id")
@@ -228,14 +231,10 @@ async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted:
     return like[0] if like else None
 
 
-async def _name_like(connection: Connection, order: rules.SilentOrder) -> str:
-    """Name the order's own line and unclaimed ones: they may show that it left, so the other operator has to read them too."""
-    own = await _find_line(connection, order)
-    return ", ".join([*([] if own is None else [own]), *await case_store.list_like(connection, order)])
-
-
-async def _find_line(connection: Connection, order: rules.SilentOrder) -> str | None:
-    return await case_store.find_line(connection, order.institution_id, order.line_kind, str(order.resource_id))
+async def _list_lines(connection: Connection, order: rules.SilentOrder) -> tuple[list[str], list[str]]:
+    """List the line that is matched with the order, if any, and unmatched ones that may be it."""
+    own = await case_store.find_line(connection, order.institution_id, order.line_kind, str(order.resource_id))
+    return [own] if own is not None else [], await case_store.list_like(connection, order)
 
 
 async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:

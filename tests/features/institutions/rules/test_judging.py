@@ -37,9 +37,9 @@ def a_line(item_id: str, cents: int, text: str = "TARIFA", day: int = 1, **chang
 class Recorded:
     """The records of an account whose books begin with 100.00 on the thirtieth of June."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int = 10_000) -> None:
         self.items: dict[str, RecordedItem] = {}
-        self.ends = {JUNE_ENDS: 10_000}
+        self.ends = {JUNE_ENDS: before}
         self.closed = self.unread = frozenset[date]()
         self.is_stable = False
         self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)  # when files are made
@@ -128,9 +128,10 @@ def test_a_balance_without_a_word_moves_nothing_where_lines_are_missing(
     assert Recorded().read(*lines, closing=closing) == outcomes
 
 
-def test_a_balance_after_days_without_a_file_may_be_a_line() -> None:
+@pytest.mark.parametrize("before", [10_000, 100])  # with 1.00 the balance may be the only money since
+def test_a_balance_after_days_without_a_file_may_be_a_line(before: int) -> None:
     lines = a_line("F1", -100, day=3), a_line("T1", 500, "SD DIA", 3)
-    assert Recorded().read(*lines, days=(3, 3), closing=500) == ["new", "perhaps_balance"]
+    assert Recorded(before).read(*lines, days=(3, 3), closing=500) == ["new", "perhaps_balance"]
 
 
 def test_a_line_that_only_a_missing_line_made_doubtful_counts_with_the_whole_file() -> None:

@@ -175,11 +175,8 @@ def _decide(
     for line, outcome in zip(lines, outcomes, strict=True):
         nets[line.day] += (evidence.find_change(line) or 0) if outcome == "new" else 0
     changes = [evidence.find_change(item) for item, _ in judged]
-    unsure = {
-        item.day
-        for (item, one), change in zip(judged, changes, strict=True)
-        if change is None and (one == "new" or one in _DOUBTS)
-    }
+    found = zip(judged, changes, strict=True)
+    unsure = {item.day for (item, one), change in found if change is None and (one == "new" or one in _DOUBTS)}
     balances = structs.replace(evidence, nets=nets, unsure=evidence.unsure | unsure)
 
     def choose(numbers: Sequence[int]) -> dict[int, bool]:
@@ -197,10 +194,12 @@ def _decide(
 
     numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved and changes[number]]
     decided = choose(numbers) if numbers else {}
-    if any(counts and balance_proof.is_called_balance(judged[number][0]) for number, counts in decided.items()):
-        # What is called a balance closes no gap: a limit or an invested sum may equal the money of a missing line.
-        decided = choose([number for number in numbers if not balance_proof.is_called_balance(judged[number][0])])
-    return decided
+    # What is called a balance closes no gap: a limit or an invested sum may equal the money of a missing line. After days
+    # without a file, so may any balance.
+    is_told = balance_proof.find_opening(evidence) is not None
+    able = [number for number in numbers if is_told or judged[number][1] != "perhaps_balance"]
+    able = [number for number in able if not balance_proof.is_called_balance(judged[number][0])]
+    return choose(able) if {number for number, counts in decided.items() if counts} - {*able} else decided
 
 
 def judge_listed(lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date) -> tuple[JudgedLine, ...]:

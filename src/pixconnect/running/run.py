@@ -121,12 +121,7 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
 
 
 def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
-    """Write the files by which operators' verbs and callers' scripts find us.
-
-    Args:
-        given: From the environment.
-        settings: With the stack's additions, such as the embedded database's address.
-    """
+    """Write the files by which operators' verbs and callers' scripts find us; only ``settings`` has the stack's additions."""
     running = Running(
         mode=settings.mode,
         base_url=settings.public_base_url,

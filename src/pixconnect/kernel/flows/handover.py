@@ -157,11 +157,8 @@ async def _ask(
 ) -> None:
     """Query the end of orders, and resend, under the same id, those that the rail has never seen.
 
-    An order that was open before the database's last start and is too late is only queried, unless the rail deduplicates
-    sendings.
-
-    Args:
-        askable: Each order, and the rail's name for it.
+    An order, here with the rail's name for it, that was open before the database's last start and is too late is only queried,
+    unless the rail deduplicates sendings.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await fence.fence(connection, _slots([order for order, _ in askable]))

@@ -267,10 +267,9 @@ async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
 
 
 async def _keep_higher(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
-    """Store the raised part of a locked holder's new limits as pending; earlier pending ones are discarded.
+    """Store the raised part of a locked holder's new limits as pending, in place of earlier ones; return the rest.
 
-    Returns:
-        The holder with the changes that act at once: all of them if nothing is raised, and in the sandbox.
+    In the sandbox all changes act at once.
     """
     await proposal_store.forget(connection, "limits", holder_id=before.id)
     at_once = cut_limits(before.limits, asked.limits)

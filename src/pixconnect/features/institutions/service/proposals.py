@@ -236,11 +236,8 @@ async def close_account(context: Operator, writes: Writer, proposal: Proposal) -
 async def _refuse_open_ends(
     context: Operator, connection: Connection, account: InstitutionAccount, final: tuple[date, int, datetime], where: str
 ) -> None:
-    """Refuse while money may stay at the institution that left the books; locks the recording of lines.
-
-    Args:
-        final: The last day of the final file, the balance at its end, and when it was the last evidence.
-    """
+    """Refuse while money may stay at the institution that left the books; locks the recording of lines."""
+    # The last day of the final file, the balance at its end, and when it was the last evidence.
     await item_store.lock_recording(connection, account.id)
     if invested_cents := await day_store.read_position(connection, account.id):
         raise errors.BadRequest(f"{where}{invested_cents} cents of the account are invested: redeem them first")

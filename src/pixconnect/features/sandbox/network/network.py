@@ -25,7 +25,7 @@ from asyncpg.pool import PoolConnectionProxy
 from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
-from pixconnect.features.sandbox.network.outbox import DuePending, Outbox, Pending, SharedLock, list_parts
+from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock, list_parts
 from pixconnect.features.sandbox.network.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register import is_outside_window
@@ -140,7 +140,8 @@ class Network:
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
             for part, names in others.items():
-                self._schedule_all(await part.acknowledge(self._pool, names, now))
+                for due_at, pending in await part.acknowledge(self._pool, names, now):
+                    self._schedule.add(due_at, [pending])
             of_features = [name for names in others.values() for name in names]
             self.outbox.close((*orders, *arrivals, *of_features))
             for step in steps:
@@ -150,10 +151,6 @@ class Network:
         self._report_to_payers((name, None) for name in of_features)
         if any(step.is_open for step in steps):
             self._sweep()
-
-    def _schedule_all(self, pendings: Iterable[DuePending]) -> None:
-        for due_at, pending in pendings:
-            self._schedule.add(due_at, [pending])
 
     async def change(self, write: Callable[[PoolConnectionProxy, datetime], Awaitable[Written]]) -> Written:
         """Write a decision, and send its reports: now, and by time."""
@@ -335,7 +332,7 @@ class Network:
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
         now = self._clock.now()
-        others = [await part.list_pending(self._pool, now) for part in list_parts()]
+        others = [pending for part in list_parts() for pending in await part.list_pending(self._pool, now)]
         self._schedule.clear()
         self.outbox.clear()
         for order in orders:
@@ -345,8 +342,8 @@ class Network:
         for _, due_at, report, is_due, waits_for in arrivals:
             if waits_for is None:
                 self._schedule.add(now if is_due else due_at, [answers.make_pending(report, due_at)])
-        for pendings in others:
-            self._schedule_all(pendings)
+        for due_at, pending in others:
+            self._schedule.add(due_at, [pending])
         self._is_stale = False
         self._sweep()
 

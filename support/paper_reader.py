@@ -25,7 +25,7 @@ from pixconnect.features.institutions.rules.day import (
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
-from pixconnect.features.institutions.rules.unmatched import OUTCOMES, LeftLines, OpenAmounts, judge_left
+from pixconnect.features.institutions.rules.unmatched import OUTCOMES, LeftLines, OpenAmounts, hold_sums, judge_left
 from pixconnect.features.institutions.service.statement_account import read_statement_file
 from pixconnect.features.institutions.statement_files.statement_file import ItemSource, StatementFile, find_final_balance
 from pixconnect.platform.base.clock import to_day
@@ -236,14 +236,14 @@ class PaperReader:
             begins_on=FIRST_ON - _DAY,
             today=to_day(now),
             read_until=now,
-            lone={key: sum(cents) for key, cents in lone.items() if len(cents) > 1},
         )
-        for item in self._list_alone():
-            verdict = judge_left(item, LeftLines(left), known)
-            if verdict.waits is None:
-                self._join(item.item_id, ("movement", item.item_id), "name")
+        verdicts = [judge_left(item, LeftLines(left), known) for item in self._list_alone()]
+        sums = {key: sum(cents) for key, cents in lone.items() if len(cents) > 1}
+        for one in hold_sums(verdicts, sums, self._sum_forms):
+            if one.waits is None:
+                self._join(one.item.item_id, ("movement", one.item.item_id), "name")
             else:
-                self._items[item.item_id] = structs.replace(item, waits=verdict.waits)
+                self._items[one.item.item_id] = structs.replace(self._items[one.item.item_id], waits=one.waits)
 
     def _list_unmatched(self) -> list[BookLine]:
         joined = {(item.joined_kind, item.joined_id) for item in self._items.values()}

@@ -98,9 +98,10 @@ async def test_no_later_sum_of_a_separated_text_is_joined_by_itself(shop: Shop) 
     assert (second.name, await look(shop), await moved(shop)) == ("2026-07-02", [], [])
 
 
-async def test_several_sums_of_a_day_are_answered_together(shop: Shop) -> None:
+@pytest.mark.parametrize("text", ["PIX RECEBIDOS", "CREDITO"])
+async def test_several_sums_of_a_day_are_answered_together(shop: Shop, text: str) -> None:
     await receive(shop, 1_00, 2_00, 3_00, 4_00)
-    await read(shop, *((name, "5.00", "PIX RECEBIDOS", "01") for name in ("S1", "S2")), closing="110.00")
+    await read(shop, *((name, "5.00", text, "01") for name in ("S1", "S2")), closing="110.00")
     (case,) = await look(shop)
     possible = (await case_usecases.read_case(shop.live.context, case.id)).answers
     assert [(one.item_id, one.own) for one in possible if one.answer == "ours"] == [("S1", SUM), ("S2", SUM)]
@@ -108,6 +109,14 @@ async def test_several_sums_of_a_day_are_answered_together(shop: Shop) -> None:
         await answer(shop, case.id, ours={"S1": SUM})
     await answer(shop, case.id, ours={"S1": SUM, "S2": SUM})
     assert (await joins(shop), await look(shop), await moved(shop)) == ({"S1": SUM, "S2": SUM}, [], [])
+
+
+async def test_a_sum_has_no_transfer_that_the_same_answer_names(shop: Shop) -> None:
+    await receive(shop, 1_00, 1_00, 2_00)
+    await read(shop, ("S", "3.00", "PIX RECEBIDOS", "01"), ("L", "1.00", "CREDITO", "01"), closing="104.00")
+    one = await shop.live.fetchval("select max(id) from transfer where amount_cents = 100")
+    await answer(shop, (await look(shop))[0].id, ours={"S": SUM, "L": f"transfer:{one}"})
+    assert (len(await joins(shop)), await look(shop), await moved(shop)) == (2, [], [])
 
 
 async def test_an_answer_that_named_the_wrong_payment_is_taken_back(shop: Shop) -> None:

@@ -343,11 +343,9 @@ def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
 
 
 KNOWN = OpenAmounts(
-    open_since={500: DAY, 600: DAY}, unnamed_cents=frozenset({500}), our_names=frozenset({E2E}),
-    begins_at=datetime(2026, 10, 1, tzinfo=UTC), begins_on=date(2026, 10, 1), today=date(2026, 11, 3),
-    read_until=datetime(2026, 11, 3, 3, tzinfo=UTC), lone={("IN", date(2026, 11, 1)): 1000},
-    booked={E2E: {BookedLine("IN", 1, 1000)}},
-    reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
+    open_since={500: DAY, 600: DAY}, unnamed_cents=frozenset({500}), our_names=frozenset({E2E}), today=date(2026, 11, 3),
+    begins_at=datetime(2026, 10, 1, tzinfo=UTC), begins_on=date(2026, 10, 1), read_until=datetime(2026, 11, 3, 3, tzinfo=UTC),
+    booked={E2E: {BookedLine("IN", 1, 1000)}}, reversible=frozenset({("reversal", SENT_E2E, 1000), ("fee", E2E, 175)}),
 )  # fmt: skip
 
 
@@ -360,12 +358,6 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="refund"), "reversal"),
         (dict(direction="OUT", kind="boleto", day=KNOWN.today), "boleto"),
         (dict(kind="wire"), "wire"),
-        # Several transfers of its day have its amount, and no item of their own.
-        (dict(kind="wire", day=date(2026, 11, 1)), "could_be_ours"),
-        (dict(kind="pix", day=date(2026, 11, 1)), "could_be_ours"),
-        (dict(kind="wire", day=date(2026, 11, 1), counterparty="ANA"), "wire"),
-        (dict(kind="wire", day=date(2026, 11, 1), amount_cents=999), "wire"),
-        (dict(kind="wire", day=date(2026, 11, 1), direction="OUT"), "wire"),
         (dict(kind="other", text="CREDITOS RECEBIDOS"), "could_be_ours"),
         (dict(kind="other"), "other"),
         # An item with our name is ours, with any amount and on either side.

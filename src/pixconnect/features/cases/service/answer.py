@@ -13,7 +13,7 @@ A confirmation is one transaction. Counting lines are settled after it, and by t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final
 
@@ -23,7 +23,7 @@ from msgspec import Struct
 from pixconnect.features.cases.rules import Case
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, RecordedItem, Waiting
+from pixconnect.features.institutions.rules.joining import BookLine, ItemJoin, LineKey, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import is_sum
 from pixconnect.features.institutions.rules.unmatched import ANSWERS, OUTCOMES, Answer, count_as_movement, find_sums
 from pixconnect.features.institutions.service import proposals
@@ -202,20 +202,20 @@ async def _plan(
             raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
         items[answer].append(item)
     summed = [item for item in items["ours"] if ours[item.item_id] == SUM]
-    sums = await _find_sums(connection, account, summed)
+    others = [(item, ours[item.item_id]) for item in items["ours"] if item not in summed]
+    joins = [join for item, own in others for join in await _find_own(connection, account, item, own)]
+    sums = await _find_sums(connection, account, summed, {join.key for join in joins})
     if odd := next((item for item in summed if item.item_id not in sums), None):
         rule = "is not the sum of all unmatched transfers of its day, nor of only one choice: name all sums of the day at once"
         raise errors.BadRequest(f"ours: line {odd.item_id} {rule}")
-    others = [(item, ours[item.item_id]) for item in items["ours"] if item not in summed]
-    joins = [*sums.values(), *[join for item, own in others for join in await _find_own(connection, account, item, own)]]
+    joins += sums.values()
     if len({(join.key, join.is_reversal) for join in joins}) < len(joins):
         raise errors.BadRequest("ours: one transfer or refund matches at most one line")
-    cents = {_name_movement(item): item.signed_cents for item in items["out"]}
-    days = {_name_movement(item): item.day for item in items["out"]}
-    holders = await movement_store.find_holders(connection, account.id, [*cents])
+    moved = {_name_movement(item): item for item in items["out"]}
+    holders = await movement_store.find_holders(connection, account.id, [*moved])
     standing = await movement_store.find_standing(connection, [(holder_id, name) for name, holder_id in holders.items()])
     struck = [
-        StruckItem(holder_id=holder_id, item_id=name, reason=f"The bank has taken out {name} of {days[name]}")
+        StruckItem(holder_id=holder_id, item_id=name, reason=f"The bank has taken out {name} of {moved[name].day}")
         for holder_id, name in standing
     ]
     moves = Counter[int]()
@@ -224,7 +224,7 @@ async def _plan(
     for item in items["counts"]:
         moves[holder_id or counted[item.item_id]] += item.signed_cents
     for one in struck:
-        moves[one.holder_id] -= cents[one.item_id]
+        moves[one.holder_id] -= moved[one.item_id].signed_cents
     return Plan(items=items, joins=joins, struck=struck, moves=moves, holder_id=holder_id)
 
 
@@ -260,11 +260,13 @@ async def _find_replaced(
     }
 
 
-async def _find_sums(connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]) -> dict[str, ItemJoin]:
+async def _find_sums(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], taken: Collection[LineKey] = ()
+) -> dict[str, ItemJoin]:
     found = dict[str, ItemJoin]()
     for day in {item.day for item in items}:
         lines = await line_store.list_unmatched(connection, account.id, (day, day))
-        found |= find_sums([item for item in items if item.day == day], lines)
+        found |= find_sums([item for item in items if item.day == day], [line for line in lines if line.key not in taken])
     return found
 
 
@@ -277,10 +279,8 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
         if f"{order.key[0]}:{order.key[1]}" == own:
             back = ItemJoin(item_id=item.item_id, key=order.key, by="answer", is_reversal=True)
             return [ItemJoin(item_id=debit.item_id, key=order.key, by="name"), back]
-    raise errors.BadRequest(
-        f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and "
-        "direction, and without a line"
-    )
+    near = f"within {OURS_APART_MAX.days} days of line {item.item_id}"
+    raise errors.BadRequest(f"ours: no {own} is settled {near}, with its amount and direction, and without a line")
 
 
 def _add_alike(named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]) -> dict[Answer, Sequence[str]]:
@@ -340,16 +340,15 @@ async def list_answers(
     holders = await find_holders(connection, account, items)
     reserved = await line_store.list_reserved(connection, account.id, [item.item_id for item in items])
     moved = await movement_store.find_holders(connection, account.id, [_name_movement(one) for one in items])
-    sums = [one for one in items if is_sum(one) and "ours" in OUTCOMES[one.waits or "new"].answers]
-    together = await _find_sums(connection, account, sums)
+    ours = [one for one in items if "ours" in OUTCOMES[one.waits or "new"].answers]
+    groups = [[*filter(is_sum, ours)], ours, *[[one] for one in ours]]
+    sums = {name for group in groups for name in await _find_sums(connection, account, group)}
     found = list[PossibleAnswer]()
     for item in items:
         for answer in OUTCOMES[item.waits or "new"].answers:
             if answer == "ours":
-                found += [
-                    PossibleAnswer(item_id=item.item_id, answer=answer, own=own)
-                    for own in await _list_own(connection, account, item, is_whole=item.item_id in together)
-                ]
+                own = [*([SUM] if item.item_id in sums else []), *await _list_own(connection, account, item)]
+                found += [PossibleAnswer(item_id=item.item_id, answer=answer, own=one) for one in own]
                 continue
             holder_id = moved.get(_name_movement(item)) if answer == "out" else holders[item.item_id]
             if answer == "aside" or holder_id is None:
@@ -357,27 +356,29 @@ async def list_answers(
                 continue
             cents = -item.signed_cents if answer == "out" else item.signed_cents
             own_cents = 0 if answer == "out" else reserved.get(item.item_id, 0)
-            lacking = await find_lacking(connection, {holder_id: cents}, {account.house_id: own_cents})
+            lacking = (await find_lacking(connection, {holder_id: cents}, {account.house_id: own_cents})).get(holder_id, 0)
+            kind = "reversal" if answer == "out" else count_as_movement(item).kind
             found.append(
                 PossibleAnswer(
                     item_id=item.item_id,
                     answer=answer,
                     posts_cents=cents,
-                    kind="reversal" if answer == "out" else count_as_movement(item).kind,
+                    kind=kind,
                     holder_id=holder_id,
-                    lacking_cents=lacking.get(holder_id, 0),
+                    lacking_cents=lacking,
                 )
             )
     return found
 
 
-async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, *, is_whole: bool) -> list[str]:
-    """List our possible records of a line, nearest days first."""
-    is_whole = is_whole or bool(await _find_sums(connection, account, [item]))
-    fitting = [] if is_sum(item) else await _list_fitting(connection, account, item)
-    fitting += [] if is_sum(item) else [order for order, _ in await list_failed(connection, account, item)]
+async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
+    """List our possible records of a line that is no sum, nearest days first."""
+    if is_sum(item):
+        return []
+    fitting = await _list_fitting(connection, account, item)
+    fitting += [order for order, _ in await list_failed(connection, account, item)]
     nearest = sorted(fitting, key=lambda line: abs(line.day - item.day))[:OWN_MAX]
-    return [*([SUM] if is_whole else []), *(f"{line.key[0]}:{line.key[1]}" for line in nearest)]
+    return [f"{line.key[0]}:{line.key[1]}" for line in nearest]
 
 
 async def _list_fitting(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[BookLine]:

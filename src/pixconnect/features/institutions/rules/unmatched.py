@@ -6,8 +6,8 @@ Automatic returns happen only if the account's option ``give_back`` is *always*.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -29,7 +29,7 @@ from pixconnect.features.institutions.rules.joining import (
     list_parts,
 )
 from pixconnect.features.institutions.rules.special_line import may_return
-from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, may_be_sum
+from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, may_be_sum, read_form
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
 from pixconnect.kernel.rules.transfer import Transfer
@@ -77,8 +77,6 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     today: date
     read_until: datetime | None
     """All Pix that came in before it are recorded; ``None`` before the first reading."""
-    lone: Mapping[tuple[str, date], int] = {}
-    """Sums of several unmatched transfers of a direction and a day."""
     booked: Mapping[str, Collection[BookedLine]] = {}
     """By network name, the lines that its records here have, or may still have."""
     taken: Mapping[int, Collection[date]] = {}
@@ -146,11 +144,10 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
         return "could_be_ours" if is_late and (is_apart or item.direction == "IN") else "not_yet_read"
     # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
-    is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # A line called a sum, and no Pix, may sum Pix that are not read yet.
-    is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
-    is_whole |= may_return(item, known.taken.get(item.amount_cents, ()))
-    if is_whole or _may_sum_orders(item, known) or (not names_its_pix(item) and lines_left.has_near(item)):
+    may_be_other = item.direction == "IN" and is_sum(item) and not is_pix
+    may_be_other |= may_return(item, known.taken.get(item.amount_cents, ()))
+    if may_be_other or _may_sum_orders(item, known) or (not names_its_pix(item) and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
         # A returned fee, or a failed Pix that a person sent at the institution: no reading will show it.
@@ -252,12 +249,29 @@ def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -
     for direction in ("IN", "OUT"):
         alike = [item for item in items if item.direction == direction and list_parts(item, lines)]
         parts = list_parts(alike[0], lines) if alike else []
-        # Only a line that is called a sum may be one of some: another number in a text may count something else.
-        sums = [(item.amount_cents, count_parts(item) if is_sum(item) else len(parts)) for item in alike]
+        # Lines that are not called sums only sum all transfers together: another number in a text may count something else.
+        is_whole = sum(item.amount_cents for item in alike) == sum(line.amount_cents for line in parts)
+        uncounted = None if is_whole else len(parts)
+        sums = [(item.amount_cents, count_parts(item) if is_sum(item) else uncounted) for item in alike]
         for item, places in zip(alike, choose_parts([line.amount_cents for line in parts], sums), strict=True):
             if places:
                 found[item.item_id] = join_sum(item, [parts[place].key for place in places])
     return found
+
+
+def hold_sums(
+    left: Sequence[UnmatchedItem], lone: Mapping[tuple[str, date], int], sum_forms: Collection[str]
+) -> list[UnmatchedItem]:
+    """Let lines wait that, one or all of a day, have the sum of its ``lone`` transfers, or the text of an earlier sum."""
+    able = [one.item for one in left if one.waits is None and may_be_sum(one.item)]
+    totals = Counter[tuple[str, date]]()
+    for item in able:
+        totals[item.direction, item.day] += item.amount_cents
+    known = [(item, lone[key], totals[key]) for item in able if (key := (item.direction, item.day)) in lone]
+    sums = {
+        one.item_id for one, cents, total in known if cents in (one.amount_cents, total) or read_form(one.text) in sum_forms
+    }
+    return [structs.replace(one, waits="could_be_ours") if one.item.item_id in sums else one for one in left]
 
 
 class CreditedItem(ReversedMovement, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from pixconnect.features.institutions.rules.unmatched import (
     LeftLines,
     OpenAmounts,
     UnmatchedItem,
+    hold_sums,
     judge_left,
     names_its_pix,
 )
@@ -185,13 +186,11 @@ async def _judge_left(
     known = structs.replace(known, booked=_find_booked(own), taken=_find_taken(left, own))
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
-    # An item to be posted is no sum of unmatched transfers.
-    days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
     lone = dict[tuple[str, date], int]()
-    for day in sorted(days):
+    for day in sorted({one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}):
         lone |= await line_store.sum_unmatched(connection, account.id, day)
-    known = structs.replace(known, lone=lone)
-    verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
+    if lone:
+        verdicts = hold_sums(verdicts, lone, await item_store.list_sum_forms(connection, account.id))
     verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
     verdicts = await hold_back(connection, account, verdicts, known.today)
     verdicts = await _hold_forgotten(connection, account, verdicts)

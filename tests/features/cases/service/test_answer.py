@@ -315,7 +315,8 @@ async def test_a_line_that_names_a_pix_with_another_amount_counts_by_an_answer(s
     assert (await moved(shop), await waiting(shop)) == ([-99, 10], {"P2": "could_be_ours"})
 
 
-async def test_two_operators_name_the_credit_that_gives_back_a_failed_order(shop: Shop) -> None:
+@pytest.mark.parametrize("open_for", [4, 40])
+async def test_two_operators_name_the_credit_that_gives_back_a_failed_order(shop: Shop, open_for: int) -> None:
     await shop.allow_sending()
     shop.there.send_status = "under_way"
     sent = await shop.send(30_00)
@@ -324,12 +325,11 @@ async def test_two_operators_name_the_credit_that_gives_back_a_failed_order(shop
     await read(shop, debit, closing=None, **days)
     assert await waiting(shop) == {}
     shop.there.end_sent("refused")
-    await shop.move_orders(days=4)
+    await shop.move_orders(days=open_for)
     await shop.read()
     await read(shop, debit, ("R", "30.00", "CREDITO", "03"), closing="100.00", **days)
     assert await waiting(shop) == dict.fromkeys("DR", "could_be_ours")
-    (case,) = await look(shop)
-    await answer(shop, case.id, ours={"R": f"transfer:{sent.id}"})
+    await answer(shop, (await look(shop))[0].id, ours={"R": f"transfer:{sent.id}"})
     assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
 
 

@@ -341,8 +341,8 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         now = context.clock.now()
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since
-            await return_store.release_failed(connection, account.id, now - WAITED_MAX)
-            alone = await list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
+            failed_on = await return_store.release_failed(connection, account.id, now - WAITED_MAX)
+            alone = await list_alone(connection, account, min((spoken_of, to_day(now) - WAITED_MAX, *failed_on)))
             verdicts, released = await find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)
         await post_kept(context, account, now)

@@ -13,7 +13,7 @@ from typing import Final, LiteralString
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
 from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
-from pixconnect.kernel.tables.lookup import Command, FindAll, Pairs, ReadAll
+from pixconnect.kernel.tables.lookup import Column, FindAll, Pairs, ReadAll
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.base.clock import to_day
@@ -133,23 +133,23 @@ async def list_credited(connection: Connection | Pool, institution_id: int, days
     return [CreditedItem(**row) for row in rows]
 
 
-release_failed: Final = Command[int, datetime]("""
+release_failed: Final = Column[date, int, datetime]("""
     update institution_item as debit set (joined_kind, joined_id, joined_by) = (null, null, null)
     from (
         select 'transfer' as kind, id::text as id from transfer
         where institution_id = $1 and direction = 'OUT' and network_settled_at is null and status in ('ERROR', 'CANCELLED')
-            and created_at >= $2
+            and modified_at >= $2
         union all
         select 'refund', id::text from refund
         where (holder_id + 0) in (select id from holder where institution_id = $1) and status = 'ERROR' and flow = 'OUT'
-            and created_at >= $2
+            and modified_at >= $2
     ) as failed
     where institution_id = $1 and joined_kind = failed.kind and joined_id = failed.id and not is_reversal and not exists (
         select from institution_item as back
         where back.institution_id = $1 and back.joined_kind = failed.kind and back.joined_id = failed.id and back.is_reversal
-    )
+    ) returning debit.day
 """)
-"""Detach debits of orders that have failed since they were matched, without a line that gives them back."""
+"""Detach debits of orders that failed since then, without a line that gives them back; one may fail while it is matched."""
 
 # An order is committed before its line can be read: no line from before the loss is a lost order's. The hour allows for clocks.
 _OF_A_LOSS: Final[LiteralString] = f"""

@@ -127,9 +127,7 @@ list_open_blocks: Final = FindAll[Block, Sequence[int]](
 
 # As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.
 find_blocks: Final = FindBy[str, Block, Sequence[str], int | None](
-    BLOCK,
-    "reference",
-    "where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)",
+    BLOCK, "reference", "where reference = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0)"
 )
 """Find blocks by the institution's names, of any holder, including ended ones."""
 

@@ -88,8 +88,7 @@ _ASKERS: Final[LiteralString] = f"""
 # Most batches have one caller. With arrays of one element, PostgreSQL might replan the statement each time: its generic plan
 # assumes longer arrays.
 _ONE: Final = Alike(
-    sql=f"insert into origin_batch (ids, request_ids, {_ASKER}) select {{}}::bigint[], {{}}::text[], {_ONE_ASKER}",
-    fit=_fit_one,
+    sql=f"insert into origin_batch (ids, request_ids, {_ASKER}) select {{}}::bigint[], {{}}::text[], {_ONE_ASKER}", fit=_fit_one
 )
 _ONE_TRACED: Final = Alike(
     sql=f"""

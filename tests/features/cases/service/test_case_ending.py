@@ -19,7 +19,7 @@ from pixconnect.kernel.rules.rail import Rejected, RejectedReport, Settled, Sett
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
-from support.account_shop import Shop, read_again
+from support.account_shop import Shop, make_owner, read_again
 from support.books import check_books
 from support.case_orders import TWO_WEEKS, lose_order, read_days
 from support.fake_institution import LOST_BEFORE, FakeInstitution
@@ -37,11 +37,9 @@ def there(live: Service) -> FakeInstitution:
 
 
 def a_line(day: date, **changes: Any) -> InstitutionItem:
-    line = InstitutionItem(
-        item_id="L1", day=day, settled_at=datetime.combine(day, time(23), SAO_PAULO), direction="OUT", amount_cents=400,
-        kind="pix", text="PIX ENVIADO",
-    )  # fmt: skip
-    return structs.replace(line, **changes)
+    fields: dict[str, Any] = dict(item_id="L1", day=day, direction="OUT", amount_cents=400, kind="pix", text="PIX ENVIADO")
+    fields["settled_at"] = datetime.combine(day, time(23), SAO_PAULO)
+    return InstitutionItem(**(fields | changes))
 
 
 async def look(shop: Shop) -> list[Case]:
@@ -190,10 +188,14 @@ async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder
     (case,) = await look(shop)
     await want(shop, case.id)
     await confirm(shop)
-    await record_listed(shop.at, shop.account, [a_line(day, end_to_end_id=listed.end_to_end_id)])
-    await settle_items(shop.at, shop.account)
-    (movement,) = await shop.live.fetch("select holder_id, amount_cents from movement where kind = 'by_hand'")
-    assert tuple(movement) == (shop.house.holder_id, 400)
+    house = await make_owner(shop.live, "9")
+    await shop.live.execute_as_owner(f"update institution_account set house_id = {house}")
+    back = a_line(day, item_id="R1", direction="IN", kind="reversal", text="ESTORNO")
+    await record_listed(shop.at, shop.account, [back, a_line(day, end_to_end_id=listed.end_to_end_id)])
+    await shop.read()
+    await settle_items(shop.at, structs.replace(shop.account, house_id=house))
+    # What the bank gives back is of the same holder, too.
+    assert await shop.live.fetch("select holder_id, amount_cents from movement") == [(shop.house.holder_id, 400)] * 2
     (again,) = await look(shop)
     assert (again.amount_cents, (await read_again(shop, sent)).status) == (-400, "ERROR")
     await check_books(shop.live)
@@ -251,17 +253,15 @@ async def test_a_refund_ends_so_too(shop: Shop) -> None:
 async def test_it_is_refused_with_a_sentence(shop: Shop) -> None:
     sent = await lose_order(shop)
     values = f"'order', {shop.account.id}, {shop.house.holder_id}, '{sent.end_to_end_id}', 'early', now()"
-    (row,) = await shop.live.fetch(
-        f"insert into kept_case (kind, institution_id, holder_id, name, said, since) values ({values}) returning id"
-    )
-    with pytest.raises(
-        errors.BadRequest, match=r"may still be called, or take effect, until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d-03$"
-    ):
-        await want(shop, row["id"])
+    insert = f"insert into kept_case (kind, institution_id, holder_id, name, said, since) values ({values}) returning id"
+    row_id = await shop.live.fetchval(insert)
+    until = r"may still be called, or take effect, until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d-03$"
+    with pytest.raises(errors.BadRequest, match=until):
+        await want(shop, row_id)
     first = to_day(shop.live.clock.real_now())
     shop.live.clock.advance(days=TWO_WEEKS)
     with pytest.raises(errors.BadRequest, match=f"the statement of {first} was not read whole"):
-        await want(shop, row["id"])
+        await want(shop, row_id)
     (other,) = await shop.live.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'position', 'x', now()) returning id"
     )
@@ -271,7 +271,7 @@ async def test_it_is_refused_with_a_sentence(shop: Shop) -> None:
         await want(shop, 99)
     for evidence in ({"size": 0}, {"size": 1024 * 1024 + 1}, {"digest": "xy"}, {"name": ""}, {"name": "a\nb"}):
         with pytest.raises(errors.BadRequest, match="evidence: "):
-            await want(shop, row["id"], evidence=structs.replace(LETTER, **evidence))
+            await want(shop, row_id, evidence=structs.replace(LETTER, **evidence))
 
 
 async def test_the_schema_takes_no_ending_of_one_person_nor_a_step_without(shop: Shop) -> None:

@@ -77,11 +77,7 @@ class InitiatePixWithAccountDetailsRequest(SentFields, transfers.AccountTransfer
 
 
 class InitiatePixWithQRCodeRequest(
-    SentFields,
-    transfers.QrCodeTransferRequest,
-    frozen=True,
-    kw_only=True,
-    rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv"),
+    SentFields, transfers.QrCodeTransferRequest, frozen=True, kw_only=True, rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv")
 ):
     """A transfer to the payee that a QR code names."""
 

@@ -142,8 +142,7 @@ slide_session: Final = Command[int, datetime, datetime](
 )
 
 delete_session: Final = ReadOne[ConsoleSession, int, str | None](
-    _SESSION,
-    f"delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}",
+    _SESSION, f"delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}"
 )
 """Delete a session of a client, or any, and return it."""
 

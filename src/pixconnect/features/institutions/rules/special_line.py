@@ -233,6 +233,12 @@ def may_return(item: InstitutionItem, days: Collection[date]) -> bool:
     return not is_other and any(day <= item.day <= day + BACK_WITHIN for day in days)
 
 
+def is_given_back(item: InstitutionItem, back: InstitutionItem) -> bool:
+    """Whether a credit may give back a debit: by a name, or a nameless reversal by its amount and day."""
+    is_near = item.amount_cents == back.amount_cents and item.day <= back.day <= item.day + BACK_WITHIN
+    return not {*back.names}.isdisjoint(item.names) or (not back.names and is_near and item.kind not in NO_PIX)
+
+
 def is_within(item: InstitutionItem, order: BookLine) -> bool:
     """Whether a line comes soon enough after an order of its amount to be its reversal."""
     return item.amount_cents == order.amount_cents and order.day <= item.day <= order.day + BACK_WITHIN

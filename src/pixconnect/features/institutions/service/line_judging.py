@@ -227,7 +227,8 @@ async def _read_evidence(
 async def _find_named(connection: Connection, account_id: int, lines: Sequence[InstitutionItem]) -> dict[str, RecordedItem]:
     """Find movements of any day that debits name: the bank may date a Pix otherwise in each file."""
     named = {name: line.amount_cents for line in lines if (name := judging.find_own_name(line))}
-    found = await item_store.list_moved(connection, account_id, [*{*named.values()}], [*named]) if named else []
+    asked = [*{*named.values()}], [*named], *item_store.NO_DAYS
+    found = await item_store.list_moved(connection, account_id, *asked) if named else []
     return {item.item_id: item for item in found}
 
 

@@ -65,8 +65,10 @@ async def post_unowned(context: Writer, account: InstitutionAccount, left: Seque
     unowned = [one for one in left if one.waits is None or one.item.item_id in contrary]
     unowned = [one for one in unowned if one.item.item_id not in invested_ids]
     count = len(invested_ids)
-    for start in range(0, len(unowned), _POSTED_AT_ONCE):
-        count += await _post(context, account, unowned[start : start + _POSTED_AT_ONCE], contrary)
+    for direction in ("OUT", "IN"):  # a credit may give back what one of these debits takes
+        own = [one for one in unowned if one.item.direction == direction]
+        for start in range(0, len(own), _POSTED_AT_ONCE):
+            count += await _post(context, account, own[start : start + _POSTED_AT_ONCE], contrary)
     return count
 
 
@@ -113,14 +115,19 @@ async def find_holders(connection: Connection, account: InstitutionAccount, item
     lines = await line_store.find_named(connection, account.id, sorted({name for one in items for name in one.names}), [])
     owners = {name: line.holder_id for line in lines for name in line.names}
     found = {item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items}
-    # A credit of a failed order gives back what a movement took: that of a line with the name, or the house's.
-    failed = {name for line in lines if line.state == "failed" for name in line.names}
-    back = [item for item in items if item.direction == "IN" and item.kind != "fee" and not failed.isdisjoint(item.names)]
-    cents = [item.amount_cents for item in back]
-    moved = await item_store.list_moved(connection, account.id, cents, sorted(failed)) if back else []
+    # A credit gives back what a movement took: of its name, or for a reversal without names of its amount, shortly before.
+    kept = {name for line in lines if line.state != "failed" for name in line.names}
+    back = [item for item in items if item.direction == "IN" and item.kind != "fee" and kept.isdisjoint(item.names)]
+    back = [item for item in back if item.names or special_line.is_nameless_reversal(item)]
+    on = [item.day for item in back if not item.names]
+    days = (min(on) - special_line.BACK_WITHIN, max(on)) if on else item_store.NO_DAYS
+    cents, names = [item.amount_cents for item in back], sorted({name for item in back for name in item.names})
+    moved = await item_store.list_moved(connection, account.id, cents, names, *days) if back else []
     holders = await movement_store.find_holders(connection, account.id, [one.joined_id or "" for one in moved])
-    took = {name: holders[one.joined_id or ""] for one in moved for name in one.names}
-    return found | {item.item_id: next((took[name] for name in item.names if name in took), account.house_id) for item in back}
+    for item in back:
+        took = {holders[one.joined_id or ""] for one in moved if special_line.is_given_back(one, item)}
+        found[item.item_id] = took.pop() if len(took) == 1 else account.house_id
+    return found
 
 
 async def _report(
@@ -233,11 +240,7 @@ async def _sum_own(
 
 
 def _find_unread(
-    account: InstitutionAccount,
-    since: date,
-    days: Sequence[RecordedDay],
-    nets: Mapping[date, int],
-    own: Mapping[date, int],
+    account: InstitutionAccount, since: date, days: Sequence[RecordedDay], nets: Mapping[date, int], own: Mapping[date, int]
 ) -> tuple[dict[date, date], set[date]]:
     """Find days that may lack lines, each with the day whose statement shows that, and days whose balances follow.
 

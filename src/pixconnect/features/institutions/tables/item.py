@@ -91,14 +91,15 @@ list_unlisted: Final = FindAll[RecordedItem, int, date, date, Sequence[int], Seq
 )
 """List the API's lines of some days and amounts, except for some reasons and ids."""
 
-list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str]](
+list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str], date, date](
     ITEM,
     """
     where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($2)
-        and coalesce(return_id, end_to_end_id) = any($3) order by day, item_id
+        and (coalesce(return_id, end_to_end_id) = any($3) or day between $4 and $5) order by day, item_id
     """,
 )
-"""List outgoing lines that are movements, by amounts and network names."""
+"""List outgoing lines that are movements, by amounts, and network names or days."""
+NO_DAYS: Final = date.max, date.min
 
 list_surplus: Final = FindAll[RecordedItem, int, date](
     ITEM,

@@ -28,6 +28,7 @@ E2E = "E99999004202611021500abcdefghijk"
 OTHER_E2E = "E99999004202611021500abcdefghijz"
 SENT_E2E = "E99999003202610311500abcdefghijk"
 RETURN_ID = "D99999003202611021500abcdefghijk"
+RETURNED: Any = dict(key=("refund", 1), direction="OUT", original=(E2E,))
 
 
 def an_item(item_id: str = "N1", **changes: Any) -> InstitutionItem:
@@ -74,14 +75,10 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(kind="wire", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "name"),
         (
             an_item(kind="fee", direction="OUT", return_id=RETURN_ID, end_to_end_id=E2E),
-            a_line(key=("refund", 1), direction="OUT", names=("D1", RETURN_ID), original=(E2E,)),
+            a_line(names=("D1", RETURN_ID), **RETURNED),
             "amount",
         ),
-        (
-            an_item(kind="boleto", direction="OUT", end_to_end_id=E2E),
-            a_line(key=("refund", 1), direction="OUT", names=("D1",), original=(E2E,)),
-            "name",
-        ),
+        (an_item(kind="boleto", direction="OUT", end_to_end_id=E2E), a_line(names=("D1",), **RETURNED), "name"),
         (
             an_item(kind="fee", direction="OUT", end_to_end_id=E2E),
             a_line(key=("refund", 1), direction="OUT", names=("D1",), original=(E2E,)),
@@ -237,6 +234,9 @@ def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() 
 def test_an_order_may_be_a_pix_listed_some_days_later_and_a_credit_may_not() -> None:
     days = [{DAY - day for day, *_ in list_looks([an_item(direction=one, kind="pix")])} for one in ("OUT", "IN")]
     assert days == [{timedelta(days=late) for late in range(DAYS_APART_MAX + 1)}, {timedelta(0)}]
+    debits = [an_item(name, direction="OUT", day=DAY + timedelta(days=late)) for late, name in enumerate(("D1", "D2"))]
+    order = a_line(direction="OUT", day=debits[1].day, made_at=AT)  # an order made later may have the second line
+    assert joined_by(join_items(debits, [order])) == [("D1", 1, "near")]
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,10 @@ def join_items(
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
     # Items that the institution calls a Pix precede those that share only the amount.
     for only_pix in (True, False):
+        _join_debited(pairing, only_pix=only_pix)
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
         _join_near(pairing, proved, only_pix=only_pix)
-        _join_debited(pairing, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
     ordered = {join.item_id for join in pairing.joins if join.key[0] != "movement"}
     return Joined(

@@ -43,11 +43,9 @@ def terms(held_cents: int, wanted_cents: int | None = None, reference: str = "J1
 
 def block_report(service: Service, *blocks: BlockTerms, reported_at: datetime | None = None, **changes: Any) -> BlockReport:
     report = BlockReport(
-        report_id=service.context.entropy.token(12),
-        party=credit_report(service).credit_party,
-        blocks=blocks,
+        report_id=service.context.entropy.token(12), party=credit_report(service).credit_party, blocks=blocks,
         reported_at=reported_at or service.clock.now(),
-    )
+    )  # fmt: skip
     return structs.replace(report, **changes)
 
 

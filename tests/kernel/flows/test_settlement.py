@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from features.movements.test_reported_blocks import block_report, terms
 from pixconnect.features.approvals.service import decide_transfer, list_waiting_transfers
 from pixconnect.kernel.flows import transfer as transfer_usecases
 from pixconnect.kernel.flows.before_order import find_holds
@@ -17,6 +16,7 @@ from pixconnect.kernel.flows.incoming import receive_credit, receive_return
 from pixconnect.kernel.flows.report import take_reports
 from pixconnect.kernel.flows.settlement import Ending, GivenUp, end_orders
 from pixconnect.kernel.rules.access import Caller
+from pixconnect.kernel.rules.block_report import BlockReport, BlockTerms
 from pixconnect.kernel.rules.limit import Spent
 from pixconnect.kernel.rules.rail import NotTaken, Rejected, ReturnReport, Settled
 from pixconnect.kernel.rules.transfer import Transfer
@@ -254,7 +254,9 @@ async def test_what_is_blocked_takes_the_money_of_what_waits(service: Service, p
     report = credit_report(service, amount_cents=800)
     await receive_credit(service.context, report)
     sent = await send_out(service, payer, 1500)
-    await take_reports(service.context, [block_report(service, terms(800), party=report.credit_party)])
+    told = BlockTerms(reference="J1", kind="judicial", wanted_cents=800, held_cents=800)
+    block = BlockReport(report_id="B1", party=report.credit_party, blocks=(told,), reported_at=service.clock.now())
+    await take_reports(service.context, [block])
     with pytest.raises(errors.BadRequest, match="has blocked more of the holder's money than is blocked here"):
         await decide(service, sent)
     await decide(service, sent, is_approved=False)

@@ -26,8 +26,8 @@ _SETTINGS = dict(
     listen_addresses="",
     wal_receiver_status_interval="1s",
     cluster_name=CLUSTER,
-    # Replaying cancels conflicting queries at once.
-    max_standby_streaming_delay="0",
+    max_standby_streaming_delay="0",  # replaying a lock cancels queries at once
+    hot_standby_feedback="on",  # and no clean-up of the primary's cancels one
 )
 
 

@@ -28,6 +28,7 @@ E2E = "E99999004202611021500abcdefghijk"
 OTHER_E2E = "E99999004202611021500abcdefghijz"
 SENT_E2E = "E99999003202610311500abcdefghijk"
 RETURN_ID = "D99999003202611021500abcdefghijk"
+FEE: Any = dict(kind="fee", direction="OUT", end_to_end_id=E2E)
 RETURNED: Any = dict(key=("refund", 1), direction="OUT", original=(E2E,))
 
 
@@ -71,19 +72,11 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
         (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
         # Words for a kind may be a payer's: a line that is called a fee gives way to another line with the same name.
-        (an_item(kind="fee", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "amount"),
+        (an_item(**FEE), a_line(direction="OUT", names=(E2E,)), "amount"),
         (an_item(kind="wire", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "name"),
-        (
-            an_item(kind="fee", direction="OUT", return_id=RETURN_ID, end_to_end_id=E2E),
-            a_line(names=("D1", RETURN_ID), **RETURNED),
-            "amount",
-        ),
+        (an_item(return_id=RETURN_ID, **FEE), a_line(names=("D1", RETURN_ID), **RETURNED), "amount"),
         (an_item(kind="boleto", direction="OUT", end_to_end_id=E2E), a_line(names=("D1",), **RETURNED), "name"),
-        (
-            an_item(kind="fee", direction="OUT", end_to_end_id=E2E),
-            a_line(key=("refund", 1), direction="OUT", names=("D1",), original=(E2E,)),
-            None,
-        ),
+        (an_item(**FEE), a_line(names=("D1",), **RETURNED), None),
         (an_item(kind="boleto", end_to_end_id=E2E), a_line(names=(E2E,)), "name"),
         (an_item(kind="wire"), a_line(), None),
         (an_item(), a_line(state="open"), None),
@@ -140,13 +133,9 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
     batch = an_item(parts=ItemParts(count=2, names=(E2E, OTHER_E2E)))
     (join,) = join_items([batch], lines).joins
     assert (join.key, join.by, join.parts) == (("sum", "N1"), "sum", (("transfer", 1), ("transfer", 2)))
-    for other in (
-        an_item(amount_cents=999, parts=batch.parts),
-        an_item(direction="OUT", parts=batch.parts),
-        an_item(parts=ItemParts(count=3, names=(E2E, OTHER_E2E))),
-        an_item(parts=ItemParts(count=2, names=(E2E,))),
-        an_item(parts=ItemParts(count=2)),
-    ):
+    wrong: list[dict[str, Any]] = [dict(count=3, names=(E2E, OTHER_E2E)), dict(count=2, names=(E2E,)), dict(count=2)]
+    others = [an_item(parts=batch.parts, **changes) for changes in (dict[str, Any](amount_cents=999), dict(direction="OUT"))]
+    for other in (*others, *(an_item(parts=ItemParts(**parts)) for parts in wrong)):
         assert join_items([other], lines).joins == ()
     # An item that only looks like one of them gives way.
     assert find_claimed([batch], lines[:1], {("transfer", 1): an_item("B", kind="other")}) == {("transfer", 1)}
@@ -205,10 +194,7 @@ def test_no_more_alike_than_lines_are_paired_and_others_are_left() -> None:
 
 def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_the_pix_is_named() -> None:
     items = [an_item(f"N{number}", end_to_end_id=E2E) for number in range(2)]
-    parts = [
-        a_line(key=("refund", number), names=(f"D{number}",), original=(name,))
-        for number, name in enumerate((E2E, E2E, OTHER_E2E))
-    ]
+    parts = [a_line(key=("refund", n), names=(f"D{n}",), original=(name,)) for n, name in enumerate((E2E, E2E, OTHER_E2E))]
     assert joined_by(join_items(items, parts)) == [("N0", 0, "name"), ("N1", 1, "name")]
     # Either would be a guess.
     assert join_items(items[:1], parts).joins == ()
@@ -234,9 +220,21 @@ def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() 
 def test_an_order_may_be_a_pix_listed_some_days_later_and_a_credit_may_not() -> None:
     days = [{DAY - day for day, *_ in list_looks([an_item(direction=one, kind="pix")])} for one in ("OUT", "IN")]
     assert days == [{timedelta(days=late) for late in range(DAYS_APART_MAX + 1)}, {timedelta(0)}]
-    debits = [an_item(name, direction="OUT", day=DAY + timedelta(days=late)) for late, name in enumerate(("D1", "D2"))]
-    order = a_line(direction="OUT", day=debits[1].day, made_at=AT)  # an order made later may have the second line
-    assert joined_by(join_items(debits, [order])) == [("D1", 1, "near")]
+
+
+@pytest.mark.parametrize(
+    ("listed", "settled", "orders"),
+    [
+        ([0, 1], [1], {0: 0}),  # an order made later may have the second line
+        ([0, 0, 1], [1], {0: 0}),  # the first line may be of an order that failed
+        ([0, 1], [0, 1], {0: 0, 1: 1}),
+        ([0, 3], [3, 1], {0: 1, 1: 0}),
+    ],
+)
+def test_a_debit_is_its_days_or_the_next_to_settle(listed: list[int], settled: list[int], orders: dict[int, int]) -> None:
+    debits = [an_item(str(n), direction="OUT", day=DAY + timedelta(days=late)) for n, late in enumerate(listed)]
+    made = [a_line(n, direction="OUT", made_at=AT, day=DAY + timedelta(days=late)) for n, late in enumerate(settled)]
+    assert {int(join.item_id): join.key[1] for join in join_items(debits, made).joins} == orders
 
 
 @pytest.mark.parametrize(

@@ -337,20 +337,20 @@ def _join_near(pairing: _Pairing, proved: Collection[date], *, only_pix: bool) -
     """Match the only item and line of a direction and amount, if the line's day lacks it and the item follows soon."""
     summed = _list_summed(pairing)
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
-        is_late = lines[0].day in proved and lines[0].day <= items[0].day
-        is_late &= (lines[0].direction, lines[0].day) not in summed
-        is_only = len(items) == len(lines) == 1
-        if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
-            pairing.join(items[0], lines[0], "near")
+        item, line = items[0], lines[0]
+        is_late = line.day in proved and line.day <= item.day and (line.direction, line.day) not in summed
+        if len(items) == len(lines) == 1 and is_late and _agree(item, line) and are_near(item, line):
+            pairing.join(item, line, "near")
 
 
 def _join_debited(pairing: _Pairing, *, only_pix: bool) -> None:
-    """Match the items of a day with as many orders or more that were made by that day, and settled later."""
+    """Match the items of a day, beyond its own orders, with those made by that day that settled next."""
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
+        lines.sort(key=lambda line: line.day)
         for day in sorted({item.day for item in items}):
             alike = [item for item in items if item.day == day]
-            orders = [line for line in lines if line.key in pairing.lines and line.ordered_on <= day < line.day]
-            pairs = [*zip(alike, orders, strict=False)] if len(alike) <= len(orders) else []
+            orders = [line for line in lines if line.key in pairing.lines and line.ordered_on <= day <= line.day]
+            pairs = [(item, line) for item, line in zip(alike, orders, strict=False) if line.day > day]
             for item, line in pairs if all(_agree(item, line) for item, line in pairs) else ():
                 pairing.join(item, line, "near")
 

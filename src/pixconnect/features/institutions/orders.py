@@ -17,7 +17,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.accounts import ACCOUNT
 from pixconnect.features.institutions.rules.institution import CertainRefusal, ListedRefund, OpenAccount, Sender
-from pixconnect.features.institutions.rules.joining import LineKey, ReversedMovement
+from pixconnect.features.institutions.rules.joining import LineKey
 from pixconnect.features.institutions.rules.pending_call import FirstStep, NamedPix, is_another_owner
 from pixconnect.features.institutions.rules.rail_memory import (
     MemoryUnavailable,
@@ -29,6 +29,7 @@ from pixconnect.features.institutions.rules.rail_memory import (
     name_at_institution,
     name_payee,
 )
+from pixconnect.features.institutions.rules.unmatched import ReversedMovement
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import rail_step as step_store
@@ -182,7 +183,8 @@ async def find_mistaken(
     # The line that names an order may be read before its end: an equal one is another's.
     if found and key in (await item_store.find_joined(connection, account_id, [key]))[0]:
         return None
-    return return_store.choose_mistaken(found)
+    # Of several that only resemble it, each may be another.
+    return found[0] if len(found) == 1 else None
 
 
 class Steps(EndRule):

@@ -17,8 +17,9 @@ from msgspec import Struct, structs
 
 from pixconnect.doors.console.wanted import LISTED, Browsed, Wanted, check_names, check_span
 from pixconnect.features.institutions.rules import unmatched
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, LineKey, make_movement_id
 from pixconnect.features.institutions.rules.special_line import name_kept
+from pixconnect.features.institutions.rules.unmatched import ReversedMovement
 from pixconnect.features.institutions.tables import books as books_store
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store

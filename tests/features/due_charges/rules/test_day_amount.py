@@ -140,12 +140,8 @@ def test_discounts_by_the_day(kind: DiscountKind, a_week_before: int, on_thursda
     """Of 1.50, or of 1.5 % of 1,000.00, due on a Friday. 20 November, a week before, is a holiday and does not count."""
     terms = DueTerms(due_on=FRIDAY, discount=Discount(kind=kind, value=150))
     days = [date(2026, 11, 20), date(2026, 11, 26), FRIDAY, date(2026, 11, 30)]
-    assert [day_amount.compute_amount(terms, 1000_00, day).discount_cents for day in days] == [
-        a_week_before,
-        on_thursday,
-        on_friday,
-        0,
-    ]
+    expected = [a_week_before, on_thursday, on_friday, 0]
+    assert [day_amount.compute_amount(terms, 1000_00, day).discount_cents for day in days] == expected
 
 
 @pytest.mark.parametrize(

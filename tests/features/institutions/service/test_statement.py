@@ -329,12 +329,8 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         paid = structs.replace(fee, item_id="B1", day=due, amount_cents=cents, text=text)
         await statement_sweep.record_listed(books.context, books.account, [paid])
     items = (await books.day(due)).items
-    assert [(item.amount_cents, item.waits) for item in items] == [
-        (70, "announced"),
-        (71, "announced"),
-        (72, None),
-        (73, "changed"),
-    ]
+    waiting = [(70, "announced"), (71, "announced"), (72, None), (73, "changed")]
+    assert [(item.amount_cents, item.waits) for item in items] == waiting
     # A name that comes later is added to an unmatched line, and stays.
     for name in (None, OTHER_E2E, None):
         pix = structs.replace(fee, item_id="P1", kind="pix", direction="IN", end_to_end_id=name)

@@ -84,17 +84,8 @@ async def test_no_line_is_looked_for_among_all_of_its_account(new_database: Addr
 
 async def test_a_line_about_a_block_is_the_same_by_the_tables_as_by_the_rules(service: Service) -> None:
     words = (
-        "DESBLOQ MED",
-        "BLOQUEIO",
-        "BLOQUETO",
-        "PIX RECEBIDO",
-        "PIX ENVIADO",
-        "PAGADOR",
-        "PAGO",
-        "LOJA",
-        "desbloqueio",
-        "XBLOQ",
-    )
+        "DESBLOQ MED", "BLOQUEIO", "BLOQUETO", "PIX RECEBIDO", "PIX ENVIADO", "PAGADOR", "PAGO", "LOJA", "desbloqueio", "XBLOQ"
+    )  # fmt: skip
     texts = [" ".join(some) for count in (1, 2, 3) for some in permutations(words, count)]
     kinds: tuple[ItemKind, ...] = ("judicial", "fee", "wire", "pix")
     directions: tuple[Literal["IN", "OUT"], ...] = ("IN", "OUT")

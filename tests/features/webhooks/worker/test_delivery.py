@@ -512,11 +512,8 @@ async def test_a_hanging_endpoint_does_not_make_health_complain(database: postgr
     async def hang(*_: Any) -> None:
         await asyncio.sleep(60)
 
-    async with (
-        open_webhook_service(database, exchange_s=3.0) as service,
-        open_receiver(hang) as receiver,
-        running_worker(service),
-    ):
+    opened = open_webhook_service(database, exchange_s=3.0)
+    async with opened as service, open_receiver(hang) as receiver, running_worker(service):
         await service.add_endpoint(receiver.url)
         await service.announce(list(range(1, 200)))
         await receiver.wait_for(5)

@@ -86,19 +86,6 @@ class Joined(Struct, frozen=True, kw_only=True):
     lines_left: tuple[BookLine, ...]
 
 
-class ReversedMovement(Struct, frozen=True, kw_only=True):
-    """The movement of an institution's line that has proved to be a transfer or refund."""
-
-    institution_id: int
-    line_id: str  # the institution's id of the line
-    holder_id: int
-    item_id: str  # the movement, by our name of its item
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.holder_id, self.item_id
-
-
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     institution_id: int
     source: ItemSource

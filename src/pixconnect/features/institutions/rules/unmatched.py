@@ -23,7 +23,6 @@ from pixconnect.features.institutions.rules.joining import (
     BookLine,
     ItemJoin,
     RecordedItem,
-    ReversedMovement,
     Waiting,
     join_sum,
     list_parts,
@@ -35,18 +34,11 @@ from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automa
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
 
-_MOVEMENT_KINDS: Final = dict[str, MovementKind](
-    pix="by_hand",
-    by_hand="by_hand",
-    refund="reversal",
-    reversal="reversal",
-    fee="fee",
-    wire="wire",
-    boleto="boleto",
-    judicial="judicial",
-)
+_MOVEMENT_KINDS: Final[dict[ItemKind, MovementKind]] = {
+    "pix": "by_hand", "by_hand": "by_hand", "refund": "reversal", "reversal": "reversal",
+    "fee": "fee", "wire": "wire", "boleto": "boleto", "judicial": "judicial",
+}  # fmt: skip
 """Of the remainder: a Pix that left the account without an order here was sent by hand at the institution."""
-
 
 _RETURNS_READ_WITHIN: Final = timedelta(days=3)
 
@@ -272,6 +264,19 @@ def hold_sums(
         one.item_id for one, cents, total in known if cents in (one.amount_cents, total) or read_form(one.text) in sum_forms
     }
     return [structs.replace(one, waits="could_be_ours") if one.item.item_id in sums else one for one in left]
+
+
+class ReversedMovement(Struct, frozen=True, kw_only=True):
+    """The movement of an institution's line that has proved to be a transfer or refund."""
+
+    institution_id: int
+    line_id: str  # the institution's id of the line
+    holder_id: int
+    item_id: str  # the movement, by our name of its item
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.holder_id, self.item_id
 
 
 class CreditedItem(ReversedMovement, frozen=True, kw_only=True):

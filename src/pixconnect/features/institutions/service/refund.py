@@ -22,8 +22,9 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ListedRefund, ReceivedPix
-from pixconnect.features.institutions.rules.joining import ReversedMovement, make_movement_id
+from pixconnect.features.institutions.rules.joining import make_movement_id
 from pixconnect.features.institutions.rules.rail_memory import name_at_institution
+from pixconnect.features.institutions.rules.unmatched import ReversedMovement
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
@@ -221,7 +222,7 @@ async def _find_mistaken(context: Context, account: InstitutionAccount, report: 
     day = to_day(report.settled_at or context.clock.now())
     of = [report.original_end_to_end_id]
     found = await return_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
-    return return_store.choose_mistaken(found)
+    return found[0] if len(found) == 1 else None
 
 
 async def _record_without_original(context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]) -> None:

@@ -11,8 +11,9 @@ import msgspec
 from msgspec import convert
 
 from pixconnect.features.institutions.rules.comparison import CLOCKS_APART, Books
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, RecordedItem, ReversedMovement
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, RecordedItem
 from pixconnect.features.institutions.rules.special_line import BlockOfAccount
+from pixconnect.features.institutions.rules.unmatched import ReversedMovement
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.features.institutions.tables.item import ITEM
 from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value

@@ -10,9 +10,9 @@ import msgspec
 
 from pixconnect.features.institutions.rules.day import DayCases, ItemGroup
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemParts
-from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, ReversedMovement, Waiting
+from pixconnect.features.institutions.rules.joining import PIX, ItemJoin, LineKey, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.sum_line import read_form
-from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE
+from pixconnect.features.institutions.rules.unmatched import ASK_NOBODY, SET_ASIDE, ReversedMovement
 from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, Tuples, Value
 from pixconnect.kernel.tables.table import Table, or_null
 from pixconnect.platform.pool import Connection, Pool

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
-from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, UnmatchedCredit
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
+from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, ReversedMovement, UnmatchedCredit
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.lookup import Column, FindAll, Pairs, ReadAll
 from pixconnect.kernel.tables.refund import REFUND
@@ -87,13 +87,7 @@ async def find_mistaken(
     days = day, DAYS_APART_MAX, list(NO_PIX), since, made_at
     rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, *days)
     rows = rows[:1] if rows and rows[0]["is_named"] else rows
-    names_of = "institution_id", "line_id", "holder_id", "item_id"
-    return [ReversedMovement(**{name: row[name] for name in names_of}) for row in rows]
-
-
-def choose_mistaken(found: Sequence[ReversedMovement]) -> ReversedMovement | None:
-    """Return the only one; of several that only resemble a transfer or refund, each may be another."""
-    return found[0] if len(found) == 1 else None
+    return [ReversedMovement(**{name: row[name] for name in ReversedMovement.__struct_fields__}) for row in rows]
 
 
 _LIST_MOVED: Final[LiteralString] = f"""
@@ -179,8 +173,7 @@ async def may_be_forgotten(pool: Pool, institution_id: int, amount_cents: int, n
     Args:
         known_for: The loss was detected at most this long ago; it bounds the lost span if its length is unknown.
     """
-    asked = (institution_id, amount_cents, known_for, DAYS_APART_MAX, list(NO_PIX), now)
-    return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
+    return await pool.fetchval(_MAY_BE_FORGOTTEN, institution_id, amount_cents, known_for, DAYS_APART_MAX, list(NO_PIX), now)
 
 
 _LIST_FORGOTTEN: Final[LiteralString] = f"""

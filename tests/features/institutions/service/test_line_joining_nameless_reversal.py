@@ -88,6 +88,27 @@ async def test_a_nameless_reversal_waits_for_its_order_and_cancels_its_debit(sho
     await check_books(shop.live)
 
 
+async def test_a_credit_that_names_its_order_takes_the_place_of_a_nameless_one(shop: Shop) -> None:
+    shop.live.clock.advance(days=1)
+    await shop.allow_sending()
+    await shop.receive(1000)
+    shop.there.send_status = "refused"
+    names = [(await shop.send(400)).end_to_end_id for _ in range(2)]
+    await shop.move_orders(seconds=5)
+    day = to_day(shop.live.clock.real_now())
+    shop.live.clock.advance(days=2)
+    await record_listed(shop.at, shop.account, [a_line(f"D{n}", "pix", day, end_to_end_id=names[n]) for n in range(2)])
+    for back in (a_line("B1", day=day), a_line("B0", day=day, end_to_end_id=names[0])):
+        await record_listed(shop.at, shop.account, [back])
+        await settle_items(shop.at, shop.account, day)
+    rows = await shop.live.fetch("""
+        select item_id, transfer.end_to_end_id from institution_item
+        join transfer on joined_id = id::text and transfer.direction = 'OUT' order by item_id
+    """)
+    assert [tuple(row) for row in rows] == [(name, names[int(name[1])]) for name in ("B0", "B1", "D0", "D1")]
+    await check_books(shop.live)
+
+
 @pytest.mark.parametrize("kind", ["transfer", "refund"])
 @pytest.mark.parametrize("was_debited", [True, False])
 async def test_a_reversal_waits_for_a_debit_of_a_day_that_is_not_read(shop: Shop, kind: str, *, was_debited: bool) -> None:

@@ -135,10 +135,9 @@ def join_items(
         proved: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
         sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has matched one before.
     """
-    back = {(name, item.amount_cents) for item in items if item.direction == "IN" for name in item.names}
     # Without a line that gives it back, the debit of an order that failed is a question.
-    free = [one for one in lines if one.state != "failed" or any((name, one.amount_cents) in back for name in one.names)]
-    pairing = _Pairing(items, (line for line in free if line.key not in debited))
+    back = find_given_back(items, lines)
+    pairing = _Pairing(items, (one for one in lines if one.key not in debited and (one.state != "failed" or one.key in back)))
     reversals = _join_names(pairing, lines, set(debited))
     _join_parts(pairing)
     _join_named_sums(pairing)
@@ -232,6 +231,12 @@ def may_be_fee(item: InstitutionItem) -> bool:
 
 def fits(item: InstitutionItem, line: BookLine) -> bool:
     return (item.direction, item.amount_cents) == (line.direction, line.amount_cents)
+
+
+def find_given_back(items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> set[LineKey]:
+    """Find the failed orders that a credit of their amount names."""
+    back = {(name, item.amount_cents) for item in items if item.direction == "IN" for name in item.names}
+    return {one.key for one in lines if one.state == "failed" and any((name, one.amount_cents) in back for name in one.names)}
 
 
 def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:

@@ -116,13 +116,15 @@ async def _join_named(
         claimed = joining.find_claimed(
             items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
         )
+        # A credit that names a failed order takes the place of one without a name, which may give back another.
+        back = {key: outdone for key in joining.find_given_back(items, lines) if (outdone := reversed_.get(key))}
+        lines = [line for line in lines if line.key not in reversed_ or line.key in back]
         # Resemblances are searched later, among all lines of their days.
-        joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
+        joined = joining.join_items(items, lines, debited - claimed)
         joins = [join for join in joined.joins if join.by == "name" or named[join.item_id]]
         async with connection.transaction():
-            if claimed:
-                found = await item_store.release(connection, account.id, [alike[key] for key in claimed])
-                released += found.values()
+            if outdone_ids := [*(alike[key] for key in claimed), *back.values()]:
+                released += (await item_store.release(connection, account.id, outdone_ids)).values()
             await item_store.join(connection, account.id, joins)
             await item_store.note_fees(connection, account.id, joined.fees)
         joined_ids |= {join.item_id for join in joins}

@@ -195,7 +195,7 @@ async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequ
 
 
 _RELEASE: Final[LiteralString] = """
-    update institution_item set joined_kind = null, joined_id = null, joined_by = null
+    update institution_item set (joined_kind, joined_id, joined_by, is_reversal) = (null, null, null, false)
     where institution_id = $1 and item_id = any($2) and joined_by <> 'name'
 """
 
@@ -374,11 +374,14 @@ _FIND_JOINED: Final[LiteralString] = """
 
 async def find_joined(
     connection: Connection | Pool, institution_id: int, keys: Sequence[LineKey]
-) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
-    """Find our lines matched with an item, those matched with a reversal too, and items matched by resemblance only."""
+) -> tuple[set[LineKey], dict[LineKey, str | None], dict[LineKey, str]]:
+    """Find our lines matched with an item, those matched with a reversal too, and items matched by resemblance only.
+
+    A reversal is given if it is matched only by its amount.
+    """
     kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
     rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
-    debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}
-    reversed_: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if row["is_reversal"]}
-    alike = {(row["joined_kind"], row["joined_id"]): row["item_id"] for row in rows if row["joined_by"] != "name"}
-    return debited, reversed_, alike
+    found = [((row["joined_kind"], row["joined_id"]), row) for row in rows]
+    reversed_ = {key: row["item_id"] if row["joined_by"] == "amount" else None for key, row in found if row["is_reversal"]}
+    alike = {key: row["item_id"] for key, row in found if row["joined_by"] != "name" and not row["is_reversal"]}
+    return {key for key, row in found if not row["is_reversal"]}, reversed_, alike

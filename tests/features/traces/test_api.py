@@ -72,11 +72,8 @@ class Answers:
 async def ask(answers: Answers, target: bytes = b"/v1/secret-7", **headers: str) -> list[Noted]:
     notes = Notes()
     application = TracedApplication(answers, answers.find_operation, notes)
-    scope: dict[str, Any] = {
-        "method": "POST",
-        "raw_path": target,
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-    }
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope: dict[str, Any] = {"method": "POST", "raw_path": target, "headers": encoded}
 
     async def send(message: Message) -> None: ...
 

@@ -228,11 +228,7 @@ async def test_a_return_with_other_contents_gets_its_first_answer(service: Servi
     await take_reports(service.context, [settled(transfer), settled(other), a_return(transfer.end_to_end_id)])
     await take_reports(service.context, [a_return(transfer.end_to_end_id)])
     unknown = f"E{ISPB}202607011500abcdefghijk"
-    for changed in (
-        {"amount_cents": 500},
-        {"original_end_to_end_id": other.end_to_end_id},
-        {"original_end_to_end_id": unknown},
-    ):
+    for changed in ({"amount_cents": 500}, *({"original_end_to_end_id": one} for one in (other.end_to_end_id, unknown))):
         assert await take_reports(service.context, [a_return(transfer.end_to_end_id, **changed)]) == 1
     assert {one.refusal_code for one in service.rail.acknowledged if one.report_id == "r"} == {None}
     assert [(kind, reason) for kind, reason, _, _ in await waiting(service)] == [("return", "changed_repeat")] * 3

@@ -63,12 +63,8 @@ def is_refused(text: str, words: str) -> None:
 def test_a_published_code_is_read_as_its_source_says(row: dict[str, Any]) -> None:
     code, expected = br_code.parse_br_code(row["emv"]), row["expect"]
     amount = expected["amount"]
-    assert (code.kind, code.key, code.location, code.recurrence_location) == (
-        row["kind"],
-        expected["key"],
-        expected["url"],
-        expected["rec_url"],
-    )
+    told = row["kind"], expected["key"], expected["url"], expected["rec_url"]
+    assert (code.kind, code.key, code.location, code.recurrence_location) == told
     assert (code.description, code.facilitator_ispb) == (expected["additional_info"], expected["fss"])
     assert code.is_single_use is (expected["point_of_initiation"] == "12")
     assert code.amount_cents == (None if amount is None else br_code.parse_amount(amount))

@@ -116,12 +116,8 @@ async def test_a_batch_waits_until_its_time_however_long_that_is(monkeypatch: py
 
 def test_as_many_are_let_in_as_are_answered_in_a_quarter_of_a_second() -> None:
     admission = overload.Overload(SystemClock(), never_asked)
-    for per_second, expected in (
-        (1000.0, 250),
-        (1.0, overload.UNDER_WAY_MIN),
-        (100_000.0, overload.UNDER_WAY_MAX),
-        (None, overload.UNDER_WAY_MAX),
-    ):
+    least, most = overload.UNDER_WAY_MIN, overload.UNDER_WAY_MAX
+    for per_second, expected in ((1000.0, 250), (1.0, least), (100_000.0, most), (None, most)):
         admission._expect(per_second)
         for _ in range(expected):
             admission.enter("holder")

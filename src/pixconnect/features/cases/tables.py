@@ -109,24 +109,15 @@ async def keep(
     await connection.execute(_KEEP, _encode(found).decode(), list(kinds), institution_id, since)
 
 
-_LIST: Final[LiteralString] = """
+list_oldest: Final = FindAll[rules.Case, bool, rules.CaseKind | None, int | None, str | None, int](
+    CASE,
+    """
     where (ended_at is null or $1) and ($2::text is null or kind = $2) and ($3::smallint is null or institution_id = $3)
         and ($4::text is null or strpos(lower(said), lower($4)) > 0)
     order by ended_at is not null, since, id limit $5
-"""
-
-
-async def list_oldest(
-    connection: Connection | Pool,
-    *,
-    with_ended: bool,
-    kind: rules.CaseKind | None,
-    institution_id: int | None,
-    said: str | None,
-    count_max: int,
-) -> list[rules.Case]:
-    """Open cases, oldest first, and optionally ended ones; ``said`` filters by the known facts."""
-    return await CASE.find_all(connection, _LIST, with_ended, kind, institution_id, said, count_max)
+    """,
+)
+"""List open cases, oldest first, and optionally ended ones, of a kind, of an account, with a part of the known facts."""
 
 
 # In the order of ids, to avoid deadlocks between two decisions on the same cases.

@@ -223,14 +223,7 @@ async def list_cases(
     async with context.pool.acquire() as connection:
         named = {account.id: account.name for account in await account_store.list_all(connection)}
         only = None if institution is None else found(await account_store.find_named(connection, institution), institution)
-        cases = await case_store.list_oldest(
-            connection,
-            with_ended=with_ended,
-            kind=kind,
-            institution_id=only.id if only else None,
-            said=said,
-            count_max=LISTED_MAX,
-        )
+        cases = await case_store.list_oldest(connection, with_ended, kind, only.id if only else None, said, LISTED_MAX)
     return [_show(context, case, named) for case in cases]
 
 

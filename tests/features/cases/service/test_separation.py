@@ -101,14 +101,15 @@ async def test_no_later_sum_of_a_separated_text_is_joined_by_itself(shop: Shop) 
 @pytest.mark.parametrize("text", ["PIX RECEBIDOS", "CREDITO"])
 async def test_several_sums_of_a_day_are_answered_together(shop: Shop, text: str) -> None:
     await receive(shop, 1_00, 2_00, 3_00, 4_00)
-    await read(shop, *((name, "5.00", text, "01") for name in ("S1", "S2")), closing="110.00")
+    await shop.read()
+    await read(shop, *((name, "5.00", text) for name in ("S1", "S2")), ("D", "0.50", "DEPOSITO"), closing="110.50")
     (case,) = await look(shop)
     possible = (await case_usecases.read_case(shop.live.context, case.id)).answers
     assert [(one.item_id, one.own) for one in possible if one.answer == "ours"] == [("S1", SUM), ("S2", SUM)]
     with pytest.raises(errors.BadRequest, match="name all sums of the day at once"):
         await answer(shop, case.id, ours={"S1": SUM})
     await answer(shop, case.id, ours={"S1": SUM, "S2": SUM})
-    assert (await joins(shop), await look(shop), await moved(shop)) == ({"S1": SUM, "S2": SUM}, [], [])
+    assert (await joins(shop), await look(shop), await moved(shop)) == ({"D": "movement", "S1": SUM, "S2": SUM}, [], [50])
 
 
 async def test_a_sum_has_no_transfer_that_the_same_answer_names(shop: Shop) -> None:

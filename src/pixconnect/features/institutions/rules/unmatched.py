@@ -6,7 +6,7 @@ Automatic returns happen only if the account's option ``give_back`` is *always*.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal, NamedTuple, get_args
@@ -254,15 +254,15 @@ def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -
 def hold_sums(
     left: Sequence[UnmatchedItem], lone: Mapping[tuple[str, date], int], sum_forms: Collection[str]
 ) -> list[UnmatchedItem]:
-    """Let lines wait that, one or all of a day, have the sum of its ``lone`` transfers, or the text of an earlier sum."""
-    able = [one.item for one in left if one.waits is None and may_be_sum(one.item)]
-    totals = Counter[tuple[str, date]]()
-    for item in able:
-        totals[item.direction, item.day] += item.amount_cents
-    known = [(item, lone[key], totals[key]) for item in able if (key := (item.direction, item.day)) in lone]
-    sums = {
-        one.item_id for one, cents, total in known if cents in (one.amount_cents, total) or read_form(one.text) in sum_forms
-    }
+    """Let lines wait that, one or several of a day, have the sum of its ``lone`` transfers, or the text of an earlier sum."""
+    able, sums = defaultdict[tuple[str, date], list[InstitutionItem]](list), set[str]()
+    for one in left:
+        if one.waits is None and may_be_sum(one.item):
+            able[one.item.direction, one.item.day].append(one.item)
+    for key, cents in lone.items():
+        (chosen,) = choose_parts([item.amount_cents for item in able[key]], [(cents, None)])
+        sums |= {able[key][place].item_id for place in chosen}
+        sums |= {item.item_id for item in able[key] if item.amount_cents == cents or read_form(item.text) in sum_forms}
     return [structs.replace(one, waits="could_be_ours") if one.item.item_id in sums else one for one in left]
 
 

@@ -237,6 +237,11 @@ def test_a_debit_is_its_days_or_the_next_to_settle(listed: list[int], settled: l
     assert {int(join.item_id): join.key[1] for join in join_items(debits, made).joins} == orders
 
 
+def test_of_orders_that_settle_on_one_day_a_debit_is_of_the_last_made() -> None:
+    made = [a_line(n, direction="OUT", made_at=AT + timedelta(days=n), day=DAY + timedelta(days=2)) for n in range(2)]
+    assert joined_by(join_items([an_item(direction="OUT", day=DAY + timedelta(days=1))], made)) == [("N1", 1, "near")]
+
+
 @pytest.mark.parametrize(
     ("looks", "names", "is_claimed"),
     [

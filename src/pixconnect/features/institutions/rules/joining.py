@@ -338,7 +338,8 @@ def _join_near(pairing: _Pairing, proved: Collection[date], *, only_pix: bool) -
 def _join_debited(pairing: _Pairing, *, only_pix: bool) -> None:
     """Match the items of a day, beyond its own orders, with those made by that day that settled next."""
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
-        lines.sort(key=lambda line: line.day)
+        # The one made last, of several: the others may have an earlier line, which is not read yet.
+        lines.sort(key=lambda line: (line.day, date.max - line.ordered_on))
         for day in sorted({item.day for item in items}):
             alike = [item for item in items if item.day == day]
             orders = [line for line in lines if line.key in pairing.lines and line.ordered_on <= day <= line.day]

@@ -114,8 +114,8 @@ comment on column institution_item.waits is
     'Why it is neither joined nor a movement; of a movement, that a later file has taken it out.';
 create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null or waits is not null;
 create index institution_item_day on institution_item (institution_id, day);
-create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
-    and direction = 'OUT';
+create index institution_item_moved on institution_item (institution_id, direction, amount_cents, day)
+    where joined_kind = 'movement';
 create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal, (
     case joined_kind when 'block' then item_id else '' end));
 grant insert, select, update (end_to_end_id, return_id, joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id,

@@ -177,7 +177,8 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
     await check_books(shop.live)
 
 
-async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder_too(shop: Shop) -> None:
+@pytest.mark.parametrize("has_boleto", [False, True])
+async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder_too(shop: Shop, *, has_boleto: bool) -> None:
     shop.there.send_status = "under_way"
     sent = await lose_order(shop, is_heard=True)
     day = to_day(shop.live.clock.real_now())
@@ -190,12 +191,15 @@ async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder
     await confirm(shop)
     house = await make_owner(shop.live, "9")
     await shop.live.execute_as_owner(f"update institution_account set house_id = {house}")
-    back = a_line(day, item_id="R1", direction="IN", kind="reversal", text="ESTORNO")
-    await record_listed(shop.at, shop.account, [back, a_line(day, end_to_end_id=listed.end_to_end_id)])
-    await shop.read()
-    await settle_items(shop.at, structs.replace(shop.account, house_id=house))
-    # What the bank gives back is of the same holder, too.
-    assert await shop.live.fetch("select holder_id, amount_cents from movement") == [(shop.house.holder_id, 400)] * 2
+    back = [a_line(day, item_id=name, direction="IN", kind="reversal", text="ESTORNO") for name in ("R1", "R2")]
+    out = [a_line(day, end_to_end_id=listed.end_to_end_id), a_line(day, item_id="B1", kind="boleto")]
+    for listed in ([*out[: 1 + has_boleto], back[0]], back[1:]):
+        await record_listed(shop.at, shop.account, listed)
+        await shop.read()
+        await settle_items(shop.at, structs.replace(shop.account, house_id=house))
+    # What the bank gives back is of the same holder, once; the house's if it may be of the boleto, and then the next is not.
+    moved = await shop.live.fetch("select item_id from movement where holder_id = $1 order by item_id", shop.house.holder_id)
+    assert [row["item_id"] for row in moved] == ["L1", "R2" if has_boleto else "R1"]
     (again,) = await look(shop)
     assert (again.amount_cents, (await read_again(shop, sent)).status) == (-400, "ERROR")
     await check_books(shop.live)

@@ -18,6 +18,7 @@ from support.fake_institution import FakeInstitution
 from support.service import Service
 
 DAY = date(2026, 7, 1)
+BOTH = [("D", 1, False), ("R", 1, True)]
 
 
 @pytest.fixture
@@ -41,9 +42,13 @@ def an_order(n: int, state: Literal["open", "failed"] = "failed") -> BookLine:
     ("lines", "orders", "debited", "joined"),
     [
         ([a_line("R")], [an_order(1)], {1}, [("R", 1, True)]),
-        ([a_line("D", "pix"), a_line("R")], [an_order(1)], set[int](), [("D", 1, False), ("R", 1, True)]),
+        ([a_line("D", "pix"), a_line("R")], [an_order(1)], set[int](), BOTH),
         ([a_line("R"), a_line("S")], [an_order(1), an_order(2)], {1, 2}, [("R", 1, True), ("S", 2, True)]),
         ([a_line("R"), a_line("S")], [an_order(1)], {1}, [("R", 1, True)]),
+        # An open order may have the debit, unless it has another or was made later.
+        ([a_line("D", "pix"), a_line("R")], [an_order(1), an_order(2, "open")], set[int](), []),
+        ([a_line("D", "pix"), a_line("R")], [an_order(1), an_order(2, "open")], {2}, BOTH),
+        ([a_line("D", "pix", DAY - timedelta(1)), a_line("R")], [an_order(1), an_order(2, "open")], set[int](), BOTH),
         # Nothing shows that it was debited, which of two debits it reverses, or that it has failed.
         ([a_line("R")], [an_order(1)], set[int](), []),
         ([a_line("D", "pix"), a_line("E", "pix"), a_line("R")], [an_order(1)], set[int](), []),

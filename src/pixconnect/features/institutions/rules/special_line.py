@@ -206,7 +206,10 @@ def join_reversals(
                 alone.remove(named)
                 free.append(named)
                 joins.append(ItemJoin(item_id=item.item_id, key=named.key, by="name"))
-        debits = [item for item in out if not item.names and item.kind not in NO_PIX]
+        pending = [one for one in orders if one.state == "open" and one.amount_cents == cents and one.key not in debited]
+        since = min((one.ordered_on for one in pending), default=date.max)
+        # One that an open order may have is no failed order's yet.
+        debits = [item for item in out if not item.names and item.kind not in NO_PIX and item.day < since]
         if len(alone) == len(debits) == 1 and are_near(debits[0], alone[0]) and debits[0].day <= back[-1].day:
             joins.append(ItemJoin(item_id=debits[0].item_id, key=alone[0].key, by="amount"))
             free.append(alone[0])
@@ -233,10 +236,14 @@ def may_return(item: InstitutionItem, days: Collection[date]) -> bool:
     return not is_other and any(day <= item.day <= day + BACK_WITHIN for day in days)
 
 
+def gives_back(item: InstitutionItem) -> bool:
+    return (item.direction == "IN" and item.kind != "fee" and bool(item.names)) or is_nameless_reversal(item)
+
+
 def is_given_back(item: InstitutionItem, back: InstitutionItem) -> bool:
-    """Whether a credit may give back a debit: by a name, or a nameless reversal by its amount and day."""
+    """Whether a credit may give back a debit: by a name, or a nameless reversal, of whatever kind, by its amount and day."""
     is_near = item.amount_cents == back.amount_cents and item.day <= back.day <= item.day + BACK_WITHIN
-    return not {*back.names}.isdisjoint(item.names) or (not back.names and is_near and item.kind not in NO_PIX)
+    return item.direction == "OUT" and (not {*back.names}.isdisjoint(item.names) or (not back.names and is_near))
 
 
 def is_within(item: InstitutionItem, order: BookLine) -> bool:

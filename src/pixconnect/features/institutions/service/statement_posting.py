@@ -103,11 +103,8 @@ async def describe_movements(
     holders = await find_holders(connection, account, [one.item for one in part])
     holders = holders if holder_id is None else dict.fromkeys(holders, holder_id)
     holders |= {name: ending.holder_id for name, ending in contrary.items()}
-    return [
-        (holders[name], await _report(context, account, holders[name], one, contrary.get(name)))
-        for one in part
-        for name in [one.item.item_id]
-    ]
+    owned = [(holders[one.item.item_id], one, contrary.get(one.item.item_id)) for one in part]
+    return [(owner_id, await _report(context, account, owner_id, one, ending)) for owner_id, one, ending in owned]
 
 
 async def find_holders(connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> dict[str, int]:
@@ -117,16 +114,21 @@ async def find_holders(connection: Connection, account: InstitutionAccount, item
     found = {item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items}
     # A credit gives back what a movement took: of its name, or for a reversal without names of its amount, shortly before.
     kept = {name for line in lines if line.state != "failed" for name in line.names}
-    back = [item for item in items if item.direction == "IN" and item.kind != "fee" and kept.isdisjoint(item.names)]
-    back = [item for item in back if item.names or special_line.is_nameless_reversal(item)]
+    back = [item for item in items if special_line.gives_back(item) and kept.isdisjoint(item.names)]
     on = [item.day for item in back if not item.names]
     days = (min(on) - special_line.BACK_WITHIN, max(on)) if on else item_store.NO_DAYS
     cents, names = [item.amount_cents for item in back], sorted({name for item in back for name in item.names})
     moved = await item_store.list_moved(connection, account.id, cents, names, *days) if back else []
-    holders = await movement_store.find_holders(connection, account.id, [one.joined_id or "" for one in moved])
-    for item in back:
-        took = {holders[one.joined_id or ""] for one in moved if special_line.is_given_back(one, item)}
-        found[item.item_id] = took.pop() if len(took) == 1 else account.house_id
+    known = await movement_store.find_holders(connection, account.id, [one.joined_id or "" for one in moved])
+    holders = {one.item_id: known.get(one.joined_id or "", account.house_id) for one in moved}
+    given = [(one, holders[one.item_id]) for one in moved if special_line.gives_back(one)]
+    for item in sorted(back, key=lambda item: (item.day, item.item_id)):
+        taken = [one for one in moved if special_line.is_given_back(one, item)]
+        left = Counter(holders[one.item_id] for one in taken)
+        left.subtract(holder_id for credit, holder_id in given if any(special_line.is_given_back(one, credit) for one in taken))
+        owing = [holder_id for holder_id, count in left.items() if count > 0]
+        found[item.item_id] = owing[0] if len(owing) == 1 else account.house_id
+        given = [*given, (item, found[item.item_id])]
     return found
 
 

@@ -94,11 +94,13 @@ list_unlisted: Final = FindAll[RecordedItem, int, date, date, Sequence[int], Seq
 list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str], date, date](
     ITEM,
     """
-    where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = any($2)
-        and (coalesce(return_id, end_to_end_id) = any($3) or day between $4 and $5) order by day, item_id
+    where institution_id = $1 and joined_kind = 'movement' and amount_cents = any($2) and (
+        direction = 'OUT' and (coalesce(return_id, end_to_end_id) = any($3) or day between $4 and $5)
+        or direction = 'IN' and (kind = 'reversal' or coalesce(return_id, end_to_end_id) is not null) and day between $4 and $5
+    ) order by day, item_id
     """,
 )
-"""List outgoing lines that are movements, by amounts, and network names or days."""
+"""List lines that are movements: debits by amounts, and network names or days, and credits of these that may give one back."""
 NO_DAYS: Final = date.max, date.min
 
 list_surplus: Final = FindAll[RecordedItem, int, date](

@@ -19,7 +19,7 @@ from pixconnect.features.institutions.rules.joining import (
     list_looks,
     make_movement_id,
 )
-from pixconnect.features.institutions.rules.sum_line import choose_parts, is_sum
+from pixconnect.features.institutions.rules.sum_line import choose_parts, is_sum, mark_parts
 from pixconnect.features.institutions.rules.unmatched import BookedLine, LeftLines, OpenAmounts, find_sums, judge_left
 
 DAY = date(2026, 11, 2)
@@ -175,6 +175,7 @@ def test_a_sum_may_be_of_a_part_of_its_day_by_an_answer() -> None:
     assert choose_parts([1, 2, 3, 4], [(5, None), (5, None)]) == [[0, 3], [1, 2]]  # together they are all
     assert choose_parts([1, 1, 3, 9], [(4, None)]) == [[0, 2]]
     assert choose_parts([1] * 101, [(50, None)]) == [[]]  # too many
+    assert mark_parts([5, 5, 5, 1, 7, 3, 11], 10) == [True, True, True, False, True, True, False]
 
 
 def test_names_come_before_what_looks_alike() -> None:

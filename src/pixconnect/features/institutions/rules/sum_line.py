@@ -54,6 +54,18 @@ def read_form(text: str) -> str:
     return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())
 
 
+def mark_parts(amounts: Sequence[int], cents: int) -> list[bool]:
+    """Find which amounts are of some choice that makes a sum; none if there are too many sums to look at."""
+    sums = [{0}], [{0}]
+    for found, side in zip(sums, (amounts, amounts[::-1]), strict=True):
+        for amount in side:
+            found.append(found[-1] | {one + amount for one in found[-1] if one + amount <= cents})
+            if len(found[-1]) > _CHOICES_MAX:
+                return [False] * len(amounts)
+    after = sums[1][-2::-1]
+    return [not after[n].isdisjoint({cents - amount - one for one in sums[0][n]}) for n, amount in enumerate(amounts)]
+
+
 def choose_parts(amounts: Sequence[int], sums: Sequence[tuple[int, int | None]]) -> list[list[int]]:
     """Choose the amounts of each sum, by place, where only one choice makes it; equal amounts are interchangeable.
 

@@ -28,7 +28,7 @@ from pixconnect.features.institutions.rules.joining import (
     list_parts,
 )
 from pixconnect.features.institutions.rules.special_line import may_return
-from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, may_be_sum, read_form
+from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, mark_parts, may_be_sum, read_form
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
 from pixconnect.kernel.rules.transfer import Transfer
@@ -260,8 +260,8 @@ def hold_sums(
         if one.waits is None and may_be_sum(one.item):
             able[one.item.direction, one.item.day].append(one.item)
     for key, cents in lone.items():
-        (chosen,) = choose_parts([item.amount_cents for item in able[key]], [(cents, None)])
-        sums |= {able[key][place].item_id for place in chosen}
+        parts = mark_parts([item.amount_cents for item in able[key]], cents)
+        sums |= {item.item_id for item, is_part in zip(able[key], parts, strict=True) if is_part}
         sums |= {item.item_id for item in able[key] if item.amount_cents == cents or read_form(item.text) in sum_forms}
     return [structs.replace(one, waits="could_be_ours") if one.item.item_id in sums else one for one in left]
 

@@ -143,21 +143,9 @@ class Application:
             self._public_rates.spend_octets(progress.operation.pace, progress.address, len(content))
 
     async def _pass(self, progress: _Progress, receive: Receive) -> object:
-        """Answer a request: all refusals and waits, in their order.
+        """Answer a request: all refusals and waits, in the order of ``docs/explanations/fairness.md``.
 
-        Before this the server bounds connections (``platform/http/listening.py``), and a full process refuses by
-        ``answer_at_once``. A transfer's handler has, in this order:
-
-        1. the holder's budget of look-ups, 429 (``kernel/flows/lookup_budget.py``);
-        2. queries to the directory, in turn by holder and together with others' (``platform/flow/shares.py``,
-           ``platform/flow/batches.py``);
-        3. the queue of its operation, in turn by holder (``kernel/writing/batch_queue.py``), and its own lane where it is busy
-           or its balance is locked (``platform/flow/stalled_holders.py``);
-        4. the limit of orders a second while the process refuses (``platform/flow/overload.py``);
-        5. a connection to the database, in turn by holder (``platform/shared_pool.py``).
-
-        Each refusal of a flood then waits until it is due (``platform/flow/overload.py``). The reasons are in
-        ``docs/explanations/fairness.md``.
+        Before this the server bounds connections, and a full process refuses by ``answer_at_once``.
         """
         scope, headers = progress.scope, progress.headers
         prepared, raw_parameters = self._router.find(scope["method"], scope["raw_path"])

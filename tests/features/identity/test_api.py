@@ -44,12 +44,8 @@ async def test_the_answer_is_bare_either_way(api: Api, use_cases: UseCases, sche
     body, headers = (GRANT | CREDENTIALS, None) if scheme == "body" else (GRANT, basic("shop", "s:c+r/t", scheme))
     answer = await ask(api, body, headers=headers, content_type=content_type)
     assert answer.status == 200
-    assert answer.body == {
-        "access_token": "a.b.c",
-        "token_type": "Bearer",
-        "expires_in": 300,
-        "scope": "charge.read charge.write",
-    }
+    told = {"access_token": "a.b.c", "token_type": "Bearer", "expires_in": 300, "scope": "charge.read charge.write"}
+    assert answer.body == told
     assert answer.headers["cache-control"] == "no-store"
     wanted = use_cases.asked[-1][1][0]
     assert (wanted.client_id, wanted.client_secret, wanted.scopes) == ("shop", "s:c+r/t", None)

@@ -252,13 +252,7 @@ async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
 
 
 async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
-    """Lock a holder, so that all batches after the transaction use its changes.
-
-    Batches read flags and limits while they hold the balance's lock; taking the same lock waits for running batches.
-
-    Raises:
-        ServiceUnavailable: Another operation has the balance; nothing was done.
-    """
+    """Lock a holder, so that all batches after the transaction use its changes: they hold its balance while they read them."""
     try:
         await ledger_store.lock_balance(connection, holder_id)
     except asyncpg.LockNotAvailableError:

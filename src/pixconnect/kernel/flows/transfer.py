@@ -184,15 +184,10 @@ async def _find_way(
 
 
 async def _admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
-    """Raise for requests that may have been paid: called before a refusal claims that nothing was done.
+    """Raise ``OutcomeUnknown`` for requests that may have been paid: before a refusal claims that nothing was done.
 
-    If the institution keeps none of our names, it is also called before anything is accepted.
-
-    After a restore, a payment of the lost span becomes a movement once its line is read, and takes the money of the very
-    request that had ordered it. Only the institution knows which request that was; accepted ones are queried there.
-
-    Raises:
-        OutcomeUnknown: A line of the same amount has no order; or not all lines of that time were read yet.
+    If the institution keeps none of our names, also before anything is accepted. After a restore, a payment of the lost span
+    becomes a movement once its line is read, and takes the money of the request that had ordered it. Only the bank knows.
     """
     # A request without a name cannot be repeated; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:

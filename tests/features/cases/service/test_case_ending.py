@@ -177,8 +177,10 @@ async def test_a_line_that_comes_later_is_a_movement_of_its_holder_and_opens_the
     await check_books(shop.live)
 
 
-@pytest.mark.parametrize("has_boleto", [False, True])
-async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder_too(shop: Shop, *, has_boleto: bool) -> None:
+@pytest.mark.parametrize(("count", "text", "own"), [(1, "ESTORNO", "R1"), (2, "ESTORNO", "R2"), (2, "ESTORNO PIX", "R1")])
+async def test_a_line_by_a_name_that_the_institution_had_told_is_of_its_holder(
+    shop: Shop, count: int, text: str, own: str
+) -> None:
     shop.there.send_status = "under_way"
     sent = await lose_order(shop, is_heard=True)
     day = to_day(shop.live.clock.real_now())
@@ -191,15 +193,15 @@ async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder
     await confirm(shop)
     house = await make_owner(shop.live, "9")
     await shop.live.execute_as_owner(f"update institution_account set house_id = {house}")
-    back = [a_line(day, item_id=name, direction="IN", kind="reversal", text="ESTORNO") for name in ("R1", "R2")]
+    back = [a_line(day, item_id=name, direction="IN", kind="reversal", text=text) for name in ("R1", "R2")]
     out = [a_line(day, end_to_end_id=listed.end_to_end_id), a_line(day, item_id="B1", kind="boleto")]
-    for listed in ([*out[: 1 + has_boleto], back[0]], back[1:]):
+    for listed in ([*out[:count], back[0]], back[1:]):
         await record_listed(shop.at, shop.account, listed)
         await shop.read()
         await settle_items(shop.at, structs.replace(shop.account, house_id=house))
     # What the bank gives back is of the same holder, once; the house's if it may be of the boleto, and then the next is not.
     moved = await shop.live.fetch("select item_id from movement where holder_id = $1 order by item_id", shop.house.holder_id)
-    assert [row["item_id"] for row in moved] == ["L1", "R2" if has_boleto else "R1"]
+    assert [row["item_id"] for row in moved] == ["L1", own]
     (again,) = await look(shop)
     assert (again.amount_cents, (await read_again(shop, sent)).status) == (-400, "ERROR")
     await check_books(shop.live)

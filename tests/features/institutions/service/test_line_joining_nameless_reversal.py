@@ -11,6 +11,7 @@ from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.rules.special_line import join_reversals
 from pixconnect.features.institutions.service.statement import settle_items
 from pixconnect.features.institutions.service.statement_sweep import note_listed, record_listed
+from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.platform.base.clock import to_day
 from support.account_shop import Shop
 from support.books import check_books
@@ -126,7 +127,7 @@ async def test_a_reversal_waits_for_a_debit_of_a_day_that_is_not_read(shop: Shop
     await shop.move_orders(seconds=5)
     day = to_day(shop.live.clock.real_now())
     shop.live.clock.advance(days=2)
-    debit, back = a_line("D", "pix", day), a_line("R", day=day + timedelta(days=1))
+    debit, back = a_line("D", "other", day), a_line("R", day=day + timedelta(days=1))
     await record_listed(shop.at, shop.account, [back])
     for _ in range(2):
         await settle_items(shop.at, shop.account, day)
@@ -139,4 +140,7 @@ async def test_a_reversal_waits_for_a_debit_of_a_day_that_is_not_read(shop: Shop
     lines = await shop.live.fetch("select item_id, joined_kind, is_reversal from institution_item order by item_id")
     expected = [("D", kind, False), ("R", kind, True)] if was_debited else [("R", "movement", False)]
     assert [tuple(line) for line in lines] == expected
+    async with shop.live.context.pool.acquire() as connection:
+        # A Pix that resembles the debit more does not part it from what gives it back.
+        assert not await item_store.release_outdone(connection, shop.account.id, [(day, "OUT", 400)])
     await check_books(shop.live)

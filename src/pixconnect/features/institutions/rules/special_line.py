@@ -237,13 +237,17 @@ def may_return(item: InstitutionItem, days: Collection[date]) -> bool:
 
 
 def gives_back(item: InstitutionItem) -> bool:
-    return (item.direction == "IN" and item.kind != "fee" and bool(item.names)) or is_nameless_reversal(item)
+    return item.direction == "IN" and (item.kind != "fee" if item.names else item.kind == "reversal" or item.kind in NO_PIX)
 
 
 def is_given_back(item: InstitutionItem, back: InstitutionItem) -> bool:
-    """Whether a credit may give back a debit: by a name, or a nameless reversal, of whatever kind, by its amount and day."""
-    is_near = item.amount_cents == back.amount_cents and item.day <= back.day <= item.day + BACK_WITHIN
-    return item.direction == "OUT" and (not {*back.names}.isdisjoint(item.names) or (not back.names and is_near))
+    """Whether a credit may give back a debit: by a name, or without one by its amount and day, and by what it is called."""
+    if item.direction == "IN" or back.names:
+        return item.direction == "OUT" and not {*back.names}.isdisjoint(item.names)
+    is_so_called = item.kind == back.kind or (
+        back.kind == "reversal" and (item.kind not in NO_PIX or "PIX" not in back.text.upper())
+    )
+    return is_so_called and item.amount_cents == back.amount_cents and item.day <= back.day <= item.day + BACK_WITHIN
 
 
 def is_within(item: InstitutionItem, order: BookLine) -> bool:

@@ -114,7 +114,9 @@ async def _join_named(
         debited, reversed_, alike = await item_store.find_joined(connection, account.id, [line.key for line in lines])
         kept = await item_store.find(connection, account.id, [*alike.values()])
         claimed = joining.find_claimed(
-            items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
+            items,
+            [line for line in lines if line.key in alike and line.key not in reversed_],
+            {key: kept[name] for key, name in alike.items()},
         )
         # A credit that names a failed order takes the place of one without a name, which may give back another.
         back = {key: outdone for key in joining.find_given_back(items, lines) if (outdone := reversed_.get(key))}

@@ -115,21 +115,24 @@ async def find_holders(connection: Connection, account: InstitutionAccount, item
     # A credit gives back what a movement took: of its name, or for a reversal without names of its amount, shortly before.
     kept = {name for line in lines if line.state != "failed" for name in line.names}
     back = [item for item in items if special_line.gives_back(item) and kept.isdisjoint(item.names)]
-    on = [item.day for item in back if not item.names]
-    days = (min(on) - special_line.BACK_WITHIN, max(on)) if on else item_store.NO_DAYS
+    days = [item.day for item in back]
+    span = (min(days) - 2 * special_line.BACK_WITHIN, max(days)) if days else item_store.NO_DAYS
     cents, names = [item.amount_cents for item in back], sorted({name for item in back for name in item.names})
-    moved = await item_store.list_moved(connection, account.id, cents, names, *days) if back else []
+    moved = await item_store.list_moved(connection, account.id, cents, names, *span) if back else []
     known = await movement_store.find_holders(connection, account.id, [one.joined_id or "" for one in moved])
     holders = {one.item_id: known.get(one.joined_id or "", account.house_id) for one in moved}
-    given = [(one, holders[one.item_id]) for one in moved if special_line.gives_back(one)]
-    for item in sorted(back, key=lambda item: (item.day, item.item_id)):
-        taken = [one for one in moved if special_line.is_given_back(one, item)]
-        left = Counter(holders[one.item_id] for one in taken)
-        left.subtract(holder_id for credit, holder_id in given if any(special_line.is_given_back(one, credit) for one in taken))
-        owing = [holder_id for holder_id, count in left.items() if count > 0]
-        found[item.item_id] = owing[0] if len(owing) == 1 else account.house_id
-        given = [*given, (item, found[item.item_id])]
-    return found
+    taken = [one for one in moved if one.direction == "OUT"]
+    back.sort(key=lambda one: (one.day, not one.names, one.item_id))
+    listed = [*filter(special_line.gives_back, moved), *back]
+    named = {name for item in listed for name in item.names}
+    for item in listed:
+        fitting = [one for one in taken if special_line.is_given_back(one, item)]
+        whose = {holders[one.item_id] for one in fitting}
+        holder_id = holders.setdefault(item.item_id, whose.pop() if len(whose) == 1 else account.house_id)
+        # Each debit is given back once, the oldest first that no credit names.
+        if own := [one for one in fitting if holders[one.item_id] == holder_id]:
+            taken.remove(min(own, key=lambda one: not named.isdisjoint(one.names)))
+    return found | {item.item_id: holders[item.item_id] for item in back}
 
 
 async def _report(

@@ -96,7 +96,9 @@ list_moved: Final = FindAll[RecordedItem, int, Sequence[int], Sequence[str], dat
     """
     where institution_id = $1 and joined_kind = 'movement' and amount_cents = any($2) and (
         direction = 'OUT' and (coalesce(return_id, end_to_end_id) = any($3) or day between $4 and $5)
-        or direction = 'IN' and (kind = 'reversal' or coalesce(return_id, end_to_end_id) is not null) and day between $4 and $5
+        or direction = 'IN' and day between $4 and $5 and (
+            kind in ('reversal', 'fee', 'wire', 'boleto', 'judicial') or coalesce(return_id, end_to_end_id) is not null
+        )
     ) order by day, item_id
     """,
 )
@@ -335,8 +337,10 @@ _RELEASE_OUTDONE: Final[LiteralString] = """
     from unnest($2::date[], $3::text[], $4::bigint[]) as pix (day, direction, amount_cents)
     where item.institution_id = $1 and item.day = pix.day and item.direction = pix.direction
         and item.amount_cents = pix.amount_cents and item.joined_by in ('amount', 'alike', 'near') and item.kind <> all($5)
-        and item.joined_kind <> 'block' and item.end_to_end_id is null and item.return_id is null
-    returning item.item_id
+        and item.joined_kind <> 'block' and item.end_to_end_id is null and item.return_id is null and not exists (
+            select from institution_item as back where back.institution_id = $1 and back.joined_kind = item.joined_kind
+                and back.joined_id = item.joined_id and back.is_reversal
+        ) returning item.item_id
 """
 
 

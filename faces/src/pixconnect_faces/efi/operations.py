@@ -16,7 +16,6 @@ from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionAnswered
 from pixconnect.features.contests.service import defence as defence_usecases
 from pixconnect.features.due_charges import api as due_records
-from pixconnect.features.locations import service as payload_usecases
 from pixconnect.features.pix_api.api import charge_records, frame, location, webhook
 from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.rules import Shown, without_none
@@ -34,7 +33,7 @@ from pixconnect.kernel.rules.transfer import Direction
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_milliseconds
 from pixconnect.platform.base.errors import Violated, Violation
-from pixconnect_faces.efi import account, homologation, send
+from pixconnect_faces.efi import account, dynamic_code, homologation, send
 from pixconnect_faces.efi.homologation import pay_soon
 from pixconnect_faces.frame import Face, FaceResponder, list_standard_rows, probe
 from pixconnect_faces.frame import FaceOperation as Row
@@ -220,10 +219,10 @@ async def detail_code(face: Face, services: Services, request: Asked) -> Shown:
     body.raise_if_any()
     context = services.context
     try:
-        code = await payload_usecases.read_dynamic_code(context, request.caller, text or "")
-    except payload_usecases.CodeIsStatic:
+        code = await dynamic_code.read_dynamic_code(context, request.caller, text or "")
+    except dynamic_code.CodeIsStatic:
         raise _refusal("é de uma cobrança estática") from None
-    except payload_usecases.CodeHasDueDate:
+    except dynamic_code.CodeHasDueDate:
         raise _refusal("é de uma cobrança com vencimento, que aqui não é detalhada") from None
     except (errors.PixKeyNotFound, errors.SameAccount):
         raise _refusal("tem uma chave de recebedor que não foi encontrada") from None

@@ -177,9 +177,6 @@ async def test_a_refusal_that_is_sent_later_leaves_its_line_at_once(services: Se
     assert (len(logged.api.delays_s), len(logged.lines())) == (1, lines_count + 1)
 
 
-# The client address of a request.
-
-
 PROXIES = tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")))
 LONG = "2001:db8:1:2:3:4:5:6"
 

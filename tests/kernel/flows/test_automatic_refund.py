@@ -204,9 +204,6 @@ async def test_what_cannot_be_recorded_is_kept_and_not_refused(service: Service,
     assert await kept(service) == [("credit", "cannot_be_recorded", None)]
 
 
-# -- in two steps
-
-
 async def test_an_acceptance_against_the_rules_is_given_back(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     first = credit_report(service, txid=charge.txid)
@@ -239,9 +236,6 @@ async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
     await check_books(service)
 
 
-# -- returns of sent transfers
-
-
 async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service: Service, caller: Caller) -> None:
     sent = await send_out(service, caller, 500)
     await service.work()
@@ -259,9 +253,6 @@ async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service:
     assert await read_funds(service, caller) == (FUNDS_CENTS - 200, 0)
     assert await kept(service) == [("return", "cannot_be_refused", None)]
     await check_books(service)
-
-
-# -- the other abilities
 
 
 async def test_what_else_a_rail_cannot_do_is_refused_before_anything_is_done(database: Addresses) -> None:

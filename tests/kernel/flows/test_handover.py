@@ -215,9 +215,6 @@ async def test_a_query_answer_is_final(service: Service, order: Order, outcome: 
     await check_books(service)
 
 
-# The process dies, and another one goes on.
-
-
 async def be_killed_in(call: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(service.rail, "submit", call)

@@ -429,9 +429,6 @@ async def test_a_lost_commit_has_one_effect_and_the_right_answer(shop: Shop, ope
     await check_books(shop.service)
 
 
-# What others do between the COMMIT that was carried out and the retry that looks for it.
-
-
 async def _lose(shop: Shop, act: Act, meanwhile: Act, monkeypatch: pytest.MonkeyPatch) -> object:
     """Do something under a lost COMMIT, and something else beside it before the retry."""
     real_sleep, done = asyncio.sleep, False

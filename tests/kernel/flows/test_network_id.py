@@ -90,9 +90,6 @@ def settled(order: Order, network_id: str | None = None, *, name: str | None = N
     return rails.SettledReport(report_id=f"s{order.id}", id=name or order.name, settled_at=STARTED_AT, network_id=network_id)
 
 
-# -- told once, early or late
-
-
 async def test_a_name_told_with_the_answer_is_shown_without_an_event(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
     await service.work(seconds=1)
@@ -197,9 +194,6 @@ async def test_another_holder_finds_nothing_by_a_name_that_was_told(service: Ser
         await stranger.find(service, order.told)
 
 
-# -- what comes back
-
-
 def given_back(service: Service, named: str, amount_cents: int = 100) -> rails.ReturnReport:
     names = dict(report_id=f"r{next(_numbers)}", return_id=network_id("D"))
     return a_return(named, amount_cents=amount_cents, reported_at=service.clock.now(), **names)
@@ -287,9 +281,6 @@ async def tries(service: Service, report: rails.Report) -> list[int]:
     return counts
 
 
-# -- names that cannot be believed
-
-
 async def test_another_name_than_before_is_kept_and_the_first_one_stays(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
     await service.work()
@@ -359,9 +350,6 @@ async def test_a_rail_that_keeps_our_ids_is_not_believed_another_name(database: 
         ended = await order.now(service)
         assert (ended.settled_at is not None, ended.network_id) == (True, None)
         assert await kept(service) == [("settled", "contradiction", order.name)]
-
-
-# -- a rail that cannot be asked by our ids
 
 
 @pytest.fixture

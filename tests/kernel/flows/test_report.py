@@ -111,9 +111,6 @@ async def test_a_deaf_rail_reports_again_and_nothing_changes(service: Service, c
     await check_books(service)
 
 
-# What cannot be believed.
-
-
 async def waiting(service: Service) -> list[tuple[str, str, str, int]]:
     """Kind, reason, name and how often it was seen, of each report that waits, oldest first."""
     kept = await kept_usecases.list_kept(service.context, with_closed=False)

@@ -86,9 +86,6 @@ async def test_names_that_are_not_ours_are_passed_over(service: Service, caller:
     assert (await now(service, caller, transfer)).status == "CONFIRMED"
 
 
-# Returns: money that comes back.
-
-
 def given_back(service: Service, transfer: Transfer, **changes: Any) -> ReturnReport:
     return_id = f"D{OUTSIDE_ISPB}202607011500{service.context.entropy.token(11)}"
     return a_return(transfer.end_to_end_id, return_id=return_id, **(dict(reported_at=service.clock.now()) | changes))

@@ -207,9 +207,6 @@ async def test_of_a_hundred_at_once_exactly_the_affordable_are_accepted(service:
     await check_books(service)
 
 
-# Limits.
-
-
 async def test_limits_count_what_was_accepted_in_the_same_group_too(service: Service, caller: Caller) -> None:
     await service.set_holder(caller, day_limit_cents=1_050)
     outcomes = await asyncio.gather(*(start(service, caller, by_account()) for _ in range(20)), return_exceptions=True)
@@ -263,9 +260,6 @@ async def test_what_failed_does_not_count_against_a_limit(service: Service, call
     failed = await start(service, caller, by_key(key=own_key("2")))
     accepted = await start(service, caller, by_account())
     assert (failed.transfer.status, accepted.transfer.status) == ("ERROR", "PROCESSING")
-
-
-# By book.
 
 
 async def test_a_book_transfer_is_confirmed_and_seen_by_both_sides(service: Service, caller: Caller) -> None:

@@ -46,9 +46,6 @@ def test_a_written_amount_reads_back_and_fits_a_br_code(amount_cents: int) -> No
     assert len(text) <= 13
 
 
-# Ids on the network: sender, time, randomness.
-
-
 INSTANT = datetime(2026, 11, 20, 7, 53, 59, 999_999, tzinfo=UTC)
 
 
@@ -112,9 +109,6 @@ def test_a_txid_has_no_other_characters() -> None:
     assert not identifiers.is_txid("a" * 31 + "\n")
 
 
-# Cursors of lists: their content, and which are refused.
-
-
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
 CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"  # the beginning of version 1, without the check digits
@@ -165,9 +159,6 @@ def test_a_made_up_cursor_holds_nothing_that_would_break_later(numbers: tuple[in
         read_cursor(text, LISTED)
 
 
-# Rates: tokens that are restored with time.
-
-
 POLICY = RatePolicy(name="tries", tokens_max=10, refill_per_s=0.5)
 
 
@@ -202,9 +193,6 @@ def test_a_bucket_is_overdrawn_as_far_as_its_policy_says() -> None:
         bucket = TokenBucket(RatePolicy(name="look-ups", tokens_max=10, refill_per_s=1, overdraft_max=overdraft_max), now_s=0.0)
         bucket.spend(100)
         assert bucket.read(0.0) == expected
-
-
-# Filters with operators, as people write them.
 
 
 @pytest.mark.parametrize(

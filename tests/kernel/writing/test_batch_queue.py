@@ -283,9 +283,6 @@ async def test_what_waits_is_written_before_the_end_and_nothing_is_taken_after(s
             await queue.submit(Word())
 
 
-# A connection cut during COMMIT, with either outcome.
-
-
 @asynccontextmanager
 async def open_cut_service(database: postgres.Addresses) -> AsyncIterator[tuple[Service, Caller, Wire]]:
     async with open_wire(database) as (wire, near), open_service(near) as service:
@@ -405,9 +402,6 @@ async def test_who_waited_for_a_batch_before_its_own_waits_less_for_a_lock(datab
         words.may_go_on.set()
         assert await asyncio.gather(first, behind) == ["first", "behind"]
     assert words.lock_timeouts == ["3s", "1500ms"]
-
-
-# Several processes.
 
 
 async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(database: postgres.Addresses) -> None:

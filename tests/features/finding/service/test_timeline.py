@@ -259,9 +259,6 @@ async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Servi
     assert [(line.delivery.id, line.endpoint) for line in event.deliveries] == [(first, None)]
 
 
-# The requesting client is recorded with it, found by it, and deleted in time.
-
-
 EVER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 TOKEN_ID = "t1"
 URL = "http://127.0.0.1:9/hook"

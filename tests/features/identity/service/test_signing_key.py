@@ -181,9 +181,6 @@ async def test_a_new_authority_certifies_the_next_key(context: Context, keyring:
     assert (await signing_key.rotate(as_operator(context))).certificates[1] == made.certificates[1]
 
 
-# One process's view of the signing keys: its signing key, its published keys, and when it reads them again.
-
-
 async def test_two_processes_at_once_make_one_key(database: Addresses, clock: FakeClock, context: Context) -> None:
     async with identity.open_context(database, clock) as other:
         keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))

@@ -231,9 +231,6 @@ async def test_books_do_not_begin_with_a_balance_they_cannot_have(live: Service,
     assert await live.fetch("select from institution_account") == []
 
 
-# Credentials of accounts: the sending one under a separate key, secrets that stay in files, and when certificates end.
-
-
 SENDING = Credential(client_id="us", client_secret="sends money")
 SENDING_KEY = bytes([9]) * 32
 

@@ -244,9 +244,6 @@ def test_sums_that_are_not_said_are_small_only_where_nothing_was_sent_before() -
     assert cut(none, some) == none
 
 
-# Transfers over an account whose institution uses its own ids, which only its answers contain.
-
-
 TRAITS = InstitutionTraits(sends=("KEY", "MANUAL"), resend_for=timedelta(seconds=60), resends_after_restart=False)
 
 

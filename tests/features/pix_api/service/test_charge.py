@@ -282,9 +282,6 @@ async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: S
     await check_books(service)
 
 
-# The contents of our QR codes' locations.
-
-
 CONTENTS = ChargeContents(
     lifetime_s=3600, amount_cents=0, may_change_amount=True, key=own_key(),
     payer=Payer(name="Ana", tax_id="52998224725"), question="?", lines=(Line(name="a", value="b"),),

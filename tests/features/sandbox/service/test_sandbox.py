@@ -292,9 +292,6 @@ async def test_other_processes_hear_of_a_move(service: Service, control: FakeCon
     following.cancel()
 
 
-# Acts from outside for the asking holder: the defaults, and early refusals.
-
-
 class Returning:
     """A sandbox in which receivers make the requested returns; it keeps the amounts."""
 

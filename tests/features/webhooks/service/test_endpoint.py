@@ -285,9 +285,6 @@ async def _attempts(service: WebhookService, count: int) -> bool:
     return len(await service.fetch("select from delivery_attempt")) >= count
 
 
-# The pending and readable deliveries of one holder are limited.
-
-
 async def paused_endpoint(service: WebhookService) -> int:
     endpoint = await service.add_endpoint(URL)
     await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))

@@ -62,6 +62,7 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item("x" * 99), a_line(key=("movement", "y"), names=(make_movement_id("x" * 99),)), "name"),
         (an_item("yield:1"), a_line(key=("movement", "y"), names=(make_movement_id("yield:1"),)), "name"),
         (an_item("yield:1"), a_line(key=("movement", "y"), names=("yield:1",)), None),
+        (an_item(E2E, kind="fee"), a_line(key=("movement", "y"), names=(E2E,)), None),
         (an_item(), a_line(direction="OUT"), None),
         (an_item(), a_line(amount_cents=1001), None),
         (an_item(day=DAY + timedelta(days=5)), a_line(), None),

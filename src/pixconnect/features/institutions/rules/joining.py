@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemSource
 from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
+from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_return_id
 from pixconnect.platform.base.clock import to_day
 
 DAYS_APART_MAX: Final = 4
@@ -388,6 +389,5 @@ def are_near(item: InstitutionItem, line: BookLine) -> bool:
 def make_movement_id(item_id: str) -> str:
     """Return the name of the item's movement: its own, or a digest if it is too long or is like our own names."""
     is_like_ours = item_id.startswith((OPENING_PREFIX, CLOSING_PREFIX, YIELD_PREFIX, KEPT_PREFIX))
-    if len(item_id) <= MOVEMENT_ID_LENGTH_MAX and not is_like_ours:
-        return item_id
-    return hashlib.sha256(item_id.encode()).hexdigest()
+    is_like_ours |= is_end_to_end_id(item_id) or is_return_id(item_id)  # some banks give a Pix's fee its name as id
+    return hashlib.sha256(item_id.encode()).hexdigest() if is_like_ours or len(item_id) > MOVEMENT_ID_LENGTH_MAX else item_id

@@ -87,7 +87,6 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
 def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by: str | None) -> None:
     joined = join_items([item], [line], proved=(DAY,))
     assert joined_by(joined) == ([] if by is None else [(item.item_id, line.key[1], by)])
-    assert [left.item_id for left in joined.items_left] == ([item.item_id] if by is None else [])
 
 
 @pytest.mark.parametrize("text", ["PIX RECEBIDOS QTD 2", "PIX RECEBIDOS QTDE: 12", "PIX RECEBIDOS", "PIX QRS QTD 2"])
@@ -167,7 +166,6 @@ def test_a_sum_is_joined_to_all_payments_of_its_day(text: str, amount_cents: int
     assert join_items([total], lines).joins == ()
     joined = join_items([total], lines, sum_forms=["pix recebidos", "pix recebidos qtd #", "credito"])
     assert [len(join.parts) for join in joined.joins] == ([count] if count else [])
-    assert len(joined.lines_left) == len(lines) - count
 
 
 def test_a_sum_may_be_of_a_part_of_its_day_by_an_answer() -> None:
@@ -190,8 +188,7 @@ def test_no_more_alike_than_lines_are_paired_and_others_are_left() -> None:
     lines = [a_line(number) for number in range(3)]
     assert [by for _, _, by in joined_by(join_items(items, lines))] == ["alike"] * 3
     assert join_items(items, lines[:2]).joins == ()
-    joined = join_items(items[:2], lines)
-    assert (len(joined.joins), len(joined.lines_left)) == (2, 1)
+    assert len(join_items(items[:2], lines).joins) == 2
 
 
 def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_the_pix_is_named() -> None:
@@ -206,7 +203,7 @@ def test_a_fee_is_told_of_the_pix_that_it_names() -> None:
     fee = an_item("F1", kind="fee", direction="OUT", amount_cents=50, end_to_end_id=E2E)
     joined = join_items([fee, an_item(end_to_end_id=E2E)], [a_line(names=(E2E,))])
     assert joined.fees == {"F1": ("transfer", 1)}
-    assert [item.item_id for item in joined.items_left] == ["F1"]
+    assert "F1" not in {join.item_id for join in joined.joins}
 
 
 def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() -> None:
@@ -274,18 +271,18 @@ def test_a_debit_and_its_reversal_are_the_orders_and_cancel() -> None:
     # The reversal may come days after the debit was joined.
     late = join_items([reversal], [order], [order.key])
     assert [(join.item_id, join.is_reversal) for join in late.joins] == [("R", True)]
-    assert join_items([debit], [order]).items_left == (debit,), "it is a question until it is given back"
+    assert join_items([debit], [order]).joins == (), "it is a question until it is given back"
     # A reversal of a settled order, or a second reversal, is for a person.
     again = join_items([reversal, debit, an_item("S", kind="reversal", end_to_end_id=E2E)], [order])
     assert len(again.joins) == 2
     settled = join_items([reversal, debit], [a_line(direction="OUT", names=(E2E,))])
-    assert [item.item_id for item in settled.items_left] == ["R"]
+    assert [join.item_id for join in settled.joins] == ["D"]
 
 
 def test_a_second_debit_of_one_order_is_left() -> None:
     items = [an_item(name, direction="OUT", end_to_end_id=E2E) for name in ("D1", "D2")]
     joined = join_items(items, [a_line(direction="OUT", names=(E2E,))])
-    assert [item.item_id for item in joined.items_left] == ["D2"]
+    assert [join.item_id for join in joined.joins] == ["D1"]
 
 
 _NAMES = st.sampled_from([None, E2E, OTHER_E2E])
@@ -328,8 +325,8 @@ def test_joining_is_one_to_one_complete_and_in_no_order(
     told = {item.item_id: item for item in items}
     ours = {line.key: line for line in lines}
     joined_ids = [join.item_id for join in joined.joins]
-    # No item twice, no line twice except for its reversal, and nothing is lost.
-    assert sorted([*joined_ids, *(item.item_id for item in joined.items_left)]) == sorted(told)
+    # No item twice, no line twice except for its reversal.
+    assert len({*joined_ids}) == len(joined_ids)
     assert len({(join.key, join.is_reversal) for join in joined.joins}) == len(joined.joins)
     for join in joined.joins:
         item, line = told[join.item_id], ours[join.key]
@@ -339,7 +336,7 @@ def test_joining_is_one_to_one_complete_and_in_no_order(
     chance.shuffle(items)
     chance.shuffle(lines)
     again = join_items(items, lines)
-    assert (set(again.joins), set(again.items_left)) == (set(joined.joins), set(joined.items_left))
+    assert set(again.joins) == set(joined.joins)
 
 
 def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:

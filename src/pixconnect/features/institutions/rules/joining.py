@@ -83,8 +83,6 @@ class Joined(Struct, frozen=True, kw_only=True):
     joins: tuple[ItemJoin, ...]
     fees: dict[str, LineKey]
     """The transfer or refund that a fee was charged for."""
-    items_left: tuple[InstitutionItem, ...]
-    lines_left: tuple[BookLine, ...]
 
 
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
@@ -168,8 +166,6 @@ def join_items(
             for name in item.names[:1]
             if name in named
         },
-        items_left=tuple(pairing.items.values()),
-        lines_left=tuple(line for line in pairing.lines.values() if line.state == "settled"),
     )
 
 

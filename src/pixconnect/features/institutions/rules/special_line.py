@@ -241,8 +241,8 @@ def gives_back(item: InstitutionItem) -> bool:
 
 
 def is_given_back(item: InstitutionItem, back: InstitutionItem) -> bool:
-    """Whether a credit may give back a debit: by a name, or without one by its amount and day, and by what it is called."""
-    if item.direction == "IN" or back.names:
+    """Whether a credit may give back a debit: by a name, or if one lacks it by its amount and day, and by what it is called."""
+    if item.direction == "IN" or (back.names and (item.names or back.kind != "reversal")):
         return item.direction == "OUT" and not {*back.names}.isdisjoint(item.names)
     is_so_called = item.kind == back.kind or (
         back.kind == "reversal" and (item.kind not in NO_PIX or "PIX" not in back.text.upper())

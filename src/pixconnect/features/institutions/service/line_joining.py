@@ -29,7 +29,7 @@ from pixconnect.features.institutions.rules.unmatched import (
     judge_left,
     names_its_pix,
 )
-from pixconnect.features.institutions.service.day import list_waiting
+from pixconnect.features.institutions.service.day import find_unread, list_waiting
 from pixconnect.features.institutions.service.statement_posting import find_holders, hold_back, report_part
 from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
@@ -66,7 +66,7 @@ async def find_left(
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare, to_day(now))
     left = [item for item in bare if item.item_id not in alike_ids] + [item for item in of_blocks if item.item_id in held]
-    reversed_ids, waiting_ids = await join_nameless(connection, account, left)
+    reversed_ids, waiting_ids = await join_nameless(connection, account, left, now)
     left = [item for item in left if item.item_id not in reversed_ids]
     waiting: dict[str, Waiting] = dict.fromkeys(waiting_ids, "order_unknown")
     left, may_be_blocked = await join_debits(connection, account, left, open_cents)
@@ -263,11 +263,12 @@ async def _find_reversible(
 
 
 async def join_nameless(
-    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem]
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], now: datetime
 ) -> tuple[set[str], set[str]]:
     """Match nameless reversals with the orders that they return; return the ids of the matched and of waiting ones.
 
-    Lines wait that may reverse an open order, or an order whose debit may be on a day that was not read whole.
+    Lines wait that may reverse an open order, or an order whose debit may be on a day that was not read whole, or may be
+    another order's.
     """
     back = [item for item in left if special_line.is_nameless_reversal(item)]
     if not back:
@@ -276,11 +277,17 @@ async def join_nameless(
     orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
     debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
     orders = [order for order in orders if order.key not in reversed_]
-    joins = special_line.join_reversals(left, orders, debited)
+    out = [item for item in left if item.direction == "OUT" and not item.names]
+    lines = LeftLines(await _list_near(connection, account, out, to_day(now)))
+    doubted = {item.item_id: item.amount_cents for item in out if lines.has_near(item)}
+    joins = special_line.join_reversals([item for item in left if item.item_id not in doubted], orders, debited)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
     whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
-    waiting = [item for item in back if any(special_line.may_give_back(item, order, debited, whole) for order in orders)]
+    whole |= await find_unread(connection, account, days, now)
+    read = {item.item_id: set[date]() if item.amount_cents in doubted.values() else whole for item in back}
+    may_be = special_line.may_give_back
+    waiting = [item for item in back if any(may_be(item, order, debited, read[item.item_id]) for order in orders)]
     return joined_ids, {item.item_id for item in waiting} - joined_ids
 
 

@@ -127,6 +127,8 @@ async def find_holders(connection: Connection, account: InstitutionAccount, item
     named = {name for item in listed for name in item.names}
     for item in listed:
         fitting = [one for one in taken if special_line.is_given_back(one, item)]
+        # What a person has counted is likelier a failed order's than what was posted automatically.
+        fitting = [one for one in fitting if one.joined_by == "answer"] or fitting
         whose = {holders[one.item_id] for one in fitting}
         holder_id = holders.setdefault(item.item_id, whose.pop() if len(whose) == 1 else account.house_id)
         # Each debit is given back once, the oldest first that no credit names.

@@ -14,7 +14,8 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.features.institutions.rules.joining import CLOSING_PREFIX, KEPT_PREFIX, YIELD_PREFIX, BookLine
+from pixconnect.features.institutions.rules import joining
+from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.features.institutions.tables.books import DEBITS
@@ -193,8 +194,8 @@ _MOVEMENTS: Final[LiteralString] = f"""
         array[movement.item_id], '{{}}'::text[], null, null
     from movement
     where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
-        and movement.item_id not like '{CLOSING_PREFIX}%' and movement.item_id not like '{YIELD_PREFIX}%'
-        and movement.item_id not like '{KEPT_PREFIX}%'
+        and movement.item_id not like '{joining.CLOSING_PREFIX}%' and movement.item_id not like '{joining.YIELD_PREFIX}%'
+        and movement.item_id not like '{joining.KEPT_PREFIX}%'
         and movement.opposite_of is null and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
@@ -331,19 +332,31 @@ async def sum_unmatched(connection: Connection, institution_id: int, day: date) 
 
 
 _LIST_UNSETTLED: Final[LiteralString] = f"""
+    select * from (
     {_OF_TRANSFERS} and transfer.direction = 'OUT' and transfer.network_settled_at is null and transfer.settled_at is null
         and transfer.created_at >= $2 and transfer.created_at < $3 and transfer.amount_cents = any($4)
     union all {_OF_REFUNDS} and refund.flow = 'OUT' and refund.network_settled_at is null and refund.settled_at is null
         and refund.created_at >= $2 and refund.created_at < $3 and refund.amount_cents = any($4)
+    ) as line where not exists (
+        select from institution_item as debit
+        left join movement as made on made.holder_id = line.holder_id and made.item_id = debit.joined_id
+        where debit.institution_id = $1 and debit.joined_kind = 'movement' and debit.direction = 'OUT' and debit.kind <> 'fee'
+            and debit.amount_cents = line.amount_cents and (
+                coalesce(debit.return_id, debit.end_to_end_id) = any(names || original)
+                or coalesce(debit.return_id, debit.end_to_end_id) is null and (made.institution_id, joined_by) = ($1, 'answer')
+                and abs(debit.day - (line.created_at at time zone 'America/Sao_Paulo')::date) <= $5
+            )
+    )
 """
 
 
 async def list_unsettled(
     connection: Connection, institution_id: int, days: tuple[date, date], amounts: Sequence[int]
 ) -> list[BookLine]:
-    """List open or failed transfers and refunds that were to leave on some days with some amounts."""
+    """List open or failed transfers and refunds of some days and amounts, without those whose debit a person has counted."""
     begin, end = _begin_of(days[0]), _begin_of(days[1] + timedelta(days=1))
-    return [_read(row) for row in await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts)]
+    rows = await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts, joining.DAYS_APART_MAX)
+    return [_read(row) for row in rows]
 
 
 _LIST_OPEN: Final[LiteralString] = """

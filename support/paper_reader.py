@@ -226,9 +226,7 @@ class PaperReader:
                 if take == "any" or join.by == "name":
                     self._join(join.item_id, join.key, join.by)
                     self._parts |= {*join.parts}
-        left, lone = self._list_unmatched(), defaultdict[tuple[str, date], list[int]](list)
-        for line in left:
-            lone[line.direction, line.day].append(line.amount_cents)
+        left = self._list_unmatched()
         known = OpenAmounts(
             unnamed_cents=frozenset(),
             our_names=frozenset(name for line in self._ours.values() for name in line.names),
@@ -238,8 +236,7 @@ class PaperReader:
             read_until=now,
         )
         verdicts = [judge_left(item, LeftLines(left), known) for item in self._list_alone()]
-        sums = {key: sum(cents) for key, cents in lone.items() if len(cents) > 1}
-        for one in hold_sums(verdicts, sums, self._sum_forms):
+        for one in hold_sums(verdicts, joining.sum_lone(left), self._sum_forms):
             if one.waits is None:
                 self._join(one.item.item_id, ("movement", one.item.item_id), "name")
             else:

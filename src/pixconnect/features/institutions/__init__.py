@@ -72,7 +72,7 @@ institution_day,source state,none
 institution_day_file,name failure,none
 institution_file,digest format,none
 institution_file,name,operator
-institution_item_part,item_id,none
+institution_item_part,item_id kind,none
 institution_source,bank branch number account_type agreement,account
 institution_source,confirmed_by,operator
 institution_source,format,none

@@ -109,8 +109,11 @@ LINES: Final = Rule(
             from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
             where item.joined_kind = 'refund' and refund.id = item.fact_id
             union all
-            select min(holder_id), min(direction), sum(amount_cents)::bigint, min(transfer.institution_id)
-            from institution_item_part as part join transfer on transfer.id = part.transfer_id
+            select min(coalesce(refund.holder_id, transfer.holder_id)), min(coalesce(refund.flow, transfer.direction)),
+                sum(coalesce(refund.amount_cents, transfer.amount_cents))::bigint, min(transfer.institution_id)
+            from institution_item_part as part
+            left join refund on part.kind = 'refund' and refund.id = part.record_id
+            join transfer on transfer.id = case part.kind when 'refund' then refund.transfer_id else part.record_id end
             where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
             having count(*) > 0
             union all

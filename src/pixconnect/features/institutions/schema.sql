@@ -643,16 +643,22 @@ begin
         select from institution_item_part as part
         where part.institution_id = item.institution_id and part.item_id = item.item_id
     ) or item.joined_kind = 'sum' and coalesce((
-        select count(*) > 1 and count(transfer.id) = count(*) and sum(transfer.amount_cents) = item.amount_cents and bool_and(
-            transfer.institution_id = item.institution_id and transfer.direction = item.direction
-            and transfer.settled_at is not null
+        select count(*) > 1 and count(fact.amount_cents) = count(*) and sum(fact.amount_cents) = item.amount_cents and bool_and(
+            fact.institution_id = item.institution_id and fact.direction = item.direction and fact.settled_at is not null
         )
-        from institution_item_part as part left join transfer on transfer.id = part.transfer_id
+        from institution_item_part as part left join lateral (
+            select institution_id, direction, amount_cents, settled_at from transfer
+            where part.kind = 'transfer' and id = part.record_id
+            union all
+            select institution_id, flow, refund.amount_cents, refund.settled_at
+            from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+            where part.kind = 'refund' and refund.id = part.record_id
+        ) as fact on true
         where part.institution_id = item.institution_id and part.item_id = item.item_id
     ), false) then
         return null;
     end if;
-    raise exception 'item % is not the sum of its transfers', item.item_id
+    raise exception 'item % is not the sum of its parts', item.item_id
         using errcode = 'integrity_constraint_violation', constraint = 'a_sum_is_that_of_its_parts';
 end $function$;
 
@@ -660,16 +666,17 @@ create function check_part() returns trigger language plpgsql
 as $function$
 begin
     if tg_table_name = 'institution_item_part' then
-        perform from institution_item where joined_kind = 'transfer' and joined_id = new.transfer_id::text
-            and institution_id = new.institution_id;
+        perform from institution_item where joined_kind = new.kind and joined_id = new.record_id::text
+            and institution_id = new.institution_id and not is_reversal;
     else
-        perform from institution_item_part where institution_id = new.institution_id and transfer_id = new.joined_id::bigint;
+        perform from institution_item_part where institution_id = new.institution_id and kind = new.joined_kind
+            and record_id = new.joined_id::bigint;
     end if;
     if not found then
         return new;
     end if;
-    raise exception 'a transfer of item % is another item', new.item_id
-        using errcode = 'integrity_constraint_violation', constraint = 'a_transfer_is_one_item';
+    raise exception 'a part of item % is another item', new.item_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_part_is_one_item';
 end $function$;
 
 create function keep_part() returns trigger language plpgsql
@@ -679,26 +686,29 @@ begin
     if not found then
         return old;
     end if;
-    raise exception 'item % is the sum of its transfers until two operators separate it', old.item_id
+    raise exception 'item % is the sum of its parts until two operators separate it', old.item_id
         using errcode = 'integrity_constraint_violation', constraint = 'a_part_goes_with_its_sum';
 end $function$;
 
 create table institution_item_part (
     institution_id smallint not null,
     item_id text collate "C" not null,
-    transfer_id bigint not null,
-    constraint institution_item_part_pkey primary key (institution_id, transfer_id),
+    kind text not null,
+    record_id bigint not null,
+    constraint institution_item_part_pkey primary key (institution_id, kind, record_id),
+    constraint institution_item_part_kind_check check (kind in ('transfer', 'refund')),
     constraint institution_item_part_item_fkey foreign key (institution_id, item_id) references institution_item(institution_id,
         item_id)
 );
-comment on table institution_item_part is 'The transfers that a line of a statement sums: banks write one line for many Pix.';
+comment on table institution_item_part is 'The transfers and refunds that a line of a statement sums: banks write one line for many.';
 comment on column institution_item_part.institution_id is 'The account.';
 comment on column institution_item_part.item_id is 'The line.';
-comment on column institution_item_part.transfer_id is 'One of the transfers.';
+comment on column institution_item_part.kind is 'Whether the part is a transfer or a refund.';
+comment on column institution_item_part.record_id is 'Its id.';
 create index institution_item_part_item on institution_item_part (institution_id, item_id);
 create trigger check_part before insert on institution_item_part for each row execute function check_part();
-create trigger check_part before update on institution_item for each row when (new.joined_kind = 'transfer' and
-    old.joined_kind is null) execute function check_part();
+create trigger check_part before update on institution_item for each row when (new.joined_kind in ('transfer', 'refund') and
+    not new.is_reversal and old.joined_kind is null) execute function check_part();
 create constraint trigger check_sum after insert on institution_item_part deferrable initially deferred for each row execute
     function check_sum();
 create constraint trigger check_sum after update on institution_item deferrable initially deferred for each row when

@@ -14,15 +14,17 @@ from pixconnect.features.cases.service.answer import PossibleAnswer, WantedAnswe
 from pixconnect.features.institutions.rules.joining import BookLine
 from pixconnect.features.institutions.service import statement as statement_usecases
 from pixconnect.features.institutions.service.proposals import propose_closing
+from pixconnect.features.institutions.service.succession import move_holder
 from pixconnect.features.institutions.tables import day as day_store
 from pixconnect.features.institutions.tables import item as item_store
 from pixconnect.features.institutions.tables import statement_file as line_store
 from pixconnect.platform.base import errors
-from support.account_shop import Shop
+from support.account_shop import Shop, make_owner
 from support.books import check_books
 from support.fixtures.accounts import shop_in_july
 from support.operators import as_operator
 from support.proposals import confirm_waiting
+from support.records import own_key
 from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
@@ -313,6 +315,66 @@ async def test_a_line_that_names_a_pix_with_another_amount_counts_by_an_answer(s
     (case,) = await look(shop)
     await answer(shop, case.id, counts=["R1", "R2"])
     assert (await moved(shop), await waiting(shop)) == ([-99, 10], {"P2": "could_be_ours"})
+
+
+@pytest.mark.parametrize(("named", "is_early"), [("D", False), ("B", False), ("", False), ("", True)])
+async def test_what_gives_back_a_counted_debit_is_its_holders(shop: Shop, named: str, *, is_early: bool) -> None:
+    holder_id = await make_owner(shop.live, "2")
+    await move_holder(as_operator(shop.live.context), holder_id, "loja")
+    await shop.receive(50_00, key=own_key("2"))
+    await shop.allow_sending()
+    await shop.send(30_00)
+    await shop.move_orders(seconds=5)
+    shop.there.send_status = "refused"
+    sent = await structs.replace(shop, house=structs.replace(shop.house, holder_id=holder_id)).send(30_00)
+    await shop.move_orders(seconds=5)
+    debit, back = (sent.end_to_end_id if named == name else "" for name in ("D", "B"))
+    lines = [("D", "-30.00", f"PIX ENVIADO {debit}", "03"), ("E", "-30.00", "PIX ENVIADO", "03")]
+    gives_back = [("B", "30.00", f"ESTORNO PIX {back}", "03" if is_early else "06")]
+    await read(shop, *lines, *gives_back[not is_early :], last="20260703", closing=None)
+    await shop.move_orders(days=6)
+    await shop.read()
+    await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
+    case = next(one for one in await look(shop) if one.kind == "day")
+    await answer(shop, case.id, counts=["D"], holder_id=holder_id)
+    # A purchase of the house, of the same amount, is none of the holder's.
+    lines = [*gives_back[is_early:], ("C", "-30.00", "COMPRA CARTAO", "06")]
+    await read(shop, *lines, first="20260704", last="20260706", opening=None, closing=None)
+    await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=True)
+    if named == "B":
+        case = next(one for one in await look(shop) if one.kind == "day")
+        await answer(shop, case.id, counts=["B"])
+    rows = await shop.live.fetch("select item_id from movement where holder_id = $1 order by item_id", holder_id)
+    assert [row["item_id"] for row in rows] == ["B", "D"]
+
+
+async def test_a_reversal_after_days_without_a_file_is_of_no_order_that_was_not_debited(shop: Shop) -> None:
+    await shop.allow_sending()
+    shop.there.send_status = "refused"
+    await shop.send(30_00)
+    await shop.move_orders(days=1)
+    await read(shop, last="20260703", closing="100.00")
+    shop.live.clock.advance(days=5)
+    await shop.read()
+    back = ("B", "30.00", "ESTORNO", "06")
+    await read(shop, back, first="20260706", last="20260706", closing="130.00")
+    assert (await moved(shop), await waiting(shop)) == ([30_00], {})
+
+
+async def test_a_line_that_sums_refunds_waits_and_is_their_sum_by_an_answer(shop: Shop) -> None:
+    await shop.allow()
+    pixes = [await shop.receive(cents) for cents in (10_00, 15_00)]
+    for pix in pixes:
+        await shop.give_back(pix)
+    await shop.move_orders(seconds=5)
+    received = [(f"P{pix.amount_cents}", f"{pix.amount_cents / 100}", f"PIX {pix.end_to_end_id}", "03") for pix in pixes]
+    debit = ("D", "-25.00", "DEVOLUCOES PIX DO DIA", "03")
+    await shop.move_orders(days=1)
+    await read(shop, *received, debit, first="20260703", last="20260703", closing="100.00")
+    assert (await moved(shop), await waiting(shop)) == ([], {"D": "could_be_ours"})
+    (case,) = await look(shop)
+    await answer(shop, case.id, ours={"D": "sum"})
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
 
 
 @pytest.mark.parametrize("open_for", [4, 40])

@@ -214,7 +214,7 @@ async def test_the_schema_separates_nothing_that_two_operators_have_not_named(sh
         "update institution_item set waits = 'could_be_ours' where item_id = 'S1'",
         "update institution_item set waits = null, joined_kind = 'sum', joined_id = 'S1', joined_by = 'sum'"
         " where item_id = 'S1'",
-        "insert into institution_item_part select 1, 'S1', id from transfer",
+        "insert into institution_item_part select 1, 'S1', 'transfer', id from transfer",
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await shop.live.execute_as_owner(statement)

@@ -153,6 +153,9 @@ def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600, day=date(2026, 11, 1))], 0),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
         ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
+        # Refunds may be in it, or have lines of their own.
+        ("PIX RECEBIDOS", 1000, [a_line(1, amount_cents=400), a_line(key=("refund", 1), amount_cents=600)], 2),
+        ("PIX RECEBIDOS", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600), a_line(key=("refund", 1))], 2),
         # A person may recognise a sum under any text.
         ("CREDITO", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
     ],
@@ -175,6 +178,15 @@ def test_a_sum_may_be_of_a_part_of_its_day_by_an_answer() -> None:
     assert choose_parts([1, 1, 3, 9], [(4, None)]) == [[0, 2]]
     assert choose_parts([1] * 101, [(50, None)]) == [[]]  # too many
     assert mark_parts([5, 5, 5, 1, 7, 3, 11], 10) == [True, True, True, False, True, True, False]
+    assert mark_parts([2**n for n in range(14)], 9999) == [True] * 14  # too many choices
+    assert mark_parts([1] * 101, 5) == [False] * 101
+
+
+def test_another_line_of_the_day_of_a_sum_resembles_none_of_its_parts() -> None:
+    items = [an_item("S", kind="other", text="CREDITO", amount_cents=1000), an_item("A", kind="other", amount_cents=400)]
+    lines = [a_line(1, amount_cents=400), a_line(2, amount_cents=600)]
+    assert join_items(items, lines).joins == ()
+    assert [join.item_id for join in join_items(items[1:], lines).joins] == ["A"]
 
 
 def test_names_come_before_what_looks_alike() -> None:

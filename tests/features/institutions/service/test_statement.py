@@ -161,11 +161,11 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     third = make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO")
     await books.read(third, first="20260703", last="20260703")
     for statement in (
-        "update institution_item_part set transfer_id = 7",
+        "update institution_item_part set record_id = 7",
         "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'S1'",
-        "insert into institution_item_part values (1, 'S1', 7)",
+        "insert into institution_item_part values (1, 'S1', 'transfer', 7)",
         "update institution_item set waits = null, joined_kind = 'transfer', joined_by = 'name', joined_id = (select"
-        " min(transfer_id)::text from institution_item_part) where item_id = 'R3'",
+        " min(record_id)::text from institution_item_part) where item_id = 'R3'",
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await books.service.execute_as_owner(statement)

@@ -78,7 +78,7 @@ async def test_no_line_is_looked_for_among_all_of_its_account(new_database: Addr
     for plan in plans.values():
         conditions = [line for line in plan if line.startswith("Index Cond")]
         assert conditions, plan
-        names = ("item_id = ", "joined_id = ", "transfer_id = ")
+        names = ("item_id = ", "joined_id = ", "record_id = ")
         assert all(any(name in condition for name in names) for condition in conditions), plan
 
 

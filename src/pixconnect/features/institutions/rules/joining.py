@@ -8,7 +8,7 @@ matched by resemblance to another record, and one that may be ours is never a mo
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal
@@ -24,6 +24,8 @@ DAYS_APART_MAX: Final = 4
 """Institutions book facts of a weekend or holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
+LoneSum = tuple[str, date, int]  # a direction, a day and the cents of what is unmatched of it
+_Mark = Callable[["InstitutionItem | BookLine"], Hashable | None]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
 Waiting = Literal[
     "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
@@ -106,6 +108,7 @@ class _Pairing:
         self.items = {item.item_id: item for item in sorted(items, key=lambda item: item.item_id)}
         self.lines = {line.key: line for line in sorted(lines, key=lambda line: (line.key[0], str(line.key[1])))}
         self.joins: list[ItemJoin] = []
+        self.summed = set[tuple[str, date]]()  # days with a line that sums several
 
     def join(self, item: InstitutionItem, line: BookLine, by: JoinedBy) -> None:
         del self.items[item.item_id], self.lines[line.key]
@@ -128,7 +131,6 @@ def join_items(
     """Match each item with at most one line, and each line with at most one item and one reversal.
 
     Args:
-        items: The unmatched ones.
         lines: The unmatched ones, and orders whose debit may have been reversed.
         debited: Orders among them that another item is matched to already.
         proved: Days that two balances prove: a payment that such a day lacks may be an item of a later one.
@@ -140,17 +142,17 @@ def join_items(
     reversals = _join_names(pairing, lines, set(debited))
     _join_parts(pairing)
     _join_named_sums(pairing)
-    totals = Counter[tuple[str, date]]()
-    for line in pairing.lines.values() if sum_forms else ():
-        totals[line.direction, line.day] += line.amount_cents if line.key[0] == "transfer" else 0
+    totals = sum_lone(pairing.lines.values()) if sum_forms else set[LoneSum]()
     for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
-        if totals[item.direction, item.day] == item.amount_cents and (parts := find_parts(item, pairing.lines.values())):
+        if (item.direction, item.day, item.amount_cents) in totals and (parts := find_parts(item, pairing.lines.values())):
             pairing.join_sum(item, parts)
+    pairing.summed = {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
     # Items that the institution calls a Pix precede those that share only the amount.
     for only_pix in (True, False):
+        pairing.summed |= set() if only_pix else _list_lots(pairing)
         _join_debited(pairing, only_pix=only_pix)
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
@@ -195,12 +197,12 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
 
 
 def _join_named_sums(pairing: _Pairing) -> None:
-    """Match sums with the transfers that they name, if these are all and have the amount."""
-    by_name = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.names)
+    """Match sums with the transfers and refunds that they name, if these are all and have the amount."""
+    settled = (line for line in pairing.lines.values() if line.state == "settled" and line.key[0] != "movement")
+    by_name = _index(settled, lambda line: line.names)
     for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
         named = {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
-        lines = [line for line in named.values() if line.key in pairing.lines and line.key[0] == "transfer"]
-        lines = [line for line in lines if line.direction == item.direction]
+        lines = [line for line in named.values() if line.key in pairing.lines and line.direction == item.direction]
         if count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:
             pairing.join_sum(item, [line.key for line in lines])
 
@@ -251,49 +253,59 @@ def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set
     return found
 
 
-def _group(
-    pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
-) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
+def _group(pairing: _Pairing, mark_of: _Mark, *, only_pix: bool = False) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
     """Group items and lines alike in direction, amount and a mark, if both have it."""
     groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
-    # A payment of a day with a sum belongs to the sum: only a Pix of that day can take it out.
-    summed = set[tuple[str, date]]() if only_pix else _list_summed(pairing)
     for item in pairing.items.values():
         is_wanted = item.kind in PIX if only_pix else item.kind not in NO_PIX
         if is_wanted and not item.names and not is_sum(item) and (mark := mark_of(item)) is not None:
             groups[item.direction, item.amount_cents, mark][0].append(item)
     for line in pairing.lines.values():
-        is_wanted = line.state == "settled" and line.key[0] != "movement" and (line.direction, line.day) not in summed
+        is_wanted = line.state == "settled" and line.key[0] != "movement"
+        # A payment of a day with a sum belongs to the sum: only a Pix of that day can take it out.
+        is_wanted &= only_pix or (line.direction, line.day) not in pairing.summed
         if is_wanted and (mark := mark_of(line)) is not None:
             groups[line.direction, line.amount_cents, mark][1].append(line)
     return [group for group in groups.values() if all(group)]
 
 
-def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
-    return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
+def sum_lone(lines: Iterable[BookLine]) -> set[LoneSum]:
+    """Sum the unmatched transfers, refunds and both of each day and direction, where there are several."""
+    groups = defaultdict[tuple[str, date, str], list[int]](list)
+    for line in lines:
+        for kind in (line.key[0], "") if line.state == "settled" and line.key[0] != "movement" else ():
+            groups[line.direction, line.day, kind].append(line.amount_cents)
+    return {(direction, day, sum(amounts)) for (direction, day, _), amounts in groups.items() if len(amounts) > 1}
+
+
+def _list_lots(pairing: _Pairing) -> set[tuple[str, date]]:
+    """List days with a line that may be the sum of all that is left of them, in other words."""
+    totals = sum_lone(pairing.lines.values())
+    able = [one for one in pairing.items.values() if one.kind == "other" and may_be_sum(one)]
+    return {(one.direction, one.day) for one in able if (one.direction, one.day, one.amount_cents) in totals}
 
 
 def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
-    """Find the transfers of a sum: all unmatched ones of its day and direction, if they have its amount and its count."""
-    own = list_parts(item, lines)
+    """Find the parts of a sum: all unmatched Pix of its day and direction, if they have its amount and its count."""
+    own = list_parts(item, lines, item.amount_cents)
     is_whole = sum(line.amount_cents for line in own) == item.amount_cents
     return tuple(line.key for line in own) if is_whole and len(own) > 1 and count_parts(item) in (None, len(own)) else ()
 
 
-def list_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> list[BookLine]:
-    """List the transfers of which a line may be the sum."""
-    own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
-    own = own if is_sum(item) or may_be_sum(item) else []
-    return [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
+def list_parts(item: InstitutionItem, lines: Iterable[BookLine], cents: int) -> list[BookLine]:
+    """List the transfers and refunds of which lines with these cents may be the sums; only one kind, if that has the cents."""
+    own = [line for line in lines if line.state == "settled" and (line.direction, line.day) == (item.direction, item.day)]
+    own = [line for line in own if line.key[0] != "movement"] if is_sum(item) or may_be_sum(item) else []
+    kinds = [[line for line in own if line.key[0] == kind] for kind in ("transfer", "refund")]
+    fitting = [some for some in (own, *kinds) if len(some) > 1 and sum(line.amount_cents for line in some) == cents]
+    return fitting[0] if fitting else own
 
 
 def join_sum(item: InstitutionItem, parts: Sequence[LineKey]) -> ItemJoin:
     return ItemJoin(item_id=item.item_id, key=("sum", item.item_id), by="sum", parts=tuple(parts))
 
 
-def _join_alike(
-    pairing: _Pairing, by: JoinedBy, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
-) -> None:
+def _join_alike(pairing: _Pairing, by: JoinedBy, mark_of: _Mark, *, only_pix: bool = False) -> None:
     for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
@@ -324,10 +336,9 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
 
 def _join_near(pairing: _Pairing, proved: Collection[date], *, only_pix: bool) -> None:
     """Match the only item and line of a direction and amount, if the line's day lacks it and the item follows soon."""
-    summed = _list_summed(pairing)
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
         item, line = items[0], lines[0]
-        is_late = line.day in proved and line.day <= item.day and (line.direction, line.day) not in summed
+        is_late = line.day in proved and line.day <= item.day and (line.direction, line.day) not in pairing.summed
         if len(items) == len(lines) == 1 and is_late and _agree(item, line) and are_near(item, line):
             pairing.join(item, line, "near")
 

@@ -55,13 +55,15 @@ def read_form(text: str) -> str:
 
 
 def mark_parts(amounts: Sequence[int], cents: int) -> list[bool]:
-    """Find which amounts are of some choice that makes a sum; none if there are too many sums to look at."""
+    """Find which amounts are of some choice that makes a sum: all if choices are too many, none of over a hundred amounts."""
     sums = [{0}], [{0}]
+    if len(amounts) > _CHOSEN_FROM_MAX:
+        return [False] * len(amounts)
     for found, side in zip(sums, (amounts, amounts[::-1]), strict=True):
         for amount in side:
             found.append(found[-1] | {one + amount for one in found[-1] if one + amount <= cents})
             if len(found[-1]) > _CHOICES_MAX:
-                return [False] * len(amounts)
+                return [True] * len(amounts)
     after = sums[1][-2::-1]
     return [not after[n].isdisjoint({cents - amount - one for one in sums[0][n]}) for n, amount in enumerate(amounts)]
 

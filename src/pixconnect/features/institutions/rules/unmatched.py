@@ -22,6 +22,7 @@ from pixconnect.features.institutions.rules.joining import (
     PIX,
     BookLine,
     ItemJoin,
+    LoneSum,
     RecordedItem,
     Waiting,
     join_sum,
@@ -236,13 +237,14 @@ def waits_for_person(item: RecordedItem) -> bool:
 
 
 def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -> dict[str, ItemJoin]:
-    """Match lines of one day that sum transfers, as a person says, if ``choose_parts`` finds which."""
+    """Match lines of one day that sum Pix, as a person says, if ``choose_parts`` finds which."""
     found = dict[str, ItemJoin]()
     for direction in ("IN", "OUT"):
-        alike = [item for item in items if item.direction == direction and list_parts(item, lines)]
-        parts = list_parts(alike[0], lines) if alike else []
-        # Lines that are not called sums only sum all transfers together: another number in a text may count something else.
-        is_whole = sum(item.amount_cents for item in alike) == sum(line.amount_cents for line in parts)
+        alike = [item for item in items if item.direction == direction and list_parts(item, lines, 0)]
+        cents = sum(item.amount_cents for item in alike)
+        parts = list_parts(alike[0], lines, cents) if alike else []
+        # Lines that are not called sums only sum all parts together: another number in a text may count something else.
+        is_whole = cents == sum(line.amount_cents for line in parts)
         uncounted = None if is_whole else len(parts)
         sums = [(item.amount_cents, count_parts(item) if is_sum(item) else uncounted) for item in alike]
         for item, places in zip(alike, choose_parts([line.amount_cents for line in parts], sums), strict=True):
@@ -251,18 +253,18 @@ def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -
     return found
 
 
-def hold_sums(
-    left: Sequence[UnmatchedItem], lone: Mapping[tuple[str, date], int], sum_forms: Collection[str]
-) -> list[UnmatchedItem]:
-    """Let lines wait that, one or several of a day, have the sum of its ``lone`` transfers, or the text of an earlier sum."""
+def hold_sums(left: Sequence[UnmatchedItem], lone: Collection[LoneSum], sum_forms: Collection[str]) -> list[UnmatchedItem]:
+    """Let lines wait that, one or several of a day, have a sum of its ``lone`` Pix, or the text of an earlier sum."""
     able, sums = defaultdict[tuple[str, date], list[InstitutionItem]](list), set[str]()
     for one in left:
-        if one.waits is None and may_be_sum(one.item):
+        if one.waits in (None, "could_be_ours") and one.item.kind not in NO_PIX and may_be_sum(one.item):
             able[one.item.direction, one.item.day].append(one.item)
-    for key, cents in lone.items():
-        parts = mark_parts([item.amount_cents for item in able[key]], cents)
-        sums |= {item.item_id for item, is_part in zip(able[key], parts, strict=True) if is_part}
-        sums |= {item.item_id for item in able[key] if item.amount_cents == cents or read_form(item.text) in sum_forms}
+    for direction, day, cents in lone:
+        own = able[direction, day]
+        small = [item for item in own if item.amount_cents <= cents]
+        parts = mark_parts([item.amount_cents for item in small], cents)
+        sums |= {item.item_id for item, is_part in zip(small, parts, strict=True) if is_part}
+        sums |= {item.item_id for item in own if item.amount_cents == cents or read_form(item.text) in sum_forms}
     return [structs.replace(one, waits="could_be_ours") if one.item.item_id in sums else one for one in left]
 
 

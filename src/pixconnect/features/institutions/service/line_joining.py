@@ -15,9 +15,9 @@ from msgspec import structs
 from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ItemKind
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, LoneSum, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.special_line import is_own_investment
-from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum, read_form
+from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
 from pixconnect.features.institutions.rules.sweep import OVERLAP, REPEATED_FOR
 from pixconnect.features.institutions.rules.unmatched import (
     SET_ASIDE,
@@ -137,7 +137,8 @@ async def _join_alike(
     connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem], today: date
 ) -> set[str]:
     sum_forms = await item_store.list_sum_forms(connection, account.id)
-    lines = await _list_near(connection, account, [item for item in bare if not item.names], today, sum_forms)
+    nameless = [item for item in bare if not item.names]
+    lines = await _list_near(connection, account, nameless, today, has_sum=any(map(may_be_sum, nameless)))
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
     joined = joining.join_items(bare, lines, proved={day.day for day in days if day.is_closed}, sum_forms=sum_forms)
@@ -151,7 +152,8 @@ async def _list_near(
     account: InstitutionAccount,
     items: Sequence[RecordedItem],
     today: date,
-    sum_forms: Collection[str] = (),
+    *,
+    has_sum: bool = False,
 ) -> list[BookLine]:
     """List our unmatched lines, of the amounts and near the days of some items; of any amount, if one is a sum.
 
@@ -163,8 +165,7 @@ async def _list_near(
     until = max(item.day for item in items) + apart
     has_debit = any(item.direction == "OUT" for item in items)
     days = min(item.day for item in items) - apart, max(until, today) if has_debit else until
-    has_sum = any(is_sum(item) or read_form(item.text) in sum_forms for item in items)
-    amounts = None if has_sum else sorted({item.amount_cents for item in items})
+    amounts = None if has_sum or any(map(is_sum, items)) else sorted({item.amount_cents for item in items})
     found = await line_store.list_unmatched(connection, account.id, days, amounts=amounts)
     return found if len(found) >= line_store.ALONE_MAX else [line for line in found if line.ordered_on <= until]
 
@@ -190,7 +191,7 @@ async def _judge_left(
     known = structs.replace(known, booked=_find_booked(own), taken=_find_taken(left, own))
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
-    lone = dict[tuple[str, date], int]()
+    lone = set[LoneSum]()
     for day in sorted({one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}):
         lone |= await line_store.sum_unmatched(connection, account.id, day)
     if lone:

@@ -173,7 +173,7 @@ _JOIN: Final[LiteralString] = """
     where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = ''
 """
 _ADD_PART: Final[LiteralString] = """
-    insert into institution_item_part (institution_id, item_id, transfer_id) values ($1, $2, $3)
+    insert into institution_item_part (institution_id, item_id, kind, record_id) values ($1, $2, $3, $4)
 """
 
 
@@ -181,7 +181,7 @@ async def join(connection: Connection, institution_id: int, joins: Sequence[Item
     """Match items, including sums, with their records, in the caller's transaction."""
     rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
     await _write(connection, _JOIN, rows)
-    parts = [(institution_id, one.item_id, int(name)) for one in joins for _, name in one.parts]
+    parts = [(institution_id, one.item_id, kind, int(name)) for one in joins for kind, name in one.parts]
     await _write(connection, _ADD_PART, parts)
 
 
@@ -223,7 +223,7 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
 
 
 _LIST_PARTS: Final[LiteralString] = """
-    select transfer_id::text from institution_item_part where institution_id = $1 and item_id = any($2)
+    select kind, record_id::text from institution_item_part where institution_id = $1 and item_id = any($2)
 """
 _DETACH: Final[LiteralString] = """
     update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, $3)
@@ -235,11 +235,11 @@ _FORGET_PARTS: Final[LiteralString] = """
 
 
 async def separate(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> set[LineKey]:
-    """Detach lines from their records until a person answers about them; returns the transfers that sums were made of."""
+    """Detach lines from their records until a person answers about them; returns the parts of sums."""
     rows = await connection.fetch(_LIST_PARTS, institution_id, item_ids)
     await connection.execute(_DETACH, institution_id, item_ids, "separated")
     await connection.execute(_FORGET_PARTS, institution_id, item_ids)
-    return {("transfer", row["transfer_id"]) for row in rows}
+    return {(row["kind"], row["record_id"]) for row in rows}
 
 
 async def strike(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
@@ -371,8 +371,9 @@ _FIND_JOINED: Final[LiteralString] = """
         select joined_kind, joined_id, joined_by, item_id, is_reversal from institution_item
         where institution_id = $1 and joined_kind = wanted.kind and joined_id = wanted.id
         union all
-        select 'transfer', wanted.id, 'name', item_id, false from institution_item_part
-        where institution_id = $1 and transfer_id = case wanted.kind when 'transfer' then wanted.id::bigint end
+        select kind, wanted.id, 'name', item_id, false from institution_item_part
+        where institution_id = $1 and kind = wanted.kind
+            and record_id = case when wanted.kind in ('transfer', 'refund') then wanted.id::bigint end
         offset 0
     ) as item
 """

@@ -242,7 +242,15 @@ _DAY: Final[LiteralString] = """
     (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
         then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date
 """
-# Matched lines are excluded.
+_IS_ALONE: Final[LiteralString] = """
+    not exists (
+        select from institution_item as item
+        where item.institution_id = $1 and item.joined_kind = line.kind and item.joined_id = line.id and not item.is_reversal
+    ) and not exists (
+        select from institution_item_part as part where part.institution_id = $1 and part.kind = line.kind
+            and part.record_id = case when line.kind in ('transfer', 'refund') then line.id::bigint end
+    )
+"""
 # Transfers have an index for each span; the others, which are few, are read once for all.
 _LIST_ALONE: Final[LiteralString] = f"""
     with span as (
@@ -260,13 +268,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
                 and movement.network_settled_at >= around.since and movement.network_settled_at < around.until
         ) as moved where exists (select from span where {_DAY} between first_on and last_on)
     ) as line
-    where not exists (
-        select from institution_item as item
-        where item.institution_id = $1 and item.joined_kind = line.kind and item.joined_id = line.id and not item.is_reversal
-    ) and not exists (
-        select from institution_item_part as part
-        where part.institution_id = $1 and part.transfer_id = case line.kind when 'transfer' then line.id::bigint end
-    ) and not exists (
+    where {_IS_ALONE} and not exists (
         -- The lines that took the money of its block, or of its contest's, if nothing was covered here.
         select from (
             select step.block_id, (
@@ -312,23 +314,17 @@ async def sum_unmatched_days(connection: Connection, institution_id: int, spans:
 
 _SUM_ALONE: Final[LiteralString] = f"""
     select direction, sum(amount_cents)::bigint as cents from (
-        {_TRANSFERS} and {_settled("transfer", "$2", "$3")}
+        {_TRANSFERS} and {_settled("transfer", "$2", "$3")} union all {_REFUNDS} and {_settled("refund", "$2", "$3")}
     ) as line
-    where $4 = {_DAY} and not exists (
-        select from institution_item as item
-        where item.institution_id = $1 and item.joined_kind = 'transfer' and item.joined_id = line.id and not item.is_reversal
-    ) and not exists (
-        select from institution_item_part as part where part.institution_id = $1 and part.transfer_id = line.id::bigint
-    )
-    group by direction having count(*) > 1
+    where $4 = {_DAY} and {_IS_ALONE} group by grouping sets ((direction), (direction, line.kind)) having count(*) > 1
 """
 
 
-async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> dict[tuple[str, date], int]:
-    """Sum a day's settled, unmatched transfers, by direction and day, where there are several."""
+async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> set[joining.LoneSum]:
+    """Run ``joining.sum_lone`` on all of a day."""
     begin, end = _begin_of(day - timedelta(days=1)), _begin_of(day + timedelta(days=2))
     rows = await connection.fetch(_SUM_ALONE, institution_id, begin, end, day)
-    return {(row["direction"], day): row["cents"] for row in rows}
+    return {(row["direction"], day, row["cents"]) for row in rows}
 
 
 _LIST_UNSETTLED: Final[LiteralString] = f"""
@@ -362,13 +358,11 @@ async def list_unsettled(
 _LIST_OPEN: Final[LiteralString] = """
     select amount_cents, bool_or(network_id is null) as is_unnamed, min(created_at) as since from (
         select 'transfer' as kind, transfer.id, transfer.amount_cents, transfer.network_id, transfer.created_at from transfer
-        where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'
-            and not transfer.is_book
+        where transfer.institution_id = $1 and direction = 'OUT' and status = 'PROCESSING' and not is_book
         union all
         select 'refund', refund.id, refund.amount_cents, refund.network_id, refund.created_at from refund
         join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
-        where transfer.institution_id = $1 and refund.flow = 'OUT' and refund.status = 'PROCESSING'
-            and not refund.is_book
+        where transfer.institution_id = $1 and flow = 'OUT' and refund.status = 'PROCESSING' and not refund.is_book
     ) as pending where not exists (
         select from institution_item as debit
         where debit.institution_id = $1 and debit.joined_kind = pending.kind and debit.joined_id = pending.id::text

@@ -177,7 +177,7 @@ def answer(
     Args:
         case_id: The day's case, as `list` prints its id.
         counts: A line that is money, and no transfer or refund here in question; repeat it for several.
-        ours: A line and its transfer or refund, such as `N1=transfer:12`; the line alone, if it is the sum of all transfers of
+        ours: A line and its transfer or refund, such as `N1=transfer:12`; the line alone, if it is the sum of all Pix of
             its day: later lines of such a text are matched automatically.
         aside: A line that is no money, or that the opening balance includes.
         out: A line that the bank has removed: the opposite of its movement is posted, dated when it is confirmed.

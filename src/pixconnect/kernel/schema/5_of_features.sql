@@ -104,7 +104,7 @@ comment on column institution_item.parts is 'For a sum of many Pix, their number
 comment on column institution_item.recorded_at is
     'When it was first reported, in service time: the time at which its file was made or first read.';
 comment on column institution_item.joined_kind is
-    'The matched record: a transfer, a refund, a movement, a sum of transfers, an own investment or a block''s debit; null while unmatched.';
+    'The matched record: a transfer, a refund, a movement, a sum of Pix, an own investment or a block''s debit; null while unmatched.';
 comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum or investment, its own.';
 comment on column institution_item.joined_by is 'The evidence that both are one.';
 comment on column institution_item.is_reversal is 'Whether it returns the debit of an order that failed.';

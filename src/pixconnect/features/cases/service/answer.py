@@ -206,7 +206,7 @@ async def _plan(
     joins = [join for item, own in others for join in await _find_own(connection, account, item, own)]
     sums = await _find_sums(connection, account, summed, {join.key for join in joins})
     if odd := next((item for item in summed if item.item_id not in sums), None):
-        rule = "is not the sum of all unmatched transfers of its day, nor of only one choice: name all sums of the day at once"
+        rule = "is not the sum of all unmatched Pix of its day, nor of only one choice: name all sums of the day at once"
         raise errors.BadRequest(f"ours: line {odd.item_id} {rule}")
     joins += sums.values()
     if len({(join.key, join.is_reversal) for join in joins}) < len(joins):

@@ -104,7 +104,7 @@ def _of_day(
 def _describe_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count and waits != "separated":
-        waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
+        waits = f"it may be the sum of {parts_count} Pix of the day, and `case answer --ours` confirms that"
     elif waits_for_file(item):
         waits += (
             " (an earlier day may lack lines: read a whole file of that day. Later redemptions wait too, and 31 days after"

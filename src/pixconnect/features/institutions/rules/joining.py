@@ -78,7 +78,7 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
     by: JoinedBy
     is_reversal: bool = False  # it returns the institution's debit for an order that failed
     parts: tuple[LineKey, ...] = ()
-    """For a sum: its transfers. Its key has its own id."""
+    """For a sum: its transfers and refunds. Its key has its own id."""
 
 
 class Joined(Struct, frozen=True, kw_only=True):

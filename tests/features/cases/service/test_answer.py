@@ -377,6 +377,17 @@ async def test_a_line_that_sums_refunds_waits_and_is_their_sum_by_an_answer(shop
     assert (await moved(shop), await waiting(shop), await look(shop)) == ([], {}, [])
 
 
+async def test_a_reversal_takes_no_sum_of_orders_for_the_debit_of_a_failed_one(shop: Shop) -> None:
+    await shop.allow_sending()
+    for cents in (10_00, 20_00, 30_00):
+        shop.there.send_status = "refused" if cents == 30_00 else "settled"
+        await shop.send(cents)
+        await shop.move_orders(seconds=5)
+    shop.live.clock.advance(days=1)
+    await read(shop, ("L", "-30.00", "LIQUIDACAO", "03"), ("B", "30.00", "ESTORNO", "03"), last="20260703", closing=None)
+    assert await waiting(shop) == {"L": "could_be_ours", "B": "order_unknown"}
+
+
 @pytest.mark.parametrize("open_for", [4, 40])
 async def test_two_operators_name_the_credit_that_gives_back_a_failed_order(shop: Shop, open_for: int) -> None:
     await shop.allow_sending()

@@ -280,7 +280,12 @@ async def join_nameless(
     orders = [order for order in orders if order.key not in reversed_]
     out = [item for item in left if item.direction == "OUT" and not item.names]
     lines = LeftLines(await _list_near(connection, account, out, to_day(now)))
-    doubted = {item.item_id: item.amount_cents for item in out if lines.has_near(item)}
+    lone = {one for day in {item.day for item in out} for one in await line_store.sum_unmatched(connection, account.id, day)}
+    doubted = {
+        item.item_id: item.amount_cents
+        for item in out
+        if lines.has_near(item) or (item.direction, item.day, item.amount_cents) in lone
+    }
     joins = special_line.join_reversals([item for item in left if item.item_id not in doubted], orders, debited)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}

@@ -128,8 +128,7 @@ async def list_credited(connection: Connection | Pool, institution_id: int, days
 
 
 release_failed: Final = Column[date, int, datetime]("""
-    update institution_item as debit set (joined_kind, joined_id, joined_by) = (null, null, null)
-    from (
+    with failed as materialized (
         select 'transfer' as kind, id::text as id from transfer
         where institution_id = $1 and direction = 'OUT' and network_settled_at is null and status in ('ERROR', 'CANCELLED')
             and modified_at >= $2
@@ -137,7 +136,8 @@ release_failed: Final = Column[date, int, datetime]("""
         select 'refund', id::text from refund
         where (holder_id + 0) in (select id from holder where institution_id = $1) and status = 'ERROR' and flow = 'OUT'
             and modified_at >= $2
-    ) as failed
+    )
+    update institution_item as debit set (joined_kind, joined_id, joined_by) = (null, null, null) from failed
     where institution_id = $1 and joined_kind = failed.kind and joined_id = failed.id and not is_reversal and not exists (
         select from institution_item as back
         where back.institution_id = $1 and back.joined_kind = failed.kind and back.joined_id = failed.id and back.is_reversal

@@ -15,6 +15,7 @@ from pixconnect.assembly.application import make_application
 from pixconnect.doors.api.operation import Services
 from pixconnect.features.statements import service as statement_usecases
 from pixconnect.features.statements import tables as statement_store
+from pixconnect.features.statements.api import FORMATS
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.platform.base import errors
 from pixconnect.platform.flow.turns import Turns
@@ -157,13 +158,12 @@ def read_in_parts_of(lines_a_part: int, monkeypatch: pytest.MonkeyPatch) -> None
 async def test_each_format_has_equal_ids(answers: Answers, monkeypatch: pytest.MonkeyPatch, lines_a_part: int) -> None:
     read_in_parts_of(lines_a_part, monkeypatch)
     found: dict[str, list[str]] = {}
-    for form, media_type in MEDIA_TYPES.items():
+    for form in FORMATS:
         status, headers, content = await answers.get(EVER + b"&format=" + form.encode())
-        assert (status, headers["content-type"]) == (200, media_type)
+        assert (status, headers["content-type"]) == (200, MEDIA_TYPES[form])
         assert "content-length" not in headers
         found[form] = ids_of(form, content)
-    assert len(found["json"]) == 6
-    assert found["json"] == found["csv"] == found["ofx"] == found["camt053"]
+    assert (len(found["json"]), len(set(map(tuple, found.values())))) == (6, 1)
 
 
 @pytest.mark.parametrize("form", MEDIA_TYPES)

@@ -12,7 +12,18 @@ from pixconnect.features.cases import rules
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command, FindAll, FindOne, ReadAll, Tuples, Value
+from pixconnect.kernel.tables.lookup import (
+    AdvisoryLocks,
+    Command,
+    FindAll,
+    FindBy,
+    FindOne,
+    Pairs,
+    ReadAll,
+    ReadOne,
+    Tuples,
+    Value,
+)
 from pixconnect.kernel.tables.table import Table, insert_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -120,39 +131,23 @@ list_oldest: Final = FindAll[rules.Case, bool, rules.CaseKind | None, int | None
 """List open cases, oldest first, and optionally ended ones, of a kind, of an account, with a part of the known facts."""
 
 
-# In the order of ids, to avoid deadlocks between two decisions on the same cases.
-_LOCK_CASES: Final[LiteralString] = "where id = any($1) order by id for no key update"
-
 find: Final = FindOne[rules.Case, int](CASE, "where id = $1")
 
 find_named: Final = FindOne[rules.Case, rules.CaseKind, int, str](CASE, "where kind = $1 and institution_id = $2 and name = $3")
 
 
-async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, rules.Case]:
-    return {case.id: case for case in await CASE.find_all(connection, _LOCK_CASES, list(case_ids))}
+# In the order of ids, to avoid deadlocks between two decisions on the same cases.
+lock: Final = FindBy[int, rules.Case, Sequence[int]](CASE, "id", "where id = any($1) order by id for no key update")
 
-
-_END: Final[LiteralString] = """
+end: Final = Command[Sequence[int], str, str, str]("""
     update kept_case set ended_at = clock_timestamp(), ended_as = $2, ended_by = $3, end_reason = $4
     where id = any($1) and ended_at is null
-"""
-
-
-async def end(connection: Connection, case_ids: Collection[int], ended_as: str, operator: str, reason: str) -> None:
-    await connection.execute(_END, list(case_ids), ended_as, operator, reason)
-
-
+""")
 # If an operator has closed a report by its own verb, its case ends at once.
-_END_OF_REPORT: Final[LiteralString] = """
+end_of_report: Final = Command[int, str, str]("""
     update kept_case set ended_at = clock_timestamp(), ended_as = 'closed', ended_by = $2, end_reason = $3
-    where kind = 'report' and name = $1::text and ended_at is null
-"""
-
-
-async def end_of_report(connection: Connection, kept_id: int, operator: str, reason: str) -> None:
-    await connection.execute(_END_OF_REPORT, str(kept_id), operator, reason)
-
-
+    where kind = 'report' and name = $1::bigint::text and ended_at is null
+""")
 add_note: Final = Command[int, str, str]("insert into case_note (case_id, operator, note) values ($1, $2, $3)")
 list_notes: Final = FindAll[rules.CaseNote, int](NOTE, "where case_id = $1 order by id")
 
@@ -189,14 +184,8 @@ _LIST_SILENT: Final[LiteralString] = """
 """
 
 
-async def list_silent(connection: Connection | Pool, institution_id: int, count_max: int) -> list[rules.SilentOrder]:
-    return [rules.SilentOrder(**row) for row in await connection.fetch(_LIST_SILENT, institution_id, None, count_max)]
-
-
-async def find_silent(connection: Connection | Pool, institution_id: int, order_name: str) -> rules.SilentOrder | None:
-    rows = await connection.fetch(_LIST_SILENT, institution_id, order_name, 1)
-    return rules.SilentOrder(**rows[0]) if rows else None
-
+list_silent: Final = ReadAll[rules.SilentOrder, int, str | None, int](rules.SilentOrder, _LIST_SILENT)
+find_silent: Final = ReadOne[rules.SilentOrder, int, str, int](rules.SilentOrder, _LIST_SILENT)
 
 _LIST_LIKE: Final[LiteralString] = """
     select item_id from institution_item
@@ -218,15 +207,10 @@ find_line: Final = Value[str | None, int, str, str](
 )
 """Find the line that is matched with a transfer or refund."""
 
-_CLOSE_STEP: Final[LiteralString] = """
-    update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning order_name
-"""
-
-
-async def close_step(connection: Connection, order_name: str) -> bool:
-    """Prevent further calls of a step; ``False`` if it was closed already. Its ending is written first."""
-    return await connection.fetchval(_CLOSE_STEP, order_name) is not None
-
+close_step: Final = Value[bool | None, str](
+    "update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning true"
+)
+"""Prevent further calls of a step; ``None`` if it was closed already. Its ending is written first."""
 
 find_of_cases: Final = FindAll[rules.CaseEnding, Sequence[int]](CASE_ENDING, "where case_id = any($1) order by order_name")
 
@@ -235,7 +219,7 @@ list_never: Final = FindAll[rules.CaseEnding, int, Sequence[int]](
 )
 """Orders of an account, with one of these amounts, that two operators closed as never sent."""
 
-_NAMES: Final[LiteralString] = """
+read_names: Final = Pairs[str, list[str], Sequence[str]]("""
     select order_name, array_remove(array[order_name, transfer.network_id], null) as names from case_ending
     join transfer on transfer.id = resource_id and transfer.holder_id = case_ending.holder_id
     where kind = 'order' and order_name = any($1)
@@ -243,16 +227,13 @@ _NAMES: Final[LiteralString] = """
     select order_name, array_remove(array[order_name, refund.network_id], null) from case_ending
     join refund on refund.id = resource_id and refund.holder_id = case_ending.holder_id
     where kind = 'refund' and order_name = any($1)
-"""
+""")
 
+contradict: Final = Command[str, str](
+    "update case_ending set contrary_item_id = $2 where order_name = $1 and contrary_item_id is null"
+)
+"""Record the statement line that contradicts a decision, before anything is posted for it."""
 
-async def read_names(connection: Connection, order_names: Sequence[str]) -> dict[str, frozenset[str]]:
-    return {row["order_name"]: frozenset(row["names"]) for row in await connection.fetch(_NAMES, order_names)}
-
-
-_CONTRADICT: Final[LiteralString] = """
-    update case_ending set contrary_item_id = $2 where order_name = $1 and contrary_item_id is null
-"""
 _LIST_CONTRARY: Final[LiteralString] = f"""
     select {CASE_ENDING.select}, kept.explanation from case_ending
     left join lateral (
@@ -263,11 +244,6 @@ _LIST_CONTRARY: Final[LiteralString] = f"""
     ) as kept on true
     where institution_id = $1 and (contrary_item_id is not null or kept.explanation is not null)
 """
-
-
-async def contradict(connection: Connection, ending: rules.CaseEnding, item_id: str) -> None:
-    """Record the statement line that contradicts it, before anything is posted for it."""
-    await connection.execute(_CONTRADICT, ending.order_name, item_id)
 
 
 async def list_contrary(connection: Connection, institution_id: int) -> list[tuple[rules.CaseEnding, str | None]]:
@@ -306,17 +282,12 @@ list_rehearsals: Final = ReadAll[rules.Rehearsal, int](
 """,
 )
 
-_REMEMBER: Final[LiteralString] = """
+remember: Final = Value[int, int, str, str, str]("""
     insert into answer_pattern (institution_id, reason, direction, form, proposal_id, since)
     select $1, $2, $3, $4, id, done_at from proposal
     where institution_id = $1 and act = 'remember' and done_at is not null order by id desc limit 1 returning id
-"""
-
-
-async def remember(connection: Connection, institution_id: int, one: rules.Rehearsal) -> int:
-    """Remember an answer, in the transaction that confirmed it; returns the pattern's id."""
-    return await connection.fetchval(_REMEMBER, institution_id, one.reason, one.direction, one.form)
-
+""")
+"""Remember an answer, in the transaction that confirmed it; returns the pattern's id."""
 
 forget: Final = Command[int, datetime, str]("update answer_pattern set revoked_at = $2, revoked_by = $3 where id = $1")
 

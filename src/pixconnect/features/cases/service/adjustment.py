@@ -7,7 +7,7 @@ line is matched, and the case ends by itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
@@ -82,27 +82,21 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
         _check_kind(case)
         account = await proposals.find_account_of(connection, case)
         _refuse_closed(account)
+        said = dict[str, str | int](case_id=case.id, kind=wanted.kind)
         if wanted.returns is not None or wanted.line is not None:
             item, original = await _find_returned(connection, account, case, wanted.returns, wanted.line)
-            said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=item.amount_cents)
-            said |= dict(holder_id=original.holder_id, direction="IN", line=item.item_id)
+            said |= dict(amount_cents=item.amount_cents, holder_id=original.holder_id, direction="IN", line=item.item_id)
             said["returns"] = original.end_to_end_id
-            return await _propose(context, connection, account, said)
-        await _refuse_changed(context, connection, account, case, wanted)
-        steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
-        await _check_holders(connection, account, steps)
-        said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
-        said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
-        if wanted.undone_id is not None:
-            said["undone_id"] = wanted.undone_id
-        return await _propose(context, connection, account, said)
-
-
-async def _propose(
-    context: Operator, connection: Connection, account: InstitutionAccount, said: Mapping[str, str | int]
-) -> Proposal:
-    proposal = make_proposal(context, "adjust", said, institution_id=account.id)
-    return await propose(context, connection, "case adjust", f"case {said['case_id']}", proposal)
+        else:
+            await _refuse_changed(context, connection, account, case, wanted)
+            steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
+            await _check_holders(connection, account, steps)
+            said |= dict(amount_cents=steps[0].amount_cents, direction=steps[0].direction)
+            said["holder_id"] = wanted.holder_id or steps[0].holder_id
+            if wanted.undone_id is not None:
+                said["undone_id"] = wanted.undone_id
+        proposal = make_proposal(context, "adjust", said, institution_id=account.id)
+        return await propose(context, connection, "case adjust", f"case {case.id}", proposal)
 
 
 async def adjust_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
@@ -281,7 +275,17 @@ async def _record_return(context: Operator, writes: Writer, proposal: Proposal) 
         # Checked once more: since the proposal a reading may have recorded it.
         said = proposal.contents
         item, original = await _find_returned(connection, account, case, str(said["returns"]), str(said["line"]))
-        report = _as_return(item, original, context)
+        # A line with only a day has no instant: the return is dated when it is recorded.
+        at = item.settled_at or context.clock.now()
+        report = ReturnReport(
+            report_id=item.item_id,
+            return_id=_name_return(item),
+            original_end_to_end_id=original.end_to_end_id,
+            amount_cents=item.amount_cents,
+            reason="MD06",
+            reported_at=at,
+            settled_at=at,
+        )
         given_back = GivenBack(
             holder_id=original.holder_id,
             original_id=original.id,
@@ -321,20 +325,6 @@ async def _find_returned(
     if item.amount_cents > left_cents:
         raise errors.BadRequest(f"returns: {left_cents} cents of the transfer were not given back, and the line has more")
     return item, original
-
-
-def _as_return(item: RecordedItem, original: Transfer, context: Operator) -> ReturnReport:
-    # A line with only a day has no instant: the return is dated when it is recorded.
-    at = item.settled_at or context.clock.now()
-    return ReturnReport(
-        report_id=item.item_id,
-        return_id=_name_return(item),
-        original_end_to_end_id=original.end_to_end_id,
-        amount_cents=item.amount_cents,
-        reason="MD06",
-        reported_at=at,
-        settled_at=at,
-    )
 
 
 def _name_return(item: RecordedItem) -> str:

@@ -156,18 +156,20 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
         await _look_at_waiting(context, connection, account)
         missing = [day_case.describe_gap(account, gap) for gap in span.gaps]
-        missing += await _find_unconfirmed(connection, account)
+        if unconfirmed_since := await day_file_store.find_unconfirmed(connection, account.id):
+            verb = f"`institution statement {account.name}`"
+            missing.append(
+                rules.Difference(
+                    kind="file",
+                    institution_id=account.id,
+                    name="files",
+                    amount_cents=None,
+                    said=f"no file of {account.name} is read before a person confirms the first: {verb}",
+                    since=unconfirmed_since,
+                )
+            )
         # A gap whose first day begins the compared time is not found any more.
         await case_store.keep(connection, ("file",), account.id, since + timedelta(days=1), missing)
-
-
-async def _find_unconfirmed(connection: Connection, account: InstitutionAccount) -> list[rules.Difference]:
-    since = await day_file_store.find_unconfirmed(connection, account.id)
-    if since is None:
-        return []
-    verb = f"`institution statement {account.name}`"
-    said = f"no file of {account.name} is read before a person confirms the first: {verb}"
-    return [rules.Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since)]
 
 
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:

@@ -51,7 +51,7 @@ async def find_differences(
     context: Context, connection: Connection, account: InstitutionAccount
 ) -> tuple[list[rules.Difference], bool]:
     """Find the account's orders that wait for operators, and contradictions of their decisions; return whether that is all."""
-    silent = await case_store.list_silent(connection, account.id, SILENT_MAX)
+    silent = await case_store.list_silent(connection, account.id, None, SILENT_MAX)
     waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
     now = context.clock.now()
     differences = [
@@ -158,7 +158,7 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
             ended_at=context.clock.real_now(),
         )
         await case_store.CASE_ENDING.insert(connection, ending)
-        is_closed = await case_store.close_step(connection, ending.order_name)
+        is_closed = await case_store.close_step(connection, ending.order_name) is True
         (was_open,) = await WRITE_ENDINGS.write_within(connection, context.clock, [ended])
         # Raised within the transaction, which undoes everything above.
         if not is_closed or was_open is not True:
@@ -193,14 +193,9 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
     account = await proposals.find_account_of(connection, case)
-    order = await case_store.find_silent(connection, account.id, case.name)
+    order = await case_store.find_silent(connection, account.id, case.name, 1)
     if order is None:
         raise errors.BadRequest("case: its order has an end, or was never called: what it comes to is recorded by itself")
-    await _check_time(context, connection, order)
-    return order, await _choose_item(connection, order, wanted)
-
-
-async def _check_time(context: Operator, connection: Connection, order: rules.SilentOrder) -> None:
     # An operator's machine may be hours ahead.
     now = await service_now_to_write(context.clock, connection)
     if now < order.over_at:
@@ -210,6 +205,7 @@ async def _check_time(context: Operator, connection: Connection, order: rules.Si
         raise errors.BadRequest(
             f"case: the statement of {unread[0]} was not read whole when that day was over, and the order may be in it"
         )
+    return order, await _choose_item(connection, order, wanted)
 
 
 async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted: WantedEnding) -> str | None:

@@ -88,7 +88,9 @@ def _of_day(
     if disagreements_count:
         said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
     said += [_describe_item(item, len(find_parts(item, lines))) for item in items]
-    said += [_describe_line(line) for line in lines]
+    for line in lines:
+        cents, names = _format_cents(line.signed_cents), ", ".join(line.names)
+        said.append(f"{line.key[0]} {line.key[1]} of {cents} is not in the statement: {names}")
     return Difference(
         kind="day",
         institution_id=account.id,
@@ -118,10 +120,6 @@ def _describe_item(item: RecordedItem, parts_count: int) -> str:
         f"line {item.item_id} of {_format_cents(item.signed_cents)}, {item.kind}, {waits}, read on"
         f" {item.recorded_at.astimezone(SAO_PAULO):%Y-%m-%d} from {item.source}: {item.text}{named}"
     )
-
-
-def _describe_line(line: BookLine) -> str:
-    return f"{line.key[0]} {line.key[1]} of {_format_cents(line.signed_cents)} is not in the statement: {', '.join(line.names)}"
 
 
 def _format_cents(cents: int) -> str:

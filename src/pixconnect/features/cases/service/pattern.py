@@ -92,7 +92,7 @@ async def remember_answer(context: Operator, writes: Writer, proposal: Proposal)
         if one is None:
             raise errors.BadRequest("confirm: operators have answered otherwise meanwhile: propose it again")
         _check(one)
-        pattern_id = await case_store.remember(connection, account.id, one)
+        pattern_id = await case_store.remember(connection, account.id, one.reason, one.direction, one.form)
         await record_confirmed(context, connection, account, proposal, dict(pattern=pattern_id))
 
 

@@ -13,7 +13,6 @@ opens their cases, even if this process dies after it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Final
 
 import msgspec
@@ -75,7 +74,11 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
         keys = await item_store.separate(connection, account.id, [item.item_id for item in joined])
         keys |= {_key(item) for item in (*moved, *joined)}
         await item_store.take_back(connection, account.id, [one.item_id for one in items if one.joined_kind is None])
-        days = await _find_days(connection, account, items, keys)
+        # The days of the separated lines, and of the records that have no line any more.
+        on = [item.day for item in items]
+        around = (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX)
+        lines = await line_store.list_unmatched(connection, account.id, around)
+        days = sorted({*on, *(line.day for line in lines if line.key in keys)})
         # In this transaction: a closed day without its line has no case.
         await day_store.write_states(connection, account.id, [(day, "open") for day in days], context.clock.now())
         await record_confirmed(context, connection, account, proposal, dict(lines=said))
@@ -140,12 +143,3 @@ async def _take_back(
     ]
     await take_back_struck(Batch(struck, connection, context.clock))
     await item_store.strike(connection, account.id, list(names))
-
-
-async def _find_days(
-    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem], keys: set[LineKey]
-) -> list[date]:
-    """List the days of separated lines, and of the records that have no line any more."""
-    on = [item.day for item in items]
-    lines = await line_store.list_unmatched(connection, account.id, (min(on) - OURS_APART_MAX, max(on) + OURS_APART_MAX))
-    return sorted({*on, *(line.day for line in lines if line.key in keys)})

@@ -167,15 +167,15 @@ async def _find_contrary(
     for one in sorted(pix, key=lambda one: (one.waits is None, one.item.item_id)):
         ending = None if one.item.item_id in contrary else _choose(one, free, names)
         if ending is not None:
-            await ending_store.contradict(connection, ending, one.item.item_id)
+            await ending_store.contradict(connection, ending.order_name, one.item.item_id)
             contrary[one.item.item_id] = ending
             free.remove(ending)
     return {one.item.item_id: contrary[one.item.item_id] for one in pix if one.item.item_id in contrary}
 
 
-def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str, frozenset[str]]) -> CaseEnding | None:
+def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str, Sequence[str]]) -> CaseEnding | None:
     alike = [ending for ending in free if ending.amount_cents == left.item.amount_cents]
-    named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
+    named = [ending for ending in alike if {*names.get(ending.order_name, ())} & {*left.item.names}]
     if named:
         return named[0]
     # A line that waits for another reason is judged by that, and one that is called no Pix by its names alone.

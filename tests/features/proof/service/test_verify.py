@@ -69,7 +69,7 @@ async def test_a_stopped_run_begins_new(service: Service, caller: Caller, databa
         run = await run_store.begin(reader.connection, extent, "who was interrupted", now)
         everybody = HolderRange(first_id=0, last_id=HOLDER_ID_MAX, holders_count=1)
         await run_store.note_slice(reader.connection, run, everybody, has_all_rules=True)
-        await run_store.stop(reader.connection, run)
+        await run_store.stop(reader.connection, run.id)
         await _damage(database, "update statement_head set last_number = last_number + 1")
         found = await _verify(reader, ProofRequest(extent=extent, again_after_s=0))
     assert [each.rule for each in found.findings] == [FOLLOWS]

@@ -45,8 +45,6 @@ class BookReader(Struct, frozen=True, kw_only=True):
 
 
 class Look(Struct, kw_only=True):
-    """One run over the books."""
-
     reader: BookReader
     run: Run
     report_progress: Progress
@@ -62,7 +60,8 @@ class Look(Struct, kw_only=True):
     async def judge_seen(self, seen: Sequence[Finding], found_again: Sequence[Finding]) -> None:
         there = {each.name for each in found_again}
         for each in seen:
-            await run_store.judge(self.connection, self.run, each, "there" if each.name in there else "gone")
+            state = "there" if each.name in there else "gone"
+            await run_store.judge(self.connection, self.run.id, each.rule, each.holder_id, each.ids, state)
 
 
 class BookReading:
@@ -80,10 +79,10 @@ class BookReading:
         """Wait until the standby has the run's last write; a slower one is not used."""
         if self._standby is None:
             return
-        noted_at = await run_store.read_seen_at(self._primary, run)
+        noted_at = await run_store.read_seen_at(self._primary, run.id)
         try:
             async with asyncio.timeout(within_s):
-                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  there is no notification
+                while not await run_store.has_seen(self._standby, run.id, noted_at):  # noqa: ASYNC110  there is no notification
                     await asyncio.sleep(LOOK_EVERY_S)
         except TimeoutError:
             self._leave(f"after {within_s:.0f} s it does not have the beginning of this run")
@@ -171,7 +170,9 @@ class OfHolders(RuleGroup):
         # A run that continues after the last holder checks once more all the same: unreadable rules are not stored.
         rest = HolderRange(first_id=run.last_holder_id + 1, last_id=HOLDER_ID_MAX, holders_count=0)
         for part in await find(look_store.list_slices(connection, run.last_holder_id, ENTRIES_IN_SLICE)) or [rest]:
-            since = await find(run_store.find_read_until(connection, part)) if run.extent == "changes" else None
+            since = None
+            if run.extent == "changes":
+                since = await find(run_store.find_read_until(connection, part.first_id, part.last_id))
             # A future instant was never read: a clock was set back, or the checkpoint was written by hand.
             since = None if since is None or since > run.read_until else since
             found_count += await self._ask(reading, part, since and since - OVERLAP)

@@ -105,7 +105,7 @@ async def verify(reader: BookReader, request: ProofRequest, report_progress: Pro
     # Rules by name are checked on everything, and leave no checkpoint: the others were not checked.
     has_all = not request.rules
     now = await read_now(reader)
-    run = await run_store.find_stopped(connection, request.extent, now) if has_all else None
+    run = await run_store.find_stopped(connection, request.extent, now, look_store.HOLDER_ID_MAX) if has_all else None
     if run is None:
         run = await run_store.begin(connection, request.extent, reader.operator, now)
     unreadable = dict(await look_store.find_partial(connection, rules))
@@ -120,14 +120,13 @@ async def verify(reader: BookReader, request: ProofRequest, report_progress: Pro
     except BaseException:
         # After any stop, the findings are stored, and it continues there.
         with suppress(*DATABASE_FAILED):
-            await run_store.stop(connection, run)
+            await run_store.stop(connection, run.id)
         raise
     judgements = [judgement for group in groups for judgement in await group.judge()]
     # In the order of the rules; those of accounts have one for each account.
     place = {rule.name: (rule.of == "accounts", index) for index, rule in enumerate(rules)}
     judgements.sort(key=lambda judgement: place[judgement.rule])
-    await run_store.end(connection, run, judgements)
-    ended = await run_store.read(connection, run.id)
+    ended = await run_store.end(connection, run, judgements)
     findings = await run_store.list_findings(connection, run.id, "there", FINDINGS_MAX)
     return Verification(
         judgements=judgements,
@@ -151,7 +150,7 @@ def choose_rules(request: ProofRequest) -> Sequence[Rule]:
 
 async def _look_again(look: Look, groups: Sequence[RuleGroup], again_after_s: float) -> None:
     """Check the findings once more, a while later."""
-    seen_since = await run_store.find_seen_since(look.connection, look.run)
+    seen_since = await run_store.find_seen_since(look.connection, look.run.id)
     if seen_since is None:
         return
     await asyncio.sleep(max(0.0, again_after_s - seen_since.total_seconds()))

@@ -7,9 +7,9 @@ from typing import Final, Literal, LiteralString
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.proof.tables.look import HOLDER_ID_MAX, HolderRange, read_finding
+from pixconnect.features.proof.tables.look import HolderRange, read_finding
 from pixconnect.kernel.rules.proof import Extent, Finding, Judgement
-from pixconnect.kernel.tables.lookup import ReadAll, Value
+from pixconnect.kernel.tables.lookup import Command, ReadAll, ReadOne, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
 from pixconnect.platform.pool import Connection, Pool
 
@@ -20,8 +20,6 @@ _decode_looked = msgspec.json.Decoder(tuple[Judgement, ...]).decode
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One run over the books."""
-
     id: int
     extent: Extent
     state: Literal["running", "stopped", "ended"]
@@ -58,7 +56,9 @@ async def begin(connection: Connection, extent: Extent, operator: str, read_unti
 
 # Its process was killed or stopped: it has not been seen for a while. A whole run continues after its last holder, and reports
 # the earlier state of holders already checked. A run over changes starts again: it has little to read.
-_GO_ON: Final[LiteralString] = f"""
+find_stopped: Final = ReadOne[Run, Extent, datetime, int](
+    RUN,
+    f"""
     update proof_run set state = 'running', seen_at = clock_timestamp(),
         last_holder_id = case extent when 'whole' then last_holder_id else 0 end,
         holders_count = case extent when 'whole' then holders_count else 0 end,
@@ -70,22 +70,13 @@ _GO_ON: Final[LiteralString] = f"""
         order by id desc limit 1 for update skip locked
     )
     returning {RUN.select}
-"""
+    """,
+)
+"""Resume the last unfinished run of an extent, if it began within a day and has holders below ``$3`` left."""
 
-
-async def find_stopped(connection: Connection, extent: Extent, now: datetime) -> Run | None:
-    """Resume the last unfinished run of this extent, if it began within a day."""
-    return RUN.read_found(await connection.fetchrow(_GO_ON, extent, now, HOLDER_ID_MAX))
-
-
-async def read_seen_at(connection: Connection, run: Run) -> datetime:
-    return await connection.fetchval("select seen_at from proof_run where id = $1", run.id)
-
-
-async def has_seen(connection: Connection, run: Run, seen_at: datetime) -> bool:
-    """Whether a server has the row that the run wrote then."""
-    return await connection.fetchval("select exists (select from proof_run where id = $1 and seen_at >= $2)", run.id, seen_at)
-
+read_seen_at: Final = Value[datetime, int]("select seen_at from proof_run where id = $1")
+has_seen: Final = Value[bool, int, datetime]("select exists (select from proof_run where id = $1 and seen_at >= $2)")
+"""Whether a server has the row that the run wrote then."""
 
 _NOTE_SLICE: Final[LiteralString] = """
     update proof_run set last_holder_id = $2, holders_count = holders_count + $3, seen_at = clock_timestamp() where id = $1
@@ -105,16 +96,11 @@ async def note_slice(connection: Connection, run: Run, part: HolderRange, *, has
     await connection.execute(_NOTE_SLICE, run.id, part.last_id, part.holders_count)
 
 
-_EARLIEST_READ: Final[LiteralString] = """
+find_read_until: Final = Value[datetime | None, int, int]("""
     select case when count(*) = count(read_until) then min(read_until) end
     from balance left join proof_checkpoint using (holder_id) where holder_id between $1 and $2
-"""
-
-
-async def find_read_until(connection: Connection, part: HolderRange) -> datetime | None:
-    """Return until when all these holders' books were checked; ``None`` if one's never were."""
-    return await connection.fetchval(_EARLIEST_READ, part.first_id, part.last_id)
-
+""")
+"""Return until when all these holders' books were checked; ``None`` if one's never were."""
 
 find_last_checked: Final = Value[datetime | None, str](f"""
     select max(read_until) from {_SCHEMA}.proof_run
@@ -133,9 +119,13 @@ _ADD_SEEN: Final[LiteralString] = """
             and earlier.state <> 'gone' and earlier.holder_id is not distinct from found.holder_id
     )
 """
-_JUDGE: Final[LiteralString] = """
+judge: Final = Command[int, str, int | None, Sequence[str], Literal["there", "gone"]]("""
     update proof_finding set state = $5 where run_id = $1 and rule = $2 and holder_id is not distinct from $3 and ids = $4
-"""
+""")
+find_seen_since: Final = Value[timedelta | None, int](
+    "select clock_timestamp() - max(seen_at) from proof_finding where run_id = $1 and state = 'seen'"
+)
+"""Return how long ago the last finding was found; ``None`` if there is none."""
 
 
 async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
@@ -144,35 +134,19 @@ async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]
         await connection.execute(_ADD_SEEN, run.id, _encode(findings).decode())
 
 
-async def find_seen_since(connection: Connection, run: Run) -> timedelta | None:
-    """Return how long ago the last of them was found; ``None`` if there is none."""
-    return await connection.fetchval(
-        "select clock_timestamp() - max(seen_at) from proof_finding where run_id = $1 and state = 'seen'", run.id
-    )
-
-
-async def judge(connection: Connection, run: Run, finding: Finding, state: Literal["there", "gone"]) -> None:
-    await connection.execute(_JUDGE, run.id, finding.rule, finding.holder_id, list(finding.ids), state)
-
-
-_END: Final[LiteralString] = """
+_END: Final[LiteralString] = f"""
     update proof_run set state = 'ended', looked = $2, seen_at = clock_timestamp(), ended_at = clock_timestamp(),
         findings_count = (select count(*) from proof_finding where run_id = $1 and state = 'there')
-    where id = $1
+    where id = $1 returning {RUN.select}
 """
 
 
-async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> None:
-    await connection.execute(_END, run.id, _encode(looked).decode())
+async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> Run:
+    return RUN.read(await fetch_row(connection, _END, run.id, _encode(looked).decode()))
 
 
-async def stop(connection: Connection, run: Run) -> None:
-    """Stop a run; the next request continues it after its last holder."""
-    await connection.execute("update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1", run.id)
-
-
-async def read(connection: Connection, run_id: int) -> Run:
-    return RUN.read(await fetch_row(connection, f"select {RUN.select} from proof_run where id = $1", run_id))
+stop: Final = Command[int]("update proof_run set state = 'stopped', seen_at = clock_timestamp() where id = $1")
+"""Stop a run; the next request continues it after its last holder."""
 
 
 # A run over changes cannot confirm findings of whole runs: their rows were not checked again.

@@ -19,9 +19,9 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Tuples, Value
 from pixconnect.kernel.tables.refund import REFUND
-from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, split_pairs, update_of
+from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, update_of
 from pixconnect.platform.pool import Connection, Pool
 
 INFRACTION: Final = Table(
@@ -77,20 +77,14 @@ find_named: Final = FindOne[Infraction, str, int | None](
     INFRACTION, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)"
 )
 
-_FIND_CONTESTED: Final[LiteralString] = f"""
+find_contested: Final = Tuples[tuple[int, int], Sequence[int], Sequence[int]](f"""
     select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
     where exists (
         select from infraction
         where infraction.transfer_id = wanted.transfer_id and infraction.holder_id = wanted.holder_id and {IS_CONTESTED}
     )
-"""
-
-
-async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Find those of some Pix, by id and holder, with a contest that is undecided, or whose institution claims a rest."""
-    rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
-    return {(row["transfer_id"], row["holder_id"]) for row in rows}
-
+""")
+"""Find those of some Pix, by id and holder, with a contest that is undecided, or whose institution claims a rest."""
 
 _IS_DUE: Final[LiteralString] = """
     slot = any($1::smallint[]) and least(send_at, remind_at) <= $2::timestamptz and (institution_id is null or remind_at <= $2)
@@ -182,30 +176,19 @@ async def list_decided(
 
 
 # An answer that the institution refused counts as none: another may be given.
-_UNANSWERED: Final[LiteralString] = f"""
-    select count(*) as count, min(respond_by) as first_ends_at from {_UNDER_BLOCK}
+count_unanswered: Final = Tuples[tuple[int, datetime | None], int | None, datetime](f"""
+    select count(*), min(respond_by) from {_UNDER_BLOCK}
     where state = 'open' and ($1::bigint is null or holder_id + 0 = $1) and respond_by > $2
         and (defence is null or defence_state = 'refused')
-"""
-
-
-async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> tuple[int, datetime | None]:
-    """Count infractions that can be answered and have no answer, with the first deadline."""
-    row = await fetch_row(pool, _UNANSWERED, holder_id, now)
-    return row["count"], row["first_ends_at"]
-
+""")
+"""Count infractions that can be answered and have no answer, with the first deadline; one row."""
 
 find_any: Final = FindOne[Infraction, int, int | None](INFRACTION, "where id = $1 and ($2::bigint is null or holder_id = $2)")
 
-_OF_TRANSFERS: Final[LiteralString] = """
-    where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id
-"""
-
-
-async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) -> list[Infraction]:
-    """Find infractions of some Pix, given by id and holder, in order of first report."""
-    return await INFRACTION.find_all(pool, _OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
-
+find_of_transfers: Final = FindAll[Infraction, Sequence[int], Sequence[int]](
+    INFRACTION, "where (transfer_id, holder_id) in (select * from unnest($1::bigint[], $2::bigint[])) order by id"
+)
+"""Find infractions of some Pix, given by id and holder, in order of first report."""
 
 find_given_back: Final = FindAll[Refund, int, int](
     REFUND,

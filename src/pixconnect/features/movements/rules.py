@@ -92,18 +92,7 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
     )
 
 
-def open_opposite(movement: Movement, proved: str, available_cents: int, now: datetime) -> Movement:
-    """Open the reversal of a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
-    opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", available_cents, now)
-    return structs.replace(opposite, end_to_end_id=proved)
-
-
-def open_struck(movement: Movement, reason: str, available_cents: int, now: datetime) -> Movement:
-    """Open the reversal of a movement whose line two operators have taken out."""
-    return structs.replace(_open_opposite(movement, reason, available_cents, now), network_settled_at=now)
-
-
-def _open_opposite(movement: Movement, description: str, available_cents: int, now: datetime) -> Movement:
+def open_opposite(movement: Movement, description: str, available_cents: int, now: datetime) -> Movement:
     errors.ensure(movement.opposite_of is None and movement.status == "POSTED", movement.item_id)
     digest = hashlib.sha256(movement.item_id.encode()).hexdigest()
     is_in = movement.direction == "IN"

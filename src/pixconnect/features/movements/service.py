@@ -164,7 +164,13 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
     """Post or refuse a new item. One that cannot be refused is a fact."""
     report, holder_id = reported.report, reported.holder_id
     if not reported.is_refusable:
-        _end_reserve(work, reported)
+        # The amount reserved for the waiting item goes with its movement.
+        blocks = work.claim(HeldBlocks)
+        for block in blocks.open.list_of(holder_id):
+            names = () if block.line_id is None else (make_movement_id(block.line_id), name_kept(block.line_id))
+            if block.state == "open" and report.item_id in names:
+                blocks.end_line(block, goes_on=True)
+                break
     balance = work.balances[holder_id]
     code = movement_rules.find_movement_refusal(report, balance) if reported.is_refusable else None
     movement = movement_rules.open_movement(report, balance, code, work.now)
@@ -172,17 +178,6 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
         movement = _post(work, movement)
     work.put(MOVEMENTS, movement)
     return movement
-
-
-def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
-    """The amount reserved for the waiting item goes with its movement."""
-    blocks = work.claim(HeldBlocks)
-    for block in blocks.open.list_of(reported.holder_id):
-        if block.line_id is None or block.state != "open":
-            continue
-        if reported.report.item_id in (make_movement_id(block.line_id), name_kept(block.line_id)):
-            blocks.end_line(block, goes_on=True)
-            return
 
 
 def _post(work: UnitOfWork, movement: Movement) -> Movement:
@@ -204,7 +199,9 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
 def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
     available_cents = work.balances[movement.holder_id].available_cents if movement.direction == "IN" else 0
-    work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, available_cents, work.now)))
+    description = f"The movement {movement.item_id} is {proved}"
+    opposite = movement_rules.open_opposite(movement, description, available_cents, work.now)
+    work.put(MOVEMENTS, _post(work, structs.replace(opposite, end_to_end_id=proved)))
 
 
 async def take_back_struck(batch: Batch[StruckItem]) -> None:
@@ -216,8 +213,8 @@ async def take_back_struck(batch: Batch[StruckItem]) -> None:
         if movement is None:
             raise errors.BadRequest(f"out: the movement {one.item_id} was taken back already")
         available_cents = work.balances[one.holder_id].available_cents
-        opposite = movement_rules.open_struck(movement, one.reason, available_cents, work.now)
-        work.put(MOVEMENTS, _post(work, opposite))
+        opposite = movement_rules.open_opposite(movement, one.reason, available_cents, work.now)
+        work.put(MOVEMENTS, _post(work, structs.replace(opposite, network_settled_at=work.now)))
     await work.write()
 
 
@@ -348,7 +345,7 @@ async def browse_blocks(
         # The holder takes the place of other lists' count of earlier rows.
         place = (span.after.position, span.after.created_at, span.after.id)
     wished = [kind for kind in BLOCK_KINDS if kind in names]
-    found = await movement_store.page_blocks(context.pool, holder_id, wished, place, _PAGE_SIZE + 1)
+    found = await movement_store.page_blocks(context.pool, holder_id, wished, *place, _PAGE_SIZE + 1)
     shown, next_after = found[:_PAGE_SIZE], None
     if len(found) > _PAGE_SIZE:
         last = shown[-1]

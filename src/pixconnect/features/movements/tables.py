@@ -12,7 +12,7 @@ from pixconnect.features.movements.rules import Movement
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, ReadAll
+from pixconnect.kernel.tables.lookup import FindAll, FindBy, Pairs, ReadAll, Tuples
 from pixconnect.kernel.tables.table import Table, insert_of, split_pairs, update_of
 from pixconnect.platform.pool import Connection, Pool
 
@@ -156,31 +156,21 @@ async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int,
     return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
 
 
-_FIND_TAKEN_OF: Final[LiteralString] = """
+find_taken_of: Final = Tuples[tuple[int, int, int], Sequence[int], Sequence[int]]("""
     select refund_id, holder_id, block_id from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
     join block_step using (refund_id, holder_id)
-"""
+""")
+"""Find the block that each refund, by id and holder, was taken from, if any."""
 
-
-async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """Find the block that each refund, by id and holder, was taken from, if any."""
-    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
-    return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}
-
-
-_BLOCKS: Final[LiteralString] = """
+page_blocks: Final = FindAll[Block, int | None, Sequence[str], int, datetime, int, int](
+    BLOCK,
+    """
     where state = 'open' and ($1::bigint is null or holder_id = $1)
         and kind = any($2::text[]) and (holder_id, created_at, id) > ($3, $4, $5::bigint)
     order by holder_id, created_at, id limit $6
-"""
-
-
-async def page_blocks(
-    pool: Pool, holder_id: int | None, kinds: Sequence[str], after: tuple[int, datetime, int], count_max: int
-) -> list[Block]:
-    """List open blocks, holder by holder, each one's oldest first."""
-    return await BLOCK.find_all(pool, _BLOCKS, holder_id, list(kinds), *after, count_max)
-
+    """,
+)
+"""List open blocks, holder by holder, each one's oldest first."""
 
 _FIND_OPEN_NAMES: Final[LiteralString] = """
     select coalesce(institution_id, 0) as institution_id, name from infraction

@@ -47,7 +47,11 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
                 raise SandboxRefusal("unknown", "id: there is no such infraction")
             return_id, next_id = (_name_return(outside, before.number, before.sequence + ahead) for ahead in (1, 2))
             left_cents = await infraction.find_left(outside.pool, before.report.end_to_end_id, before)
-            free_cents = await _find_free(outside, before)
+            now, name = outside.clock.now(), before.report.end_to_end_id
+            paid = await infraction.find_paid(outside.pool, name, now)
+            contests = await infraction.list_unfinished(outside.pool)
+            # How much more of its payment may be blocked.
+            free_cents = 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
             contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
             acknowledgement = await _store_and_report(outside, told, contest, before)
         await find_end(acknowledgement)
@@ -68,14 +72,6 @@ async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> lis
                 await _put(outside, contest, before)
             said.append(answer)
     return said
-
-
-async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
-    """Return how much more of its payment may be blocked."""
-    now, name = outside.clock.now(), contest.report.end_to_end_id
-    paid = await infraction.find_paid(outside.pool, name, now)
-    contests = await infraction.list_unfinished(outside.pool)
-    return 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
 
 
 async def _store_and_report(

@@ -118,7 +118,6 @@ async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | N
 
 
 def list_pending(contest: Contest, now: datetime) -> list[DuePending]:
-    """Its pending reports, with their times."""
     told: list[DuePending] = []
     if contest.is_open:
         told.append((now, Pending(_named(contest.report, contest, 0))))

@@ -106,7 +106,6 @@ class Infraction(Struct, frozen=True, kw_only=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is undecided."""
         return self.state in {"open", "answered"}
 
     def can_be_answered(self, now: datetime) -> bool:

@@ -125,14 +125,10 @@ async def defend(context: Context, caller: Caller, infraction_id: int, text: str
     found = (await read_infraction(context, caller, infraction_id)).infraction
     infraction_rules.check_defence(await find_abilities(context, found.institution_id), text)
     # It may be a predecessor's.
-    if act is not None:
-        return (await _show(context, [await _defend_alone(context, found, text, act)]))[0]
-    answering = InfractionAnswer(holder_id=found.holder_id, infraction_id=found.id, text=text)
-    return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
-
-
-async def _defend_alone(context: Context, found: Infraction, text: str, act: Act) -> Infraction:
-    """As ``defend`` outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
+    if act is None:
+        answering = InfractionAnswer(holder_id=found.holder_id, infraction_id=found.id, text=text)
+        return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
+    # Outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock.
     key = (found.id, found.holder_id)
     async with write_alone(context.pool) as connection:
         before = (await infraction_store.lock_by_id(connection, [key]))[key]
@@ -142,7 +138,7 @@ async def _defend_alone(context: Context, found: Infraction, text: str, act: Act
         if after is not before:
             await infraction_store.move(connection, after)
             await audit.record_act(connection, act)
-    return after
+    return (await _show(context, [after]))[0]
 
 
 async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:

@@ -41,6 +41,7 @@ from pixconnect.kernel.rules.refund import NewRefund, Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import refund as refund_store
 from pixconnect.kernel.tables import transfer as transfer_store
+from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import UnitOfWork, begin_money_work
 from pixconnect.platform.base import errors
@@ -144,7 +145,8 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
     if others:
-        locked.taken_of = await movement_store.find_taken_of(connection, joined)
+        taken = await movement_store.find_taken_of(connection, *split_pairs(joined))
+        locked.taken_of = {(refund_id, holder_id): block_id for refund_id, holder_id, block_id in taken}
         locked.undecided = await movement_store.find_open_names(connection, others)
     return locked
 
@@ -326,7 +328,8 @@ class Contests(OrderRule):
             if isinstance(new, NewRefund) and self.work.balances[new.holder_id].blocks_count
         }
         if suspected:
-            self._contested = await infraction_store.find_contested(self.work.connection, sorted(suspected))
+            found = await infraction_store.find_contested(self.work.connection, *split_pairs(sorted(suspected)))
+            self._contested = set(found)
 
     def check(self, new: NewOrder) -> None:
         if isinstance(new, NewRefund) and (new.original_id, new.holder_id) in self._contested:
@@ -340,7 +343,8 @@ class Contests(OrderRule):
         # An undecided contest has a block.
         blocked = {each.name: each.ordered for each in waiting if each.balance.blocks_count}
         refunds = {name: (one.transfer_id, one.holder_id) for name, one in blocked.items() if isinstance(one, Refund)}
-        contested = await infraction_store.find_contested(connection, sorted({*refunds.values()})) if refunds else ()
+        pairs = split_pairs(sorted({*refunds.values()}))
+        contested = await infraction_store.find_contested(connection, *pairs) if refunds else ()
         reason = "the payer contests the returned Pix, and its institution has not decided or claims a rest"
         return {name: reason for name, pair in refunds.items() if pair in contested}
 

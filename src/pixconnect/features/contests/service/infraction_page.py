@@ -22,6 +22,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables import charge as charge_store
 from pixconnect.kernel.tables import transfer as transfer_store
 from pixconnect.kernel.tables.clock import service_now
+from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.platform.base import errors
 
 STATES: Final[tuple[InfractionState, ...]] = get_args(InfractionState)
@@ -38,8 +39,6 @@ class InfractionLine(Struct, frozen=True, kw_only=True):
 
 
 class InfractionStep(Struct, frozen=True, kw_only=True):
-    """A past or future step of an infraction."""
-
     what: Literal["opened", "heard", "answered", "given_back", "taken", "released", "answer_ends", "block_ends"]
     at: datetime
     refund: Refund | None = None
@@ -135,7 +134,9 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
 async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
     """Find the contests of some Pix; none for a viewer who may not see infractions."""
     received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
-    return await infraction_store.find_of_transfers(context.pool, received) if viewer.may_see("infraction") else []
+    if not received or not viewer.may_see("infraction"):
+        return []
+    return await infraction_store.find_of_transfers(context.pool, *split_pairs(received))
 
 
 async def find_claim(context: Context, contests: Iterable[Infraction]) -> Block | None:
@@ -171,4 +172,5 @@ async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datet
     if not viewer.may_see("infraction"):
         return 0, None
     now = await service_now(context.clock, context.pool)
-    return await infraction_store.count_unanswered(context.pool, viewer.holder_id, now)
+    [counted] = await infraction_store.count_unanswered(context.pool, viewer.holder_id, now)
+    return counted

@@ -298,9 +298,8 @@ async def browse_deliveries(
 
     found = await look_back(context, look, span, [])
     deliveries = await delivery_history.read_listed(context.pool, found.items)
-    names = await browse_store.read_event_names(
-        context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
-    )
+    events = split_pairs([(delivery.event_id, delivery.holder_id) for delivery in deliveries])
+    names = await browse_store.read_event_names(context.pool, *events)
     held_back = await timeline_store.find_held_back(context.pool, [each.id for each in deliveries])
     lines = [
         DeliveryLine(

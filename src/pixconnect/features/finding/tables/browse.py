@@ -24,7 +24,7 @@ from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
-from pixconnect.kernel.tables.lookup import FindAll
+from pixconnect.kernel.tables.lookup import FindAll, Pairs
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.tables.tally import Kind
@@ -332,13 +332,8 @@ async def look_back_at_deliveries(
     return _chunk(rows)
 
 
-_NAMES: Final[LiteralString] = """
+read_event_names: Final = Pairs[int, str, Sequence[int], Sequence[int]]("""
     select event.id, event.name from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
     join event using (id, holder_id)
-"""
-
-
-async def read_event_names(connection: Connection | Pool, events: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """The names of these events, by id and holder; expired ones are missing."""
-    rows = await connection.fetch(_NAMES, *split_pairs(events))
-    return {row["id"]: row["name"] for row in rows}
+""")
+"""The names of these events, by id and holder; expired ones are missing."""

@@ -30,7 +30,6 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     count: int
     p50_us: int
-    p90_us: int
     p99_us: int
     buckets: tuple[tuple[int, int], ...]
     """The number with up to so many microseconds, and more than the bucket before."""
@@ -69,7 +68,6 @@ def spread(durations_us: Sequence[int]) -> Spread | None:
     return Spread(
         count=len(ordered),
         p50_us=percentile(0.5),
-        p90_us=percentile(0.9),
         p99_us=percentile(0.99),
         buckets=tuple((bound, counts[bound]) for bound in shown),
     )

@@ -89,7 +89,7 @@ async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLi
     # In a separate transaction, before the first row is read: an aborted export has shown a part of it.
     async with write_alone(context.pool) as connection:
         await audit.record(context, connection, "person export", _subject(tax_id))
-    async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
+    async with context.pool.acquire() as connection, aclosing(person_store.read_rows(connection, tax_id)) as slices:
         async for rows in slices:
             for row in rows:
                 yield _line(context, row, ages)
@@ -142,9 +142,12 @@ async def check_erasable(context: Operator, text: str) -> None:
 async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]:
     # All of it is found before anything is emptied: afterwards nothing leads from the tax id to these rows.
     held = list[PersonRow]()
-    async with aclosing(_read_all(connection, tax_id)) as slices:
+    async with aclosing(person_store.read_rows(connection, tax_id)) as slices:
         async for rows in slices:
-            held += [_named(row) for row in rows]
+            for row in rows:
+                # By its names alone: a company may have many.
+                names = {name: text for name, text in row.texts.items() if name in _NAMES}
+                held.append(msgspec.structs.replace(row, texts=names))
     # Refused as a whole, before anything is recorded: an open case still needs the rows' texts.
     await _refuse_open(connection, tax_id, held)
     return held
@@ -166,18 +169,8 @@ def requested_periods(context: Operator) -> RetentionPeriods:
     )
 
 
-async def _read_all(connection: Connection, tax_id: str) -> AsyncGenerator[list[PersonRow]]:
-    yield await person_store.read_others(connection, tax_id)
-    async with aclosing(person_store.read_charges_of_person(connection, tax_id)) as charges:
-        async for rows in charges:
-            yield rows
-    async with aclosing(person_store.read_transfers_of_person(connection, tax_id)) as transfers:
-        async for rows in transfers:
-            yield rows
-
-
 async def _refuse_open(connection: Connection, tax_id: str, held: Sequence[PersonRow]) -> None:
-    reports = [row.id for row in held if row.kind == "report"]
+    reports = [str(row.id) for row in held if row.kind == "report"]
     names = [name for row in held for name in row.texts.values()]
     if cases := await person_store.list_open_cases(connection, names, tax_id, reports):
         raise errors.BadRequest(
@@ -228,7 +221,7 @@ async def _erase(
 async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) -> list[KeptPart]:
     # Read again, after the erasure: the rows still found by the tax id are the ones that stay.
     found: dict[tuple[str, str, bool], KeptPart] = {}
-    async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
+    async with context.pool.acquire() as connection, aclosing(person_store.read_rows(connection, tax_id)) as slices:
         async for rows in slices:
             for row in rows:
                 for kept, until in _kept(context, row, ages):
@@ -284,12 +277,6 @@ def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLi
         kept_until=max((until for _, until in kept if until is not None), default=None),
         texts=row.texts,
     )
-
-
-def _named(row: PersonRow) -> PersonRow:
-    """Return the row by its names alone: a company may have many."""
-    names = {name: text for name, text in row.texts.items() if name in _NAMES}
-    return msgspec.structs.replace(row, texts=names)
 
 
 def _subject(tax_id: str) -> str:

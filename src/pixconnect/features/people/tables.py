@@ -11,6 +11,7 @@ from typing import Any, Final, LiteralString
 import msgspec
 from msgspec import Struct
 
+from pixconnect.kernel.tables.lookup import Column
 from pixconnect.platform.pool import Connection
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -88,21 +89,6 @@ _CONTESTS: Final[LiteralString] = """
 """
 
 
-async def read_transfers_of_person(
-    connection: Connection, tax_id: str, slice_rows: int = _SLICE_ROWS
-) -> AsyncGenerator[list[PersonRow]]:
-    """Yield transfers with the person as counterparty, their refunds and contests, a slice at a time; some are empty."""
-    after_id = 0
-    # A payment that is committed behind the walk is missed; it is too young to be erased.
-    while (until_id := await connection.fetchval(_NEXT_SLICE, after_id, slice_rows)) is not None:
-        transfers = _read(await connection.fetch(_TRANSFERS, after_id, until_id, tax_id))
-        ids, holder_ids = [row.id for row in transfers], [row.holder_id for row in transfers]
-        refunds = _read(await connection.fetch(_REFUNDS, ids, holder_ids)) if transfers else []
-        contests = _read(await connection.fetch(_CONTESTS, ids, holder_ids, tax_id)) if transfers else []
-        yield transfers + refunds + contests
-        after_id = until_id
-
-
 # By the index of debtors, holder by holder; earlier contents of a charge may have named another debtor.
 _CHARGES: Final[LiteralString] = """
     select 'charge' as kind, charge.id, charge.holder_id, 'debtor' as role, modified_at as began_at,
@@ -131,17 +117,8 @@ _CHARGES: Final[LiteralString] = """
 """
 
 
-async def read_charges_of_person(
-    connection: Connection, tax_id: str, count_max: int = _SLICE_ROWS
-) -> AsyncGenerator[list[PersonRow]]:
-    after_id = 0
-    # The walk advances by id, and the key is id and holder: the statement reads ties to their end, so that none is skipped.
-    while found := _read(await connection.fetch(_CHARGES, tax_id, after_id, count_max)):
-        yield found
-        after_id = found[-1].id
-
-
-# Few, or read once a day at most. Lines of statements have names and no numbers: they are counted here, for this list alone.
+# The person's own accounts; reports of the rail, contests and statement lines that name them: few, or read once a day at most.
+# Lines of statements have names and no numbers: they are counted here, for this list alone.
 _OTHERS: Final[LiteralString] = """
     select 'holder' as kind, id, id as holder_id, 'holder' as role, clock_timestamp() as began_at, true as is_open,
         to_jsonb(holder) || jsonb_build_object(
@@ -166,9 +143,23 @@ _OTHERS: Final[LiteralString] = """
 """
 
 
-async def read_others(connection: Connection, tax_id: str) -> list[PersonRow]:
-    """Yield the person's own accounts; reports of the rail, contests and statement lines that name them."""
-    return _read(await connection.fetch(_OTHERS, tax_id))
+async def read_rows(connection: Connection, tax_id: str) -> AsyncGenerator[list[PersonRow]]:
+    """Yield all rows about the person, a slice at a time; some are empty."""
+    yield _read(await connection.fetch(_OTHERS, tax_id))
+    after_id = 0
+    # The walk advances by id, and the key is id and holder: the statement reads ties to their end, so that none is skipped.
+    while charges := _read(await connection.fetch(_CHARGES, tax_id, after_id, _SLICE_ROWS)):
+        yield charges
+        after_id = charges[-1].id
+    after_id = 0
+    # A payment that is committed behind the walk is missed; it is too young to be erased.
+    while (until_id := await connection.fetchval(_NEXT_SLICE, after_id, _SLICE_ROWS)) is not None:
+        transfers = _read(await connection.fetch(_TRANSFERS, after_id, until_id, tax_id))
+        ids, holder_ids = [row.id for row in transfers], [row.holder_id for row in transfers]
+        refunds = _read(await connection.fetch(_REFUNDS, ids, holder_ids)) if transfers else []
+        contests = _read(await connection.fetch(_CONTESTS, ids, holder_ids, tax_id)) if transfers else []
+        yield transfers + refunds + contests
+        after_id = until_id
 
 
 class PersonEndpoint(Struct, frozen=True, kw_only=True):
@@ -222,19 +213,13 @@ async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> l
 
 
 # By the case's subject and its text, where alone the tax id may occur.
-_OPEN_CASES: Final[LiteralString] = """
+list_open_cases: Final = Column[int, Sequence[str], str, Sequence[str]]("""
     select id from kept_case
     where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3)
         or kind = 'day' and exists (select from unnest($1) as named (name) where position(named.name in said) > 0))
     order by id
-"""
-
-
-async def list_open_cases(connection: Connection, names: Sequence[str], tax_id: str, report_ids: Sequence[int]) -> list[int]:
-    """List open cases about one of these network names, the tax id, or a kept report."""
-    found = await connection.fetch(_OPEN_CASES, list(names), tax_id, [str(one) for one in report_ids])
-    return [row["id"] for row in found]
-
+""")
+"""List open cases about one of these network names, the tax id, or a kept report."""
 
 # By the person's own Pix, and by the Pix of contests that name them.
 _OPEN_BLOCKS: Final[LiteralString] = """

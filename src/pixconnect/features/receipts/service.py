@@ -98,23 +98,36 @@ async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, reso
     # First, so that a viewer without the right learns of none.
     viewer.require_sight(kind)
     if kind == "transfer":
-        return await _read_of_transfer(context, viewer, resource_id)
+        transfer = await _find_transfer(context.pool, resource_id, viewer.holder_id)
+        if transfer is None:
+            raise errors.NotFound("id: there is no such transfer")
+        if transfer.settled_at is None:
+            raise errors.NotFound(f"id: this transfer is {transfer.status}; only one that has settled has a receipt")
+        return await _of_transfer(context, transfer)
     refund = await _find_refund(context.pool, resource_id, viewer.holder_id)
     if refund is None:
         raise errors.NotFound("id: there is no such refund")
     if refund.settled_at is None:
         raise errors.NotFound(f"id: this refund is {refund.status}; only one that was returned has a receipt")
-    original = await _find_transfer(context.pool, refund.transfer_id, refund.holder_id)
-    return await _of_refund(context, refund, errors.require(original, "a refund has its transfer"))
-
-
-async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) -> Receipt:
-    transfer = await _find_transfer(context.pool, transfer_id, viewer.holder_id)
-    if transfer is None:
-        raise errors.NotFound("id: there is no such transfer")
-    if transfer.settled_at is None:
-        raise errors.NotFound(f"id: this transfer is {transfer.status}; only one that has settled has a receipt")
-    return await _of_transfer(context, transfer)
+    found = await _find_transfer(context.pool, refund.transfer_id, refund.holder_id)
+    original = errors.require(found, "a refund has its transfer")
+    whole = await _of_transfer(context, original)
+    is_ours = is_return_named_by_us(refund, original, keeps_our_id=context.policy.abilities.keeps_our_id)
+    return structs.replace(
+        whole,
+        kind="refund",
+        id=refund.id,
+        direction=refund.flow,
+        amount_cents=refund.amount_cents,
+        settled_at=refund.network_settled_at or refund.settled_at,
+        # A payment to a key is returned to an account: neither side has a key here.
+        payer=structs.replace(whole.payee, key=None),
+        payee=whole.payer,
+        return_id=None if is_ours else refund.shown_id,
+        # All of it was returned, as the kind shows.
+        returned_cents=0,
+        message=refund.description,
+    )
 
 
 async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
@@ -148,26 +161,6 @@ async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
         message=transfer.payer_message,
         is_book=transfer.is_book,
         is_test=context.policy.is_sandbox or any(one.environment != "production" for one in accounts),
-    )
-
-
-async def _of_refund(context: Context, refund: Refund, original: Transfer) -> Receipt:
-    whole = await _of_transfer(context, original)
-    is_ours = is_return_named_by_us(refund, original, keeps_our_id=context.policy.abilities.keeps_our_id)
-    return structs.replace(
-        whole,
-        kind="refund",
-        id=refund.id,
-        direction=refund.flow,
-        amount_cents=refund.amount_cents,
-        settled_at=refund.network_settled_at or errors.require(refund.settled_at, "judged before"),
-        # A payment to a key is returned to an account: neither side has a key here.
-        payer=structs.replace(whole.payee, key=None),
-        payee=whole.payer,
-        return_id=None if is_ours else refund.shown_id,
-        # All of it was returned, as the kind shows.
-        returned_cents=0,
-        message=refund.description,
     )
 
 

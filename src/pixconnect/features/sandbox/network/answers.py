@@ -25,7 +25,6 @@ from pixconnect.features.sandbox.network.tables import (
     NewOrder,
     Original,
 )
-from pixconnect.features.sandbox.rules import OutsideMovement
 from pixconnect.kernel.rules import rail, reject_code
 from pixconnect.kernel.rules.holder import Party
 
@@ -70,10 +69,6 @@ def make_fee(fee: Fee, name: str, number: int, at: datetime, *, waits: bool) -> 
         settled_at=at,
     )
     return make_arrival(report, number, at, waits_for=name if waits else None), Pending(report)
-
-
-def make_report(asked: OutsideMovement, item_id: str, at: datetime) -> rail.MovementReport:
-    return rail.MovementReport(report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=at, **structs.asdict(asked))
 
 
 def make_arrival(report: rail.MovementReport, number: int, at: datetime, waits_for: str | None = None) -> NewArrival:
@@ -176,7 +171,8 @@ async def write(
     if not group.claims and not group.fees:
         return await tables.insert_orders(pool, kind, now, list(arriving.values())), arriving, []
     async with pool.acquire() as connection, connection.transaction():
-        codes = await tables.find_codes(connection, list(group.claims.values()))
+        rows = await connection.fetch(tables.FIND_CODES, list(group.claims.values()))
+        codes: dict[str, MerchantClaim] = {row["txid"]: MerchantClaim(*row) for row in rows}
         arriving, paid = judge_claims(arriving, group.claims, codes)
         taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
         # An order that was known already does not pay again.
@@ -198,7 +194,6 @@ async def write(
 def answer_order(
     order_id: str, how: Behaviour, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
 ) -> OrderAnswer:
-    """Answer one order, and remove it from ``taken``."""
     if how.is_refused:
         return _NOT_TAKEN
     # Lost on its way in: the network has nothing to answer.

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, get_origin
 
 import msgspec
 import structlog
-from asyncpg.pool import PoolConnectionProxy
 from msgspec import Meta, Struct
 
 from pixconnect.features.sandbox import rules as sandbox_control
@@ -75,8 +74,6 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
-    """Decode a request, execute it, and encode the answer."""
-
     async def answer(world: Outside, body: bytes) -> SandboxAnswer:
         return SandboxAnswer(200, _encode(await do(world, decode(body))))
 
@@ -123,6 +120,7 @@ CALLS: Final[Mapping[str, Answering]] = {
 
 PAGE_SIZE: Final = 1000
 
+# The next items before `$4`; of those that settled at `$2` the ones after `$3`.
 # The conditions match the indexes `settlement_by_time` and `arrival_by_time`, so that a page costs the same anywhere. Arrivals
 # from before there was `settled_at` count from their report.
 READ_PAGE = """
@@ -165,18 +163,6 @@ select (
     - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
 )::bigint
 """
-
-
-async def read_page(
-    connection: PoolConnectionProxy, now: datetime, since: datetime, after_id: str, until: datetime
-) -> Sequence[SettledItem]:
-    """Return the next items before ``until``; of those that settled at ``since`` the ones after ``after_id``."""
-    rows = await connection.fetch(READ_PAGE, now, since, after_id, until, PAGE_SIZE)
-    return [SettledItem(**row) for row in rows]
-
-
-async def read_position(connection: PoolConnectionProxy, now: datetime) -> Position:
-    return Position(amount_cents=await connection.fetchval(READ_POSITION, now), as_of=now)
 
 
 WAIT_MAX_S: Final = 30.0
@@ -225,7 +211,13 @@ class SandboxApplication:
         method, path = scope["method"], scope["raw_path"].decode("latin-1")
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
             return await self._guard(path, self._serve_public(path))
-        if not self._is_allowed(scope):
+        # Compared in constant time, so that the secret cannot be guessed byte by byte.
+        is_allowed = any(
+            name == b"authorization" and hmac.compare_digest(value, bearer)
+            for name, value in scope["headers"]
+            for bearer in self._bearers
+        )
+        if not is_allowed:
             return failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
         try:
             body = await read_body(receive)
@@ -264,14 +256,6 @@ class SandboxApplication:
             return failure(404, "unknown", "there is no charge at this location")
         return SandboxAnswer(200, jws.encode(), b"application/jose")
 
-    def _is_allowed(self, scope: Scope) -> bool:
-        # Compared in constant time, so that the secret cannot be guessed byte by byte.
-        return any(
-            name == b"authorization" and hmac.compare_digest(value, bearer)
-            for name, value in scope["headers"]
-            for bearer in self._bearers
-        )
-
 
 async def _look_up(world: Outside, body: bytes) -> SandboxAnswer:
     question = _lookup_question(body)
@@ -301,14 +285,15 @@ async def _read_statement(world: Outside, body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     question = _statement_question(body)
     async with world.network.settled() as (connection, now):
-        items = await read_page(connection, now, question.since, question.after_id, question.until)
-    return SandboxAnswer(200, _encode(items))
+        rows = await connection.fetch(READ_PAGE, now, question.since, question.after_id, question.until, PAGE_SIZE)
+    return SandboxAnswer(200, _encode([SettledItem(**row) for row in rows]))
 
 
 async def _read_position(world: Outside, _body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     async with world.network.settled() as (connection, now):
-        return SandboxAnswer(200, _encode(await read_position(connection, now)))
+        position = Position(amount_cents=await connection.fetchval(READ_POSITION, now), as_of=now)
+    return SandboxAnswer(200, _encode(position))
 
 
 def _check_reachable(world: Outside) -> None:

@@ -26,7 +26,15 @@ from pixconnect.features.sandbox.network import answers, behaviour, tables
 from pixconnect.features.sandbox.network.answers import OrderGroup
 from pixconnect.features.sandbox.network.behaviour import Behaviour, Faults, Message
 from pixconnect.features.sandbox.network.outbox import Outbox, Pending, SharedLock, list_parts
-from pixconnect.features.sandbox.network.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
+from pixconnect.features.sandbox.network.tables import (
+    Acknowledged,
+    AfterStep,
+    DueOrder,
+    KnownOrder,
+    NewArrival,
+    NewOrder,
+    Original,
+)
 from pixconnect.features.sandbox.rules import Due, SandboxUnavailable
 from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules.rail import Acknowledgement, NeverTaken, Order, QueryAnswer, RefundOrder, Taken, Unknown
@@ -100,7 +108,8 @@ class Network:
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
         async with self.giving_back:
-            originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
+            rows = await self._pool.fetch(tables.REFUNDED, [order.original_end_to_end_id for order in orders])
+            originals: dict[str, Original] = {row["id"]: Original(*row) for row in rows}
             taken = answers.read_refunds(self._faults, orders, originals, self._latency_ms)
             return await self._take("refund", taken)
 
@@ -136,7 +145,7 @@ class Network:
         async with self._lock.shared():
             now = self._clock.now()
             if orders:
-                await tables.close_orders(self._pool, list(orders.values()))
+                await self._pool.execute(tables.CLOSE_ORDERS, list(orders.values()))
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
             for part, names in others.items():

@@ -98,7 +98,7 @@ async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
     """Store the remaining counts of rules; to be called before the message is answered."""
     if faults.changed:
         changed, faults.changed = faults.changed, {}
-        await directory.save_times(pool, changed)
+        await pool.execute(directory.SAVE_TIMES, list(changed), list(changed.values()))
 
 
 async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
@@ -127,7 +127,8 @@ async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]
 
 
 async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
-    return [*directory.FIXED_ENTRIES.values(), *await directory.list_added(outside.pool)]
+    rows = await outside.pool.fetch(directory.LIST_ENTRIES, directory.ENTRIES_LISTED_MAX)
+    return [*directory.FIXED_ENTRIES.values(), *(directory.entry_of(*row) for row in rows)]
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
@@ -137,7 +138,9 @@ async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
         return found
     number = next(outside.entry_numbers)
     entry = directory.make_entry(new, number, outside.chance)
-    await directory.insert_entry(outside.pool, number, entry)
+    party = entry.party
+    row = (entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
+    await outside.pool.execute(directory.INSERT_ENTRY, number, *row)
     # Read again: another request may have added the same key first.
     return await _find_entry(outside, entry.key) or entry
 
@@ -156,9 +159,10 @@ async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
 
 
 async def serve_location(outside: Outside, token: str) -> str | None:
-    code = await directory.find_code(outside.pool, token)
-    if code is None:
+    row = await outside.pool.fetchrow(directory.FIND_CODE, token)
+    if row is None:
         return None
+    code = MerchantCode(*row)
     how = await _find_behaviour(outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents))
     await _check_answers(how)
     return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
@@ -211,7 +215,7 @@ async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
     number = next(outside.network.arrival_numbers)
     item_id = make_network_id(outside, "M", number)
     now = outside.clock.now()
-    report = answers.make_report(asked, item_id, now)
+    report = MovementReport(report_id=item_id, item_id=item_id, end_to_end_id=None, settled_at=now, **structs.asdict(asked))
     arrival = answers.make_arrival(report, number, now)
     return await _await_end(outside, report, [(arrival, Pending(report))])
 
@@ -308,8 +312,8 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
     if not identifiers.is_txid(txid):
         raise SandboxRefusal("invalid", "txid: must be 26 to 35 letters and digits in a dynamic code")
     token = outside.chance.uuid("token", number).hex
-    code = MerchantCode(txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False)
-    if not await directory.insert_code(outside.pool, number, token, code):
+    row = (txid, token, key, new.amount_cents, outside.clock.now())
+    if await outside.pool.fetchval(directory.INSERT_CODE, number, *row) is None:
         raise SandboxRefusal("invalid", "txid: another merchant's code has this txid already")
     return token
 

@@ -215,10 +215,6 @@ class Examples:
         return {name: value for name, value in fields.items() if value is not LEFT_OUT}
 
 
-def example_of_body(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
-    return Examples(schemas).make(to_schema(row.body.__name__))
-
-
 def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> object:
     name = row.record.__name__ if row.is_bare else envelope_name(row)
     otherwise = _BY_OPERATION.get(row.id, _LATER if row.method == "GET" else {})

@@ -19,7 +19,7 @@ from pixconnect.doors.api.document import PDF_TYPE, Document, KeptDocument
 from pixconnect.doors.api.operation import AnyOperation, Nothing, Section
 from pixconnect.doors.api.prepared import too_large
 from pixconnect.features.documentation.api import DOCS_TYPE, OPENAPI_TYPE, Descriptions
-from pixconnect.features.documentation.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
+from pixconnect.features.documentation.examples import NOW, REQUEST_ID, Examples, example_of_answer
 from pixconnect.features.documentation.records import (
     Schema,
     convert_part,
@@ -182,33 +182,25 @@ def _need(scopes: Sequence[str]) -> list[Schema]:
     return [{"BearerAuth": [], "OAuth2": list(scopes)}]
 
 
-def summarize(row: AnyOperation) -> tuple[str, str]:
-    """Split a docstring into an operation's summary and its description."""
-    first, rest = split_docstring(row.handler.__doc__ or "")
-    return row.summary or first.removesuffix("."), rest
-
-
 def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
-    summary, description = summarize(row)
-    found: Schema = {"operationId": row.id, "tags": [tag], "summary": summary}
+    first, description = split_docstring(row.handler.__doc__ or "")
+    found: Schema = {"operationId": row.id, "tags": [tag], "summary": row.summary or first.removesuffix(".")}
     if description:
         found["description"] = description
     found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
     headers = [_IDEMPOTENCY_KEY, _REQUEST_ID] if idempotency_key.is_taken_by(row) else [_REQUEST_ID]
     own = [_PAYEE_PARAMETER] if row.handler is transfer.initiate_pix_with_key else []
-    found["parameters"] = [*_describe_parameter(row), *describe_query(row.query), *own, *headers]
+    path = row.parameter
+    in_path = [parameter("path", path.name, path.description, dict(path.schema), required=True)] if path.name else []
+    found["parameters"] = [*in_path, *describe_query(row.query), *own, *headers]
     if row.body is not Nothing:
-        content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
+        schema = to_schema(row.body.__name__)
+        content = {"schema": schema, "example": Examples(schemas).make(schema)}
         # Only the first: of two, generators send both at once.
         media_type = decoding.MEDIA_TYPES[row.body_form][0].decode()
         found["requestBody"] = {"required": True, "content": {media_type: content}}
     found["responses"] = {"200": _describe_success(row, schemas), **_failures_of(row)}
     return found
-
-
-def _describe_parameter(row: AnyOperation) -> list[Schema]:
-    found = row.parameter
-    return [parameter("path", found.name, found.description, dict(found.schema), required=True)] if found.name else []
 
 
 def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:

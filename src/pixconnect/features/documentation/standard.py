@@ -95,6 +95,8 @@ def describe_door(
     paths: Schema = {}
     for row in operations:
         paths.setdefault(row.path, {})[row.method.lower()] = _describe_operation(row)
+    texts = {name: text for words in _WORDS for name, text in words.tags.items()}
+    tags = dict.fromkeys(row.id.partition(".")[0] for row in operations)
     used = sorted({row.scope for row in operations})
     flow = {"tokenUrl": token_url, "scopes": {scope: scopes[scope] for scope in used}}
     content = {problem.MEDIA_TYPE: {"schema": to_schema(problem.Problema.__name__)}}
@@ -102,7 +104,7 @@ def describe_door(
         "openapi": "3.0.3",
         "info": dict(title="API Pix", version="2.9.0", description=_DESCRIPTION, license=dict(name="Apache-2.0")),
         "servers": [{"url": base_url + prefix} for prefix in PREFIXES],
-        "tags": _describe_tags(operations),
+        "tags": [{"name": name, "description": texts[name]} for name in tags],
         "paths": paths,
         "components": {
             "schemas": _describe_records(operations),
@@ -111,12 +113,6 @@ def describe_door(
         },
     }
     return convert_part(document)
-
-
-def _describe_tags(operations: Sequence[StandardOperation]) -> list[Schema]:
-    texts = {name: text for words in _WORDS for name, text in words.tags.items()}
-    names = dict.fromkeys(row.id.partition(".")[0] for row in operations)
-    return [{"name": name, "description": texts[name]} for name in names]
 
 
 def _describe_operation(row: StandardOperation) -> Schema:

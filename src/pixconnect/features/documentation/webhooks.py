@@ -6,7 +6,7 @@ from typing import Final
 from pixconnect.features.documentation.examples import example_of_event
 from pixconnect.features.documentation.records import Schema, described, to_schema, typed
 from pixconnect.kernel.feature import gather
-from pixconnect.kernel.rules.event import EVENT_FACTS, FAMILIES, EventFamily, EventName
+from pixconnect.kernel.rules.event import EVENT_FACTS, FAMILIES, EventFamily
 
 _FAMILIES: Final = (*FAMILIES, *gather("event_families", EventFamily))
 PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
@@ -69,19 +69,19 @@ def add_event_schemas(schemas: dict[str, Schema]) -> None:
 
 
 def describe_webhooks(schemas: Mapping[str, Schema], tag: str) -> Schema:
-    return {name: {"post": _describe_webhook(name, family, schemas, tag)} for family in _FAMILIES for name in family.names}
-
-
-def _describe_webhook(name: EventName, family: EventFamily, schemas: Mapping[str, Schema], tag: str) -> Schema:
-    content = {"schema": to_schema(family.schema), "example": example_of_event(name, family, schemas)}
-    return {
-        "operationId": f"receive_{name.replace('.', '_')}",
-        "tags": [tag],
-        "summary": f"Receive {name}",
-        "description": EVENT_FACTS[name],
-        # Signatures identify the sender: see the headers.
-        "security": [],
-        "parameters": [{"$ref": f"#/components/parameters/{component}"} for component in HEADER_PARAMETERS],
-        "requestBody": {"required": True, "content": {"application/json": content}},
-        "responses": _RESPONSES,
-    }
+    found: Schema = {}
+    for name, family in ((name, of_names) for of_names in _FAMILIES for name in of_names.names):
+        content = {"schema": to_schema(family.schema), "example": example_of_event(name, family, schemas)}
+        operation = {
+            "operationId": f"receive_{name.replace('.', '_')}",
+            "tags": [tag],
+            "summary": f"Receive {name}",
+            "description": EVENT_FACTS[name],
+            # Signatures identify the sender: see the headers.
+            "security": [],
+            "parameters": [{"$ref": f"#/components/parameters/{component}"} for component in HEADER_PARAMETERS],
+            "requestBody": {"required": True, "content": {"application/json": content}},
+            "responses": _RESPONSES,
+        }
+        found[name] = {"post": operation}
+    return found

@@ -36,45 +36,39 @@ _TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
 }
 
 _MOVEMENT_TEXTS: Final[dict[Language, dict[MovementKind, str]]] = {
-    "en": dict[MovementKind, str](
-        [
-            ("opening_balance", "Opening balance"),
-            ("fee", "Fee"),
-            ("wire", "Wire transfer"),
-            ("boleto", "Boleto"),
-            ("by_hand", "Moved at the institution"),
-            ("reversal", "Reversal"),
-            ("judicial", "Court order"),
-            ("other", "Other"),
-        ]
-    ),
-    "pt": dict[MovementKind, str](
-        [
-            ("opening_balance", "Saldo inicial"),
-            ("fee", "Tarifa"),
-            ("wire", "TED"),
-            ("boleto", "Boleto"),
-            ("by_hand", "Movimentado na instituição"),
-            ("reversal", "Estorno"),
-            ("judicial", "Ordem judicial"),
-            ("other", "Outro lançamento"),
-        ]
-    ),
+    "en": {
+        "opening_balance": "Opening balance",
+        "fee": "Fee",
+        "wire": "Wire transfer",
+        "boleto": "Boleto",
+        "by_hand": "Moved at the institution",
+        "reversal": "Reversal",
+        "judicial": "Court order",
+        "other": "Other",
+    },
+    "pt": {
+        "opening_balance": "Saldo inicial",
+        "fee": "Tarifa",
+        "wire": "TED",
+        "boleto": "Boleto",
+        "by_hand": "Movimentado na instituição",
+        "reversal": "Estorno",
+        "judicial": "Ordem judicial",
+        "other": "Outro lançamento",
+    },
 }
 
-_REPAYMENT_TEXTS: Final = dict[Language, str]((("en", "Deficit repaid"), ("pt", "Saldo devedor coberto")))
+_REPAYMENT_TEXTS: Final[dict[Language, str]] = {"en": "Deficit repaid", "pt": "Saldo devedor coberto"}
 
-SUSPECT_TEXTS: Final = dict[tuple[Language, str], str](
-    (
-        (("en", "IN"), "Suspect Pix held by the institution"),
-        (("en", "OUT"), "Suspect Pix not held any more"),
-        (("pt", "IN"), "Pix suspeito retido pela instituição"),
-        (("pt", "OUT"), "Fim da retenção de Pix suspeito"),
-    )
-)
+SUSPECT_TEXTS: Final[dict[tuple[Language, str], str]] = {
+    ("en", "IN"): "Suspect Pix held by the institution",
+    ("en", "OUT"): "Suspect Pix not held any more",
+    ("pt", "IN"): "Pix suspeito retido pela instituição",
+    ("pt", "OUT"): "Fim da retenção de Pix suspeito",
+}
 """A suspect Pix raises current funds while it is held; they fall by it when its hold ends."""
 
-_ADJUSTMENT_TEXTS: Final = dict[Language, str]((("en", "Adjustment"), ("pt", "Ajuste")))
+_ADJUSTMENT_TEXTS: Final[dict[Language, str]] = {"en": "Adjustment", "pt": "Ajuste"}
 
 
 class NumberRange(Struct, frozen=True, kw_only=True):

@@ -215,10 +215,8 @@ async def _open(settings: Settings, parts: WorkerParts) -> AsyncGenerator[Worker
 
 
 def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
-    """A worker's parts, with spans around calls to rails and receivers."""
     context, deliveries = parts.context, parts.of_features[DeliveryParts]
     traces, open_rail = OrderTraces(context.pool), context.port(OPEN_RAIL)
-
     return structs.replace(
         parts,
         context=structs.replace(

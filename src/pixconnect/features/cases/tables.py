@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final, LiteralString
 
 import msgspec
 
 from pixconnect.features.cases import rules
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
-from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.kernel.tables.fact import Fact
 from pixconnect.kernel.tables.lookup import (
     AdvisoryLocks,
+    Column,
     Command,
     FindAll,
     FindBy,
@@ -187,20 +186,12 @@ _LIST_SILENT: Final[LiteralString] = """
 list_silent: Final = ReadAll[rules.SilentOrder, int, str | None, int](rules.SilentOrder, _LIST_SILENT)
 find_silent: Final = ReadOne[rules.SilentOrder, int, str, int](rules.SilentOrder, _LIST_SILENT)
 
-_LIST_LIKE: Final[LiteralString] = """
+list_like: Final = Column[str, int, int, Sequence[str], date, date, Sequence[str]]("""
     select item_id from institution_item
     where institution_id = $1 and direction = 'OUT' and amount_cents = $2 and kind <> all($3) and joined_kind is null
         and not coalesce(waits, '') = any($6) and day between $4 and $5 order by day, item_id limit 20
-"""
-
-
-async def list_like(connection: Connection | Pool, order: rules.SilentOrder) -> list[str]:
-    """List unmatched statement lines that may be the order, by amount and day."""
-    first_on, last_on = order.days
-    until = last_on + timedelta(days=DAYS_APART_MAX)
-    asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
-    return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
-
+""")
+"""List unmatched statement lines of an amount and days, but for some kinds and reasons to wait."""
 
 find_line: Final = Value[str | None, int, str, str](
     "select item_id from institution_item where institution_id = $1 and joined_kind = $2 and joined_id = $3 and not is_reversal"

@@ -71,9 +71,7 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
 
 async def get_docs_file(services: Services, request: Request[str, Anything, Nothing]) -> Document:
     """Read a file of the documentation."""
-    found = services.site.find(request.parameter)
-    if found is None:
-        raise errors.NotFound(services.site.why_absent)
+    found = errors.found(services.site.find(request.parameter), services.site.why_absent)
     return found.answer(request.headers)
 
 

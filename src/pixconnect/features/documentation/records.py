@@ -137,6 +137,17 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
     for row in rows:
         kinds = (row.body, row.record, row.refusals.record)
         records.update(kind for kind in kinds if kind not in (None, Nothing, Document))
+    schemas = describe_structs(records)
+    # The record accepts any text here, because features add codes.
+    code = schemas["ErrorInfo"]["properties"]["code"]
+    schemas["ErrorInfo"]["properties"]["code"] = {**to_schema("ErrorCode"), "description": code["description"]}
+    enumerations = {**_ENUMERATIONS, "ErrorCode": tuple(envelope.list_statuses())}
+    schemas |= {name: typed("string", enum=list(values)) for name, values in enumerations.items()}
+    return dict(sorted((schemas | _describe_envelopes(rows)).items()))
+
+
+def describe_structs(records: Iterable[type]) -> dict[str, Schema]:
+    """Return the schemas of records and of the records in them, with the docstrings under their fields."""
     _, components = msgspec.json.schema_components(list(records), ref_template=SCHEMAS + "{name}")
     schemas = {name: polish(schema) for name, schema in components.items()}
     for record in {record for kind in types.multi_type_info(records) for record in find_records(kind)}:
@@ -147,12 +158,7 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
             schema["properties"][name] = field | described(f"{description} {field.get('description', '')}".strip())
         # A rule between fields: a type cannot express it.
         schema |= getattr(record, "schema_rules", {})
-    # The record accepts any text here, because features add codes.
-    code = schemas["ErrorInfo"]["properties"]["code"]
-    schemas["ErrorInfo"]["properties"]["code"] = {**to_schema("ErrorCode"), "description": code["description"]}
-    enumerations = {**_ENUMERATIONS, "ErrorCode": tuple(envelope.list_statuses())}
-    schemas |= {name: typed("string", enum=list(values)) for name, values in enumerations.items()}
-    return dict(sorted((schemas | _describe_envelopes(rows)).items()))
+    return schemas
 
 
 def _describe_envelopes(rows: Iterable[AnyOperation]) -> dict[str, Schema]:

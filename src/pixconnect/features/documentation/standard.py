@@ -3,23 +3,18 @@
 Contradictions of the standard's document are corrected; ``docs/reference/pix-api.md`` lists them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
-
 from pixconnect.doors.api.operation import Nothing
 from pixconnect.features.documentation.records import (
-    SCHEMAS,
     Schema,
     convert_part,
-    describe_fields,
     describe_query,
+    describe_structs,
     described,
-    find_records,
     parameter,
-    polish,
     split_docstring,
     to_schema,
     typed,
@@ -97,6 +92,7 @@ def describe_door(
         paths.setdefault(row.path, {})[row.method.lower()] = _describe_operation(row)
     texts = {name: text for words in _WORDS for name, text in words.tags.items()}
     tags = dict.fromkeys(row.id.partition(".")[0] for row in operations)
+    records = {problem.Problema, *(kind for row in operations for kind in (row.body, row.answer))} - {Nothing}
     used = sorted({row.scope for row in operations})
     flow = {"tokenUrl": token_url, "scopes": {scope: scopes[scope] for scope in used}}
     content = {problem.MEDIA_TYPE: {"schema": to_schema(problem.Problema.__name__)}}
@@ -107,7 +103,7 @@ def describe_door(
         "tags": [{"name": name, "description": texts[name]} for name in tags],
         "paths": paths,
         "components": {
-            "schemas": _describe_records(operations),
+            "schemas": dict(sorted(describe_structs(records).items())),
             "responses": {_name_of(status): described(text, content=content) for status, text in _STATUS_TEXTS.items()},
             "securitySchemes": {"OAuth2": typed("oauth2", flows={"clientCredentials": flow})},
         },
@@ -150,18 +146,6 @@ def _describe_path(path: str) -> list[Schema]:
             description, schema = next(words.path_parameters[before] for words in _WORDS if before in words.path_parameters)
             found.append(parameter("path", segment.strip("{}"), description, schema, required=True))
     return found
-
-
-def _describe_records(operations: Iterable[StandardOperation]) -> dict[str, Schema]:
-    records = {problem.Problema, *(kind for row in operations for kind in (row.body, row.answer))} - {Nothing}
-    _, components = msgspec.json.schema_components(list(records), ref_template=SCHEMAS + "{name}")
-    schemas = {name: polish(schema) for name, schema in components.items()}
-    for record in {record for kind in msgspec.inspect.multi_type_info(records) for record in find_records(kind)}:
-        properties = schemas[record.__name__]["properties"]
-        for name, description in describe_fields(record).items():
-            properties[name] = {**properties[name], "description": description}
-        schemas[record.__name__] |= getattr(record, "schema_rules", {})
-    return dict(sorted(schemas.items()))
 
 
 def _name_of(status: str) -> str:

@@ -36,15 +36,15 @@ _PATHS: Final = dict[str, str](
 
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
+    nothing = dict[str, Any](found=[], text=text, lists=[], searched_to=None, amounts=[], asked={})
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, amounts=[], asked={})
+        return visit.page("found.html", **nothing)
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
     try:
         result = await search.find_known(visit.context, viewer, text)
     except errors.BadRequest as error:
-        nothing = dict[str, Any](found=[], text=text, lists=[], searched_to=None, amounts=[], asked={}, complaint=str(error))
-        return visit.page("found.html", status=400, **nothing)
+        return visit.page("found.html", status=400, complaint=str(error), **nothing)
     numbered = [(one.kind, int(one.id), one.holder_id) for one in result.found if one.holder_id and one.id.isdecimal()]
     marks = await browse.read_marks(visit.context, viewer, numbered)
     # A charge and what has paid it are one line.

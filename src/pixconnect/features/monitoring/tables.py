@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-import asyncpg
 from msgspec import Struct, convert
 
-from pixconnect.features.monitoring.rules import HolderMoney, Reason, Step
-from pixconnect.kernel.tables.lookup import Column
+from pixconnect.features.monitoring.rules import HolderMoney, Reason, SeriesKind, Step
+from pixconnect.kernel.tables.lookup import Column, Tuples
 from pixconnect.platform.pool import Connection, Pool
 
 
@@ -71,32 +70,17 @@ def _sums(table: LiteralString, where: LiteralString) -> LiteralString:
     """
 
 
-_SUMS: Final = _sums("tally", "holder_id = any($1::bigint[]) and kind in ('charge', 'transfer', 'refund', 'spent')")
-_SUMS_OF_EVENTS: Final = _sums("webhook_tally", "kind = 'event' and owner_id = any($1::bigint[])")
-_SUMS_OF_DELIVERIES: Final = _sums("webhook_tally", "kind = 'delivery' and owner_id = any($1::bigint[])")
-
-
-async def read_sums(
-    connection: Connection | Pool, holder_ids: Sequence[int], initial_at: datetime, final_at: datetime, step: Step
-) -> list[asyncpg.Record]:
-    """Rows of ``kind``, ``status``, ``began_at`` and ``count``."""
-    return await connection.fetch(_SUMS, list(holder_ids), initial_at, final_at, step)
-
-
-async def read_webhook_sums(
-    connection: Connection | Pool,
-    holder_ids: Sequence[int],
-    endpoint_ids: Sequence[int],
-    initial_at: datetime,
-    final_at: datetime,
-    step: Step,
-) -> list[asyncpg.Record]:
-    """As ``read_sums``, for events, and for deliveries to these endpoints."""
-    return [
-        *await connection.fetch(_SUMS_OF_EVENTS, list(holder_ids), initial_at, final_at, step),
-        *await connection.fetch(_SUMS_OF_DELIVERIES, list(endpoint_ids), initial_at, final_at, step),
-    ]
-
+Sum = tuple[SeriesKind, str, datetime, int]  # a kind, a status, when the hour or day began, and the count
+read_sums: Final = Tuples[Sum, Sequence[int], datetime, datetime, Step](
+    _sums("tally", "holder_id = any($1::bigint[]) and kind in ('charge', 'transfer', 'refund', 'spent')")
+)
+read_event_sums: Final = Tuples[Sum, Sequence[int], datetime, datetime, Step](
+    _sums("webhook_tally", "kind = 'event' and owner_id = any($1::bigint[])")
+)
+# Of endpoints, and not of holders.
+read_delivery_sums: Final = Tuples[Sum, Sequence[int], datetime, datetime, Step](
+    _sums("webhook_tally", "kind = 'delivery' and owner_id = any($1::bigint[])")
+)
 
 # One holder's by the index of its list, status by status; those of all holders by the highest ids.
 _NEWEST_OF_HOLDER: Final[LiteralString] = """

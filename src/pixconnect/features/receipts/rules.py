@@ -91,12 +91,15 @@ def find_code_kind(transfer: Transfer) -> CodeKind:
 
 
 def show_receipt_party(party: Party, *, is_payee: bool) -> ReceiptParty:
+    # Some keys have no reported type; eleven digits are a CPF's, since a phone number begins with "+".
+    is_cpf = party.key is not None and len(party.key) == _CPF_LENGTH and party.key.isdecimal()
+    key = mask_tax_id(party.key) if is_cpf else party.key
     return ReceiptParty(
         name=_known(party, "name"),
         tax_id=mask_tax_id(_known(party, "tax_id")),
         institution=_known(party, "bank"),
         ispb=_known(party, "ispb"),
-        key=_mask_key(party) if is_payee else None,
+        key=key if is_payee else None,
     )
 
 
@@ -118,12 +121,6 @@ def mask_tax_id(text: str | None) -> str | None:
         if len(text) == _CNPJ_LENGTH:
             return f"{text[:2]}.{text[2:5]}.{text[5:8]}/{text[8:12]}-{text[12:]}"
     return text
-
-
-def _mask_key(party: Party) -> str | None:
-    # Some keys have no reported type; eleven digits are a CPF's, since a phone number begins with "+".
-    is_cpf = party.key is not None and len(party.key) == _CPF_LENGTH and party.key.isdecimal()
-    return mask_tax_id(party.key) if is_cpf else party.key
 
 
 def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:

@@ -98,15 +98,12 @@ async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, reso
     # First, so that a viewer without the right learns of none.
     viewer.require_sight(kind)
     if kind == "transfer":
-        transfer = await _find_transfer(context.pool, resource_id, viewer.holder_id)
-        if transfer is None:
-            raise errors.NotFound("id: there is no such transfer")
+        own = await _find_transfer(context.pool, resource_id, viewer.holder_id)
+        transfer = errors.found(own, "id: there is no such transfer")
         if transfer.settled_at is None:
             raise errors.NotFound(f"id: this transfer is {transfer.status}; only one that has settled has a receipt")
         return await _of_transfer(context, transfer)
-    refund = await _find_refund(context.pool, resource_id, viewer.holder_id)
-    if refund is None:
-        raise errors.NotFound("id: there is no such refund")
+    refund = errors.found(await _find_refund(context.pool, resource_id, viewer.holder_id), "id: there is no such refund")
     if refund.settled_at is None:
         raise errors.NotFound(f"id: this refund is {refund.status}; only one that was returned has a receipt")
     found = await _find_transfer(context.pool, refund.transfer_id, refund.holder_id)

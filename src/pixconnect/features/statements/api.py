@@ -96,17 +96,14 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
         context, request.caller, query.initial_date, query.final_date, query.language
     )
     parts = statement_usecases.read_parts(context, found)
+    days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
+    filename = f"statement_{found.account.account_number}_{days}.{statements.ENDINGS[query.format]}"
     return Document(
         content=FORMATS[query.format].write(found, parts),
         media_type=FORMATS[query.format].media_type,
-        filename=_name_file(found, query.format),
+        # Browsers save files for other programs, and show JSON.
+        filename="" if query.format == "json" else filename,
     )
-
-
-def _name_file(found: statements.Statement, wanted: str) -> str:
-    """Browsers save files for other programs, and show JSON."""
-    days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
-    return "" if wanted == "json" else f"statement_{found.account.account_number}_{days}.{statements.ENDINGS[wanted]}"
 
 
 def _day_of(instant: datetime) -> date:

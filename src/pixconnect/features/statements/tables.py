@@ -9,6 +9,7 @@ from msgspec import structs
 
 from pixconnect.features.movements.tables import MOVEMENT
 from pixconnect.features.statements.rules import Counterparty, MovedItem, NumberRange, StatementLine
+from pixconnect.kernel.tables.lookup import Column, Pairs
 from pixconnect.kernel.tables.table import fetch_row
 from pixconnect.platform.pool import Pool
 
@@ -82,11 +83,10 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
     others = [line.id for line in lines if line.end_to_end_id is None]
     if not others:
         return lines
-    facts: dict[int, dict[str, object]] = {
-        row["id"]: dict(is_suspect=True) for row in await pool.fetch(_FIND_SUSPECT, holder_id, others)
-    }
-    facts |= {row["id"]: dict(is_repayment=True) for row in await pool.fetch(_FIND_REPAID, holder_id, others)}
-    facts |= {row["entry_id"]: dict(adjustment=row["kind"]) for row in await pool.fetch(_FIND_ADJUSTED, holder_id, others)}
+    facts: dict[int, dict[str, object]] = {}
+    facts |= {entry_id: dict(is_suspect=True) for entry_id in await _find_suspect(pool, holder_id, others)}
+    facts |= {entry_id: dict(is_repayment=True) for entry_id in await _find_repaid(pool, holder_id, others)}
+    facts |= {entry_id: dict(adjustment=kind) for entry_id, kind in (await _find_adjusted(pool, holder_id, others)).items()}
     for row in await pool.fetch(_FIND_MOVED, holder_id, others):
         movement = MOVEMENT.read(row)
         item = MovedItem(kind=movement.kind, item_id=movement.item_id, end_to_end_id=movement.end_to_end_id)
@@ -97,12 +97,11 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
 
 
 _FIND_MOVED: Final[LiteralString] = f"select {MOVEMENT.select} from movement where holder_id = $1 and id = any($2)"
-
-_FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id = $1 and id = any($2)"
-
-_FIND_SUSPECT: Final[LiteralString] = "select id from block_step where holder_id = $1 and id = any($2)"
-
-_FIND_ADJUSTED: Final[LiteralString] = "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
+_find_repaid: Final = Column[int, int, Sequence[int]]("select id from repayment where holder_id = $1 and id = any($2)")
+_find_suspect: Final = Column[int, int, Sequence[int]]("select id from block_step where holder_id = $1 and id = any($2)")
+_find_adjusted: Final = Pairs[int, str, int, Sequence[int]](
+    "select entry_id, kind from adjustment where holder_id = $1 and entry_id = any($2)"
+)
 
 
 def _line(row: asyncpg.Record) -> StatementLine:

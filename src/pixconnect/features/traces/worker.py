@@ -88,11 +88,10 @@ class TracedRail(WrappedRail):
         self._one_by_one = one_by_one
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
-        call = self._rail.submit
-        if not self._one_by_one:
-            return await self._call("rail transfer", orders, _name_order, call)
         # Sequentially, as the rail does: each must see those before it.
-        return [answer for order in orders for answer in await self._call("rail transfer", [order], _name_order, call)]
+        groups = [[order] for order in orders] if self._one_by_one else [orders]
+        calls = (self._call("rail transfer", group, lambda order: order.end_to_end_id, self._rail.submit) for group in groups)
+        return [answer for call in calls for answer in await call]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
         return await self._each("rail refund", orders, lambda order: order.return_id, self._rail.submit_refunds)
@@ -138,10 +137,6 @@ class TracedRail(WrappedRail):
         began_at = min(known.at - self._clock.offset, self._clock.real_now())
         order = self._tracer.begin("internal", "order", known.traceparent, began_at=began_at)
         return _OpenCall(order, self._tracer.begin("client", what, order.traceparent))
-
-
-def _name_order(order: Order) -> str:
-    return order.end_to_end_id
 
 
 def _close(opened: _OpenCall | None, word: str) -> None:
@@ -211,15 +206,12 @@ class TracedReceivers:
 @asynccontextmanager
 async def _open(settings: Settings, parts: WorkerParts) -> AsyncGenerator[WorkerParts]:
     async with open_tracer(settings, "pixconnect-worker") as tracer:
-        yield parts if tracer is None else _trace_work(parts, tracer)
-
-
-def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
-    context, deliveries = parts.context, parts.of_features[DeliveryParts]
-    traces, open_rail = OrderTraces(context.pool), context.port(OPEN_RAIL)
-    return structs.replace(
-        parts,
-        context=structs.replace(
+        if tracer is None:
+            yield parts
+            return
+        context, deliveries = parts.context, parts.of_features[DeliveryParts]
+        traces, open_rail = OrderTraces(context.pool), context.port(OPEN_RAIL)
+        traced = structs.replace(
             context.with_port(RECEIVERS, TracedReceivers(context.port(RECEIVERS)))
             .with_port(PREPARATION, traces.look_up)
             .with_port(
@@ -227,10 +219,10 @@ def _trace_work(parts: WorkerParts, tracer: Tracer) -> WorkerParts:
                 lambda opened, memory: TracedRail(open_rail(opened, memory), tracer, traces, context.clock, one_by_one=True),
             ),
             rail=TracedRail(context.rail, tracer, traces, context.clock, one_by_one=False),
-        ),
-        of_features=parts.of_features
-        | {DeliveryParts: structs.replace(deliveries, attempt=TracedAttempts(context.pool, tracer).attempt)},
-    )
+        )
+        attempt = TracedAttempts(context.pool, tracer).attempt
+        of_features = parts.of_features | {DeliveryParts: structs.replace(deliveries, attempt=attempt)}
+        yield structs.replace(parts, context=traced, of_features=of_features)
 
 
 EXTENSIONS: Final = (WorkerExtension(open=_open),)

@@ -36,7 +36,6 @@ from pixconnect.kernel.flows.before_order import find_holds
 from pixconnect.kernel.flows.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.kernel.flows.kept_report import ReportClosing
 from pixconnect.kernel.rules import kept_report
-from pixconnect.kernel.rules.proof import Finding
 from pixconnect.kernel.rules.proposal import Proposal
 from pixconnect.kernel.tables import kept_report as kept_store
 from pixconnect.kernel.tables import order as order_store
@@ -106,9 +105,6 @@ async def _look_at_reports(context: Context) -> None:
         await keep_all(connection, "report", differences)
 
 
-_COMES_IN: Final = ("credit", "return", "movement_in")
-
-
 async def look_at_rail(context: Context) -> None:
     """Keep a case for each finding of the proof about the rail."""
     async with context.pool.acquire() as connection, connection.transaction():
@@ -116,22 +112,21 @@ async def look_at_rail(context: Context) -> None:
             return
         names = [rule.name for rule in RAIL]
         findings = await run_store.list_standing(connection, names, LOOKED_AT_MAX)
-        await keep_all(connection, "rail", [_describe_finding(finding, seen_at) for finding, seen_at in findings])
-
-
-def _describe_finding(finding: Finding, seen_at: datetime) -> rules.Difference:
-    theirs, ours = int(finding.expected or 0), int(finding.found or 0)
-    what = finding.ids[0].split(" ")[0]
-    sign = 1 if what in (*_COMES_IN, "position") else -1
-    return rules.Difference(
-        kind="rail",
-        institution_id=None,
-        holder_id=finding.holder_id,
-        name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
-        amount_cents=day_case.within_bounds(sign * (theirs - ours)),
-        said=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
-        since=finding.since or seen_at,
-    )
+        differences: list[rules.Difference] = []
+        for finding, seen_at in findings:
+            what = finding.ids[0].split(" ")[0]
+            sign = 1 if what in ("credit", "return", "movement_in", "position") else -1
+            difference = rules.Difference(
+                kind="rail",
+                institution_id=None,
+                holder_id=finding.holder_id,
+                name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
+                amount_cents=day_case.within_bounds(sign * (int(finding.expected or 0) - int(finding.found or 0))),
+                said=cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
+                since=finding.since or seen_at,
+            )
+            differences.append(difference)
+        await keep_all(connection, "rail", differences)
 
 
 async def keep_all(connection: Connection, kind: rules.CaseKind, differences: Sequence[rules.Difference]) -> None:

@@ -7,7 +7,7 @@ report of the rail. A later report of the institution changes no state: the case
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import chain
 from typing import Final
 
@@ -18,7 +18,8 @@ from pixconnect.features.cases import tables as case_store
 from pixconnect.features.institutions.orders import find_mistaken
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import is_over
-from pixconnect.features.institutions.rules.joining import ItemJoin
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
+from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.service import proposals
 from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.tables import day as day_store
@@ -230,7 +231,10 @@ async def _choose_item(connection: Connection, order: rules.SilentOrder, wanted:
 async def _list_lines(connection: Connection, order: rules.SilentOrder) -> tuple[list[str], list[str]]:
     """List the line that is matched with the order, if any, and unmatched ones that may be it."""
     own = await case_store.find_line(connection, order.institution_id, order.line_kind, str(order.resource_id))
-    return [own] if own is not None else [], await case_store.list_like(connection, order)
+    first_on, last_on = order.days
+    days = first_on, last_on + timedelta(days=DAYS_APART_MAX)
+    asked = order.institution_id, order.amount_cents, list(NO_PIX), *days, SET_ASIDE
+    return [own] if own is not None else [], await case_store.list_like(connection, *asked)
 
 
 async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:

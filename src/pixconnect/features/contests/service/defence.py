@@ -87,9 +87,7 @@ class InfractionAnswer(Struct, frozen=True, kw_only=True):
 
 async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
     found = await infraction_store.find_by_id(context.pool, caller.holder_id, infraction_id)
-    if found is None:
-        raise errors.NotFound("id: there is no such infraction")
-    return (await _show(context, [found]))[0]
+    return (await _show(context, [errors.found(found, "id: there is no such infraction")]))[0]
 
 
 async def list_infractions(

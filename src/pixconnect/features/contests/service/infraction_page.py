@@ -107,9 +107,8 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
     """
     viewer.require_sight("infraction")
     pool = context.pool
-    found = await infraction_store.find_any(pool, infraction_id, viewer.holder_id)
-    if found is None:
-        raise errors.NotFound("id: there is no such infraction")
+    own = await infraction_store.find_any(pool, infraction_id, viewer.holder_id)
+    found = errors.found(own, "id: there is no such infraction")
     transfer = charge = None
     if viewer.may_see("transfer"):
         transfer = await transfer_store.find_by_id(pool, found.holder_id, found.transfer_id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
 import asyncpg
@@ -158,11 +159,15 @@ async def _search(
 ) -> Browsed[asyncpg.Record]:
     # Processes take ids in blocks, so with few holders the newest are found by their instants, in any order of ids.
     is_whole = not (is_narrowed or wanted.is_filtered or wanted.event_types)
-    whose = await _find_whose(context.pool, viewer, is_merged=is_narrowed or is_whole)
-
-    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
-        return await browse_store.look_back(context.pool, lookback, whose, wanted, names, before, look_at_count, show_count)
-
+    # The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id. Fields without an
+    # index are searched faster by id: a scan reads no more rows than requested.
+    whose: Sequence[int] | None = None
+    if viewer.holder_id is not None:
+        whose = [viewer.holder_id]
+    elif is_narrowed or is_whole:
+        found = await figures_store.next_holders(context.pool, 0, HOLDERS_MERGED_MAX + 1)
+        whose = found if len(found) <= HOLDERS_MERGED_MAX else None
+    look = partial(browse_store.look_back, context.pool, lookback, whose, wanted, names)
     return await look_back(context, look, span, whose, is_whole=is_whole)
 
 
@@ -208,17 +213,6 @@ async def read_charge_amounts(context: Core, viewer: Viewer, events: Sequence[Ev
 
 
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]
-
-
-async def _find_whose(pool: Pool, viewer: Viewer, *, is_merged: bool) -> Sequence[int] | None:
-    """Find the holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
-    if viewer.holder_id is not None:
-        return [viewer.holder_id]
-    # Fields without an index are searched faster by id: a scan reads no more rows than requested.
-    if not is_merged:
-        return None
-    found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
-    return found if len(found) <= HOLDERS_MERGED_MAX else None
 
 
 def _has_instants(wanted: Wanted) -> bool:
@@ -290,12 +284,7 @@ async def browse_deliveries(
     check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = check_span(wanted, after, page_size)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
-
-    async def look(before: BrowsePosition, look_at_count: int, show_count: int) -> Chunk:
-        return await browse_store.look_back_at_deliveries(
-            context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
-        )
-
+    look = partial(browse_store.look_back_at_deliveries, context.pool, [*endpoints], wanted, statuses)
     found = await look_back(context, look, span, [])
     deliveries = await delivery_history.read_listed(context.pool, found.items)
     events = split_pairs([(delivery.event_id, delivery.holder_id) for delivery in deliveries])

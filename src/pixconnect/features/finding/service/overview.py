@@ -6,7 +6,7 @@ no totals: they are of the newest thousand, and the answer has their number.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from pixconnect.features.identity.service import access
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.monitoring import tables as figures_store
 from pixconnect.features.monitoring.rules import Figures, HolderMoney, Series, SeriesKind, Step, spread
+from pixconnect.features.monitoring.tables import Sum
 from pixconnect.features.movements import tables as movement_store
 from pixconnect.features.movements.blocks import Block
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
@@ -117,14 +118,15 @@ async def read_figures(context: Context, viewer: Viewer, initial_at: datetime, f
         async with pool.acquire() as connection:
             found = await endpoint_store.find_some(connection, viewer.holder_id, None, ENDPOINTS_MAX)
         endpoint_ids = [endpoint.id for endpoint in found]
-        sums += await figures_store.read_webhook_sums(pool, holder_ids, endpoint_ids, first_hour, final_at, step)
+        sums += await figures_store.read_event_sums(pool, holder_ids, first_hour, final_at, step)
+        sums += await figures_store.read_delivery_sums(pool, endpoint_ids, first_hour, final_at, step)
     settling, reasons = [], []
     if viewer.may_see("transfer"):
         settling = await figures_store.read_settling(pool, viewer.holder_id, initial_at, final_at)
         reasons = await figures_store.read_reasons(pool, viewer.holder_id, initial_at, final_at)
     delivering = await figures_store.read_delivering(pool, endpoint_ids, initial_at, final_at) if endpoint_ids else []
     return Figures(
-        series=_gather([row for row in sums if viewer.may_see(row["kind"])]),
+        series=_gather([each for each in sums if viewer.may_see(each[0])]),
         reasons=tuple(reasons),
         settling=spread(settling),
         delivering=spread(delivering),
@@ -140,13 +142,13 @@ async def read_days(context: Core, holder_ids: Sequence[int], initial_at: dateti
 
 async def _add_up(
     context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
-) -> tuple[list[Any], list[int], bool]:
-    """Rows of the totals, their holders, and whether there are more."""
+) -> tuple[list[Sum], list[int], bool]:
+    """The totals, their holders, and whether there are more."""
     pool = context.pool
     if viewer.holder_id is not None:
         own = [viewer.holder_id]
         return await figures_store.read_sums(pool, own, initial_at, final_at, step), own, False
-    began_s, sums, holder_ids = context.clock.monotonic_s(), list[Any](), list[int]()
+    began_s, sums, holder_ids = context.clock.monotonic_s(), list[Sum](), list[int]()
     while some := await figures_store.next_holders(pool, holder_ids[-1] if holder_ids else 0, HOLDERS_AT_ONCE):
         sums += await figures_store.read_sums(pool, some, initial_at, final_at, step)
         holder_ids += some
@@ -156,11 +158,11 @@ async def _add_up(
     return sums, holder_ids, False
 
 
-def _gather(sums: Sequence[Any]) -> tuple[Series, ...]:
+def _gather(sums: Sequence[Sum]) -> tuple[Series, ...]:
     counts: dict[tuple[SeriesKind, str], dict[datetime, int]] = {}
-    for row in sums:
-        points = counts.setdefault((row["kind"], row["status"]), {})
-        points[row["began_at"]] = points.get(row["began_at"], 0) + row["count"]
+    for kind, status, began_at, count in sums:
+        points = counts.setdefault((kind, status), {})
+        points[began_at] = points.get(began_at, 0) + count
     return tuple(
         Series(kind=kind, status=status, points=tuple(sorted(points.items())))
         for (kind, status), points in sorted(counts.items())

@@ -190,9 +190,7 @@ async def log_heads(context: Context) -> None:
 async def show_entry(connection: Connection, entry_id: int, holder_id: int) -> ChainedEntry:
     """Return an entry with all inputs of its link in the chain; raises ``NotFound`` if its holder's chain lacks it yet."""
     found = await chain_store.find_chained(connection, entry_id, holder_id)
-    if found is None:
-        raise errors.NotFound(f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")
-    return found
+    return errors.found(found, f"entry: the chain of holder {holder_id} has no entry {entry_id}, or not yet")
 
 
 async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], count_max: int) -> float | None:

@@ -279,18 +279,6 @@ def read_acknowledgement(report: rail.ArrivalReport, refusal_code: str | None) -
     return Acknowledged(arrival_id, code, is_first=is_first, goes_on=goes_on, is_held=is_held)
 
 
-def redate(report: rail.Report, due_at: datetime) -> rail.Report:
-    """Date a report from outside by its deadline, which may have moved nearer when the clock was moved back."""
-    # An order's outcome is made from its deadline, and needs no new date.
-    if isinstance(report, rail.SettledReport | rail.RejectedReport):
-        return report
-    if isinstance(report, rail.MovementReport):
-        return structs.replace(report, settled_at=due_at)
-    if isinstance(report, rail.CreditHeld):
-        report = structs.replace(report, until=report.until + (due_at - report.reported_at))
-    return structs.replace(report, reported_at=due_at)
-
-
 def sort_acknowledged(
     acknowledgements: Sequence[rail.Acknowledgement], find: Callable[[str], rail.Report | None]
 ) -> tuple[dict[str, str], dict[str, Acknowledged], dict[NetworkPart, list[str]]]:
@@ -312,5 +300,10 @@ def sort_acknowledged(
 
 
 def make_pending(report: str, due_at: datetime) -> Pending:
-    """The pending report of an arrival, by its deadline; the report is JSON."""
-    return Pending(redate(_decode_report(report), due_at))
+    """Date an arrival's report, which is JSON, by its deadline: that may have moved nearer when the clock was moved back."""
+    planned = _decode_report(report)
+    if isinstance(planned, rail.MovementReport):
+        return Pending(structs.replace(planned, settled_at=due_at))
+    if isinstance(planned, rail.CreditHeld):
+        planned = structs.replace(planned, until=planned.until + (due_at - planned.reported_at))
+    return Pending(structs.replace(planned, reported_at=due_at))

@@ -78,7 +78,9 @@ class Outbox:
             if now_s >= deadline_s or self._is_released:
                 return []
             self._wake.clear()
-            await wait_for(self._wake, min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
+            # The first was handed out first.
+            overdue_s = next((handed_out_s for _, handed_out_s in self._handed_out.values()), deadline_s) + REDELIVERED_AFTER_S
+            await wait_for(self._wake, min(deadline_s, overdue_s) - now_s)
 
     def release(self) -> None:
         """End all waiting calls, now and from now on."""
@@ -132,11 +134,6 @@ class Outbox:
             for report_id in overdue:
                 del self._handed_out[report_id]
             self._ready = {**overdue, **self._ready}
-
-    def _next_overdue_s(self, otherwise_s: float) -> float:
-        for _, handed_out_s in self._handed_out.values():
-            return handed_out_s + REDELIVERED_AFTER_S
-        return otherwise_s
 
 
 # A shared or exclusive lock: writing an order shares it, moving the clock holds it exclusively.

@@ -6,7 +6,6 @@ Everything from outside has a number, which seeds its randomness. Numbers contin
 import asyncio
 from collections.abc import Awaitable, Iterator, Sequence, Set
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Final, Literal
 
 import asyncpg
@@ -72,26 +71,6 @@ class Outside(Struct):
     arrivals: Batches[Sequence[tuple[NewArrival, Pending | None]], None]  # related arrivals are written together
     deciding: asyncio.Lock  # locked while an act reads the last report of something, and makes the next
     two_steps_ms: int  # from accepting a payment of a holder to its settlement; 0 settles it in one step
-
-
-async def open_outside(
-    pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str, two_steps_ms: int
-) -> Outside:
-    network.arrival_numbers = count(await tables.last_number(pool) + 1)
-    return Outside(
-        pool=pool,
-        clock=clock,
-        chance=chance,
-        faults=faults,
-        network=network,
-        signer=await directory.open_signer(pool, address, clock.real_now()),
-        address=address,
-        entry_numbers=count(await pool.fetchval(directory.LAST_ENTRY) + 1),
-        code_numbers=count(await pool.fetchval(directory.LAST_CODE) + 1),
-        arrivals=Batches(network.insert_arrivals, ARRIVALS_MAX),
-        deciding=asyncio.Lock(),
-        two_steps_ms=two_steps_ms,
-    )
 
 
 async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:

@@ -5,20 +5,23 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from typing import Final
 
 import asyncpg
 import structlog
 from msgspec import Struct
 
-from pixconnect.features.sandbox.network import outside, read_network_steps, registry
+from pixconnect.features.sandbox.network import outside, read_network_steps, registry, tables
 from pixconnect.features.sandbox.network.application import SandboxApplication
 from pixconnect.features.sandbox.network.behaviour import Chance, Faults
 from pixconnect.features.sandbox.network.network import Network
+from pixconnect.features.sandbox.network.outside import ARRIVALS_MAX, Outside
 from pixconnect.features.sandbox.network.registry import HOST
 from pixconnect.platform import pool as pool_module
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.database_failure import DATABASE_FAILED
+from pixconnect.platform.flow.batches import Batches
 from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import Server
 from pixconnect.platform.migrations import refuse_other_tables
@@ -114,7 +117,21 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
     try:
         faults.replace(await registry.read_rules(pool))
         await network.open()
-        world = await outside.open_outside(pool, clock, chance, faults, network, address, settings.two_steps_ms)
+        network.arrival_numbers = count(await tables.last_number(pool) + 1)
+        world = Outside(
+            pool=pool,
+            clock=clock,
+            chance=chance,
+            faults=faults,
+            network=network,
+            signer=await registry.open_signer(pool, address, clock.real_now()),
+            address=address,
+            entry_numbers=count(await pool.fetchval(registry.LAST_ENTRY) + 1),
+            code_numbers=count(await pool.fetchval(registry.LAST_CODE) + 1),
+            arrivals=Batches(network.insert_arrivals, ARRIVALS_MAX),
+            deciding=asyncio.Lock(),
+            two_steps_ms=settings.two_steps_ms,
+        )
         yield SandboxApplication(world, settings.secrets)
     finally:
         network.close()

@@ -37,7 +37,6 @@ from pixconnect.kernel.flows.directory import with_key
 from pixconnect.kernel.rules import br_code, holder, kept_report, money, reject_code, tax_id
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import asked_amount_cents
-from pixconnect.kernel.rules.holder import Party
 from pixconnect.kernel.rules.rail import DirectoryEntry
 from pixconnect.kernel.tables import order as order_store
 from pixconnect.kernel.tables import transfer as transfer_store
@@ -67,7 +66,8 @@ async def pay_by_code(
     code = br_code.parse_br_code(text)
     if code.location is not None:
         return await _pay_at(context, caller, code.location, amount_cents, terms, "emv: is not a QR code of this holder")
-    return await _pay_code(context, caller, code.key or "", code.txid, amount_cents or code.fixed_amount_cents, terms)
+    amount_cents = amount_cents or code.fixed_amount_cents
+    return await _pay(context, caller, code.key or "", amount_cents, terms, txid=code.txid, initiation_type="QRCODE")
 
 
 async def pay_by_location(
@@ -88,28 +88,13 @@ async def _pay_at(
         raise errors.PixKeyNotOwned(unknown)
     # For a free amount of 0 the payer's choice is unknown. A charge with a due date has today's amount.
     amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
-    return await _pay_code(context, caller, charge.key, charge.txid, amount_cents, terms)
-
-
-async def _pay_code(
-    context: Context, caller: Caller, key: str, txid: str | None, amount_cents: int | None, terms: PaymentTerms
-) -> Arrival:
-    if amount_cents is None:
-        raise errors.BadRequest("amount: missing; the code carries none")
-    party = await _own_party(context, caller, key, "emv")
-    return await _pay(
-        context,
-        OutsideTransfer(
-            credit_party=party, amount_cents=amount_cents, txid=txid, initiation_type="QRCODE", **structs.asdict(terms)
-        ),
-    )
+    return await _pay(context, caller, charge.key, amount_cents, terms, txid=charge.txid, initiation_type="QRCODE")
 
 
 async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: int, terms: PaymentTerms = NO_TERMS) -> Arrival:
     """Pay to one of the holder's keys as a payer at another institution."""
     money.check_amount(amount_cents)
-    party = await _own_party(context, caller, key, "key")
-    return await _pay(context, OutsideTransfer(credit_party=party, amount_cents=amount_cents, **structs.asdict(terms)))
+    return await _pay(context, caller, key, amount_cents, terms)
 
 
 async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
@@ -214,14 +199,29 @@ def find_control(context: Context) -> SandboxControl:
     return errors.found(context.port(SANDBOX_CONTROL), "there is no sandbox in live mode")
 
 
-async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
-    key = holder.parse_pix_key(text)
-    if await context.directory.find_owner(key.key) != caller.holder_id:
+async def _pay(
+    context: Context,
+    caller: Caller,
+    key: str,
+    amount_cents: int | None,
+    terms: PaymentTerms,
+    *,
+    txid: str | None = None,
+    initiation_type: Literal["KEY", "QRCODE"] = "KEY",
+) -> Arrival:
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    own = holder.parse_pix_key(key)
+    if await context.directory.find_owner(own.key) != caller.holder_id:
+        field = "key" if initiation_type == "KEY" else "emv"
         raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
-    return with_key((await context.directory.read_account(caller.holder_id)).party, key)
-
-
-async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
-    if transfer.payer.tax_id is not None:
-        tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
+    if terms.payer.tax_id is not None:
+        tax_id.check_tax_id(terms.payer.tax_id, "payer.tax_id")
+    transfer = OutsideTransfer(
+        credit_party=with_key((await context.directory.read_account(caller.holder_id)).party, own),
+        amount_cents=amount_cents,
+        txid=txid,
+        initiation_type=initiation_type,
+        **structs.asdict(terms),
+    )
     return await call(context, sandbox_control.PAY, transfer)

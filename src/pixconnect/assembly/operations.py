@@ -24,8 +24,7 @@ from pixconnect.features.sandbox import api as sandbox
 from pixconnect.features.webhooks.api import endpoint, feed
 from pixconnect.kernel.feature import gather
 
-_NEW: Final = ("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE")
-_OUT: Final = (*_NEW, "LIMIT_EXCEEDED", "SAME_ACCOUNT", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS")
+_OUT: Final = (*charge.NEW, "LIMIT_EXCEEDED", "SAME_ACCOUNT", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS")
 
 # Each row keeps two lines, which the formatter would spread over nine.
 # fmt: off
@@ -84,7 +83,7 @@ REFUNDS: Final = Section(
     operations=(
         Row("create_refund", "POST", "/v1/connect/refund", "refund.write",
             NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund,
-            rules=(*_NEW, "LIMIT_EXCEEDED", "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE",
+            rules=(*charge.NEW, "LIMIT_EXCEEDED", "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE",
                    "REFUND_INFRACTION_OPEN", "REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS")),
         Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
             ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),

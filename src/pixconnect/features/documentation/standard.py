@@ -21,7 +21,6 @@ from pixconnect.features.documentation.records import (
 )
 from pixconnect.features.locations import problem
 from pixconnect.features.pix_api.api.frame import PREFIXES, StandardOperation
-from pixconnect.kernel.feature import gather
 
 _DESCRIPTION: Final = """\
 A API Pix do Banco Central, versão 2.9.0, como este serviço a implementa: cobranças imediatas e com vencimento, lotes,
@@ -63,10 +62,7 @@ _LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
     "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},
 }
 """By the operation whose success they follow, and the one that they lead to: its parameters."""
-_WORDS: Final = (
-    problem.StandardWords(tags=_TAGS, path_parameters=_PATH_PARAMETERS, links=_LINKS),
-    *gather("standard_words", problem.StandardWords),
-)
+_WORDS: Final = problem.merge_words(problem.StandardWords(tags=_TAGS, path_parameters=_PATH_PARAMETERS, links=_LINKS))
 _WRITES: Final = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 _STATUS_TEXTS: Final = {
     "400": "A requisição é inválida.",
@@ -90,7 +86,6 @@ def describe_door(
     paths: Schema = {}
     for row in operations:
         paths.setdefault(row.path, {})[row.method.lower()] = _describe_operation(row)
-    texts = {name: text for words in _WORDS for name, text in words.tags.items()}
     tags = dict.fromkeys(row.id.partition(".")[0] for row in operations)
     records = {problem.Problema, *(kind for row in operations for kind in (row.body, row.answer))} - {Nothing}
     used = sorted({row.scope for row in operations})
@@ -100,7 +95,7 @@ def describe_door(
         "openapi": "3.0.3",
         "info": dict(title="API Pix", version="2.9.0", description=_DESCRIPTION, license=dict(name="Apache-2.0")),
         "servers": [{"url": base_url + prefix} for prefix in PREFIXES],
-        "tags": [{"name": name, "description": texts[name]} for name in tags],
+        "tags": [{"name": name, "description": _WORDS.tags[name]} for name in tags],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(describe_structs(records).items())),
@@ -123,11 +118,10 @@ def _describe_operation(row: StandardOperation) -> Schema:
     success = described("Feito.")
     if row.answer is not Nothing:
         success["content"] = _json(row.answer)
-    links = [link for words in _WORDS for link in words.links.get(row.id, {}).items()]
-    if links:
+    if links := _WORDS.links.get(row.id):
         # ``cob.consultar`` is the link consultar_cob.
         success["links"] = {
-            "_".join(reversed(to.split("."))): {"operationId": to, "parameters": dict(names)} for to, names in links
+            "_".join(reversed(to.split("."))): {"operationId": to, "parameters": dict(names)} for to, names in links.items()
         }
     statuses = ["400", "401", "403", "404", "405", "429", "500", "503"]
     statuses += ["413", "415"] if row.body is not Nothing else []
@@ -143,7 +137,7 @@ def _describe_path(path: str) -> list[Schema]:
     for segment in path.split("/")[1:]:
         before += f"/{segment}"
         if segment.startswith("{"):
-            description, schema = next(words.path_parameters[before] for words in _WORDS if before in words.path_parameters)
+            description, schema = _WORDS.path_parameters[before]
             found.append(parameter("path", segment.strip("{}"), description, schema, required=True))
     return found
 

@@ -4,10 +4,10 @@ Types and statuses are the standard's, the texts are ours. Refusals without a ty
 title is that of the status.
 """
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
-from itertools import chain
 from typing import Final
 
 import msgspec
@@ -89,6 +89,13 @@ class StandardWords(Struct, frozen=True, kw_only=True):
     links: Mapping[str, Mapping[str, Mapping[str, str]]] = {}
 
 
+def merge_words(own: StandardWords) -> StandardWords:
+    """Add the features' texts to these."""
+    every = (own, *gather("standard_words", StandardWords))
+    members = StandardWords.__struct_fields__
+    return StandardWords(**{member: dict(ChainMap(*(getattr(words, member) for words in every))) for member in members})
+
+
 class MalformedRequest(errors.BadRequest):
     """An error of no entity: a repeated parameter, octets that are no text. The message is Portuguese."""
 
@@ -156,8 +163,8 @@ _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz du
 
 
 @cache
-def _list_titles() -> dict[str, str]:
-    return dict(chain(_TITLES.items(), *(words.titles.items() for words in gather("standard_words", StandardWords))))
+def _find_titles() -> Mapping[str, str]:
+    return merge_words(StandardWords(titles=_TITLES)).titles
 
 
 def make_form(types: Types) -> RefusalForm:
@@ -169,7 +176,7 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
     rows = error.rows if isinstance(error, Violated) else ()
     problem = Problema(
         type=TYPE_PREFIX + name if name else _BLANK,
-        title=_list_titles()[name] if name else _BLANK_TITLES[status],
+        title=_find_titles()[name] if name else _BLANK_TITLES[status],
         status=status,
         detail=describe_refusal(error),
         correlation_id=request_id,
@@ -184,7 +191,7 @@ def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
     """Describe the refusal of a lot's item: as for a single request, without its own request id."""
     name = "CobVOperacaoInvalida"
     return ProblemaDoItem(
-        type=TYPE_PREFIX + name, title=_list_titles()[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
+        type=TYPE_PREFIX + name, title=_find_titles()[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
     )
 
 

@@ -17,11 +17,9 @@ from pixconnect.kernel.rules.transfer import Transfer, TransferStatus
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import format_instant
 
-RULES: Final = (
-    *("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE", "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID"),
-    "INVALID_QR_CODE",
-)
-"""The rules that a new charge may violate."""
+NEW: Final = ("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE")
+"""The rules that a new charge, transfer or refund may violate."""
+RULES: Final = (*NEW, "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE")
 
 
 class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ EventTypes = Annotated[
 ]
 
 
-class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CreateEndpointRequest(endpoint_rules.EndpointRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A webhook endpoint to be made."""
 
     url: Url
@@ -148,10 +148,8 @@ async def create_endpoint(services: Services, request: Request[None, Nothing, Cr
 
     Events that happen from now on are posted to it. At most 20 endpoints.
     """
-    body = request.body
     # Whether the address is public is judged by the use case, and again at each attempt.
-    wanted = endpoint_rules.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
-    return _show_endpoint(await endpoint_usecases.create_endpoint(services.context, request.caller, wanted))
+    return _show_endpoint(await endpoint_usecases.create_endpoint(services.context, request.caller, request.body))
 
 
 async def list_endpoints(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEndpoint]:

@@ -125,13 +125,13 @@ async def read_event_feed(services: Services, request: Request[None, EventFeedQu
     async def answer(turn: Callable[[], AbstractAsyncContextManager[None]]) -> EventFeed:
         clock = services.context.clock
         ends_at_s = clock.monotonic_s() + query.wait_s
-        async with services.of_features[FeedWaits].hold(holder_id) as wait:
+        async with services.of_features[FeedWaits].hold(holder_id) as is_woken_within:
             # The end of one look is where the next begins, or `now` would be later each time.
             following = structs.replace(asked, cursor=page.next)
             while True:
                 async with turn():
                     found = await feed_usecases.read_feed(services.context, request.caller, following)
-                if found.events or found.has_more or not await wait.until_woken(ends_at_s - clock.monotonic_s()):
+                if found.events or found.has_more or not await is_woken_within(ends_at_s - clock.monotonic_s()):
                     return _show_page(found, holder_id)
                 following = structs.replace(asked, cursor=found.next)
 

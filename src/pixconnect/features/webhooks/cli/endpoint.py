@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -145,18 +145,16 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         event = next(name for name in get_args(EventName) if name in endpoint.event_types)
         recipes.follow(event, recipes.Chosen(client=client, key=session.own_key(key)))
         deadline_s = time.monotonic() + timeout_s
-        while not (tried := _find_tried(find(), before)) and time.monotonic() < deadline_s:
+        # The newest since then that has a result.
+        while not (tried := next((each for each in find() if each.id not in before and each.attempts), None)):
+            if time.monotonic() >= deadline_s:
+                break
             time.sleep(_ASKED_AGAIN_AFTER_S)
     if tried is None:
         raise CommandError(f"the service posted nothing to it within {timeout_s:g} s", status=ExitStatus.ENDED_BADLY)
     output.show(_summarise(tried), as_json=json)
     if tried.status != "delivered":
         raise CommandError(f"{endpoint.url} did not accept it", status=ExitStatus.ENDED_BADLY)
-
-
-def _find_tried(deliveries: Iterable[Delivery], before: Collection[int]) -> Delivery | None:
-    """Find the newest delivery since then that has a result."""
-    return next((delivery for delivery in deliveries if delivery.id not in before and delivery.attempts), None)
 
 
 def _summarise(delivery: Delivery) -> output.Shown:

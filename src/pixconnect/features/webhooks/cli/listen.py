@@ -137,7 +137,8 @@ def listen(
     if forward_to is not None:
         complete(forward_to)
     credentials = find_credentials()
-    state = ListenerState(name or _name_state(credentials, forward_to))
+    place = "\n".join((credentials.api_url, credentials.client_id, forward_to or ""))
+    state = ListenerState(name or hashlib.sha256(place.encode()).hexdigest()[:16])
     try:
         if start is not None:
             state.cursor = None
@@ -245,7 +246,11 @@ class _Listener:
             try:
                 asked = std_json.loads(await reader.readline())
                 if asked.get("token") == token:
-                    writer.write(f"{await self._take_again(asked['event'])}\n".encode())
+                    # Out of order, as requested, and once: the caller sees the result.
+                    event = asked["event"]
+                    attempt = None if self._forwarder is None else await self._forwarder.post(event, 1)
+                    self._print_event(event, attempt)
+                    writer.write(f"{attempt.said if attempt else 'printed'}\n".encode())
                     await writer.drain()
             except (OSError, ValueError, KeyError, AttributeError):
                 # The connection is from another program, or closed again.
@@ -265,12 +270,6 @@ class _Listener:
                 forward_to="" if self._forwarder is None else self._forwarder.url,
             )
         )
-
-    async def _take_again(self, event: FoundEvent) -> str:
-        # Out of order, as requested, and once: the caller sees the result.
-        attempt = None if self._forwarder is None else await self._forwarder.post(event, 1)
-        self._print_event(event, attempt)
-        return attempt.said if attempt else "printed"
 
     def _announce(self, where: str) -> None:
         terminal.notice(f"listening to {self._credentials.api_url} ({where}; Ctrl-C stops)")
@@ -298,8 +297,3 @@ def _read_events(text: str | None) -> str | None:
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(get_args(EventName))}"
         raise CommandError(f"--events: {text!r} names an event that there is not; {meant}")
     return ",".join(names)
-
-
-def _name_state(credentials: Credentials, forward_to: str | None) -> str:
-    said = "\n".join((credentials.api_url, credentials.client_id, forward_to or ""))
-    return hashlib.sha256(said.encode()).hexdigest()[:16]

@@ -53,7 +53,10 @@ class ListenerState:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _lock(self.folder / "lock")
-            self.secret = self._keep_secret()
+            secret = self.folder / "secret"
+            if not secret.exists():
+                write_private(secret, make_standard_secret(secrets.token_bytes(SECRET_LENGTH)).encode())
+            self.secret = secret.read_text(encoding="utf-8")
             self.cursor = self._read_cursor()
             self._cursors = self._begin_cursors()
         except BlockingIOError:
@@ -82,12 +85,6 @@ class ListenerState:
         (self.folder / "door.json").unlink(missing_ok=True)
         self._cursors.close()
         self._lock.close()
-
-    def _keep_secret(self) -> str:
-        path = self.folder / "secret"
-        if not path.exists():
-            write_private(path, make_standard_secret(secrets.token_bytes(SECRET_LENGTH)).encode())
-        return path.read_text(encoding="utf-8")
 
     def _read_cursor(self) -> str | None:
         try:

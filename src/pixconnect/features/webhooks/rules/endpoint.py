@@ -23,7 +23,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.kernel.rules.event import EVENT_NAMES, Event, EventName
+from pixconnect.kernel.rules.event import EVENT_NAMES, EventName
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
@@ -111,9 +111,8 @@ class EndpointState(Struct, frozen=True, kw_only=True):
 
 def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | None) -> EndpointState:
     is_active = endpoint.status == "active"
-    is_failing = is_active and endpoint.first_failure_at is not None
     return EndpointState(
-        what=("failing" if is_failing else "fine") if endpoint.status == "active" else endpoint.status,
+        what=endpoint.status if endpoint.status != "active" else "failing" if endpoint.first_failure_at else "fine",
         since=endpoint.first_failure_at if is_active else endpoint.modified_at,
         next_at=next_at if is_active else None,
         pending_count=pending_count,
@@ -179,18 +178,6 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     has_txid: bool
     is_sent: bool  # set for a sent Pix, which only some webhooks receive
     announced_at: datetime
-
-    @classmethod
-    def of(cls, event: Event, transfer_id: int, transfer: Transfer | None) -> "KeyWebhookEvent":
-        return cls(
-            event_id=event.id,
-            holder_id=event.holder_id,
-            transfer_id=transfer_id,
-            pix_key=transfer and transfer.own_key,
-            has_txid=transfer is not None and transfer.txid is not None,
-            is_sent=transfer is not None and transfer.direction == "OUT",
-            announced_at=event.created_at,
-        )
 
 
 def notifies_key(happened: Transfer | Refund) -> bool:

@@ -4,7 +4,7 @@ No transaction is open while we post to a receiver. A fence guards every record:
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final, Protocol
@@ -225,9 +225,9 @@ def _latest_epochs(recordings: Sequence[Recording]) -> dict[int, int]:
 async def _record_at_once(recordings: Batch[Recording]) -> Sequence[bool] | None:
     """Record successful attempts, which change nothing of an endpoint that has not failed before."""
     epochs, conclusions = _latest_epochs(recordings), [recording.conclusion for recording in recordings]
-    for recording, delivery in [(each, each.conclusion.delivery) for each in recordings]:
-        is_plain = recording.conclusion.status == "delivered" and not delivery.covers
-        if not is_plain or recording.epoch != epochs[delivery.slot]:
+    for recording, conclusion in zip(recordings, conclusions, strict=True):
+        is_plain = conclusion.status == "delivered" and not conclusion.delivery.covers
+        if not is_plain or recording.epoch != epochs[conclusion.delivery.slot]:
             return None
     endpoint_ids = list({conclusion.delivery.endpoint_id for conclusion in conclusions})
     is_recorded = await delivery_store.record(recordings.connection, epochs, _in_order(conclusions), endpoint_ids)
@@ -247,21 +247,18 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
         for recording in recordings
     ]
     fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
-    if fenced:
-        await _update_endpoints(recordings.connection, fenced)
-        epochs = {slot: epoch for slot, epoch in epochs.items() if slot in held}
-        await _record_attempts(recordings.connection, epochs, _in_order(fenced))
-    return answers
-
-
-async def _record_attempts(connection: Connection, epochs: Mapping[int, int], conclusions: Sequence[Conclusion]) -> None:
-    ids = [conclusion.delivery.id for conclusion in conclusions]
-    covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
+    if not fenced:
+        return answers
+    connection, epochs = recordings.connection, {slot: epoch for slot, epoch in epochs.items() if slot in held}
+    await _update_endpoints(connection, fenced)
+    ids = [conclusion.delivery.id for conclusion in fenced]
+    covered_ids = [covered for conclusion in fenced for covered in conclusion.delivery.covers or ()]
     if covered_ids:
         await delivery_history_store.lock_deliveries(connection, [*ids, *covered_ids])
-    await delivery_store.record(connection, epochs, conclusions)
+    await delivery_store.record(connection, epochs, _in_order(fenced))
     if covered_ids:
         await delivery_history_store.follow_notice(connection, ids, covered_ids)
+    return answers
 
 
 RECORD: Final = WriteOperation("record_attempts", _record, write_at_once=_record_at_once)

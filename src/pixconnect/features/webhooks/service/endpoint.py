@@ -33,7 +33,7 @@ from pixconnect.features.webhooks.tables.delivery import KEY_WEBHOOK_EVENTS
 from pixconnect.features.webhooks.tables.endpoint import delete_key_webhook
 from pixconnect.kernel.flows import audit
 from pixconnect.kernel.flows.audit import Act
-from pixconnect.kernel.flows.context import Context, Operator, Port, of_caller, write_alone
+from pixconnect.kernel.flows.context import Context, Operator, Port, found_of_caller, of_caller, write_alone
 from pixconnect.kernel.flows.holder import KeyRemoval
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import Event
@@ -129,12 +129,6 @@ async def create_endpoint(
         await refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
-        if (
-            terms is not None
-            and terms.is_only
-            and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile)
-        ):
-            raise EndpointConflict
         now = await service_now_to_write(context.clock, connection)
         endpoint = Endpoint(
             id=endpoint_id,
@@ -146,6 +140,8 @@ async def create_endpoint(
             modified_at=now,
         )
         if terms is not None:
+            if terms.is_only and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile):
+                raise EndpointConflict
             word = terms.authorization
             authorization = None if word is None else _seal(context, endpoint_id, word)
             endpoint = structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=authorization)
@@ -159,8 +155,7 @@ list_endpoints: Final = of_caller(endpoint_store.read_page)
 """The holder's endpoints, newest first."""
 
 
-async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
-    return errors.found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id), _NO_ENDPOINT)
+read_endpoint: Final = found_of_caller(endpoint_store.find, _NO_ENDPOINT)
 
 
 async def change_endpoint(
@@ -316,11 +311,7 @@ async def list_deliveries(
     return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
 
 
-async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
-    return errors.found(
-        await delivery_history_store.find(context.pool, caller.holder_id, delivery_id), "id: there is no such delivery"
-    )
-
+read_delivery: Final = found_of_caller(delivery_history_store.find, "id: there is no such delivery")
 
 list_events: Final = of_caller(feed_store.list_events)
 """List the holder's events, newest first, whether or not they were sent to any endpoint."""
@@ -361,9 +352,17 @@ def _check_count(count: int) -> None:
 
 def notify_key(work: UnitOfWork, event: Event, happened: Transfer | Refund) -> None:
     if event.holder_id in work.key_webhook_holders and notifies_key(happened):
-        transfer_id = happened.transfer_id if isinstance(happened, Refund) else happened.id
         transfer = None if isinstance(happened, Refund) else happened
-        work.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, transfer))
+        told = KeyWebhookEvent(
+            event_id=event.id,
+            holder_id=event.holder_id,
+            transfer_id=happened.transfer_id if isinstance(happened, Refund) else happened.id,
+            pix_key=transfer and transfer.own_key,
+            has_txid=transfer is not None and transfer.txid is not None,
+            is_sent=transfer is not None and transfer.direction == "OUT",
+            announced_at=event.created_at,
+        )
+        work.put(KEY_WEBHOOK_EVENTS, told)
 
 
 FOLLOWERS: Final = (Follower(notify_key),)

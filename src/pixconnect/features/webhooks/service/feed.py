@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, Literal, get_args
 
 import asyncpg
@@ -46,6 +47,7 @@ LOOKED_AT_MAX: Final = 5_000  # the maximum of events read for one page, before 
 STALLED_S: Final = 60  # if an event waits longer than this for its position, the sequencer does not work
 _ID_MAX: Final = 2**53 - 1
 _NO_LONGER_KEPT: Final = "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+_SET_BACK: Final = "cursor: leads beyond the last event, so the database was set back; begin again without a cursor"
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +123,10 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
     rows = await feed_store.read_rows(context.pool, caller.holder_id, cursor.position, ids_count)
     end = FeedCursor(position=rows.last_position + 1, passed_count=0)
     if query.cursor is not None:
-        _check_cursor(query.cursor, rows, end)
+        if query.cursor.position < rows.first_position:
+            raise errors.CursorExpired(_NO_LONGER_KEPT)
+        if query.cursor > end:
+            raise errors.CursorExpired(_SET_BACK)
     elif query.start == "now":
         return FeedPage(events=[], next=end, has_more=False)
     places = _list_places(rows, cursor)
@@ -135,15 +140,6 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
         after = looked_at[-1][1] if has_more else end
     told = [(event, looked_at[number][1]) for number, event in found]
     return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
-
-
-def _check_cursor(cursor: FeedCursor, rows: Rows, end: FeedCursor) -> None:
-    if cursor.position < rows.first_position:
-        raise errors.CursorExpired(_NO_LONGER_KEPT)
-    if cursor > end:
-        raise errors.CursorExpired(
-            "cursor: leads beyond the last event, so the database was set back; begin again without a cursor"
-        )
 
 
 def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]:
@@ -236,8 +232,12 @@ class FeedWaits:
         self._has_ended = False
 
     @asynccontextmanager
-    async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
-        """Receive notifications of a holder's events while the block runs; read events after entering it."""
+    async def hold(self, holder_id: int) -> AsyncGenerator[Callable[[float], Awaitable[bool]]]:
+        """Receive notifications of a holder's events while the block runs; read events after entering it.
+
+        Yields a function that waits, for so many seconds, until there may be something; false if the time is up, or the
+        process stops.
+        """
         if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
             raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
         if self._count >= ALL_MAX:
@@ -249,7 +249,7 @@ class FeedWaits:
         try:
             # A request that reads before the listener is there would miss later positions.
             await wait_for(self._is_listening, REJOIN_AFTER_S)
-            yield Wait(woken, lambda: self._has_ended, self._poll_s)
+            yield partial(self._wait, woken)
         finally:
             self._count -= 1
             self._waiting[holder_id].discard(woken)
@@ -259,6 +259,14 @@ class FeedWaits:
             if not self._count:
                 self._is_wanted.clear()
 
+    async def _wait(self, woken: asyncio.Event, seconds: float) -> bool:
+        if seconds <= 0 or self._has_ended:
+            return False
+        await wait_for(woken, min(seconds, self._poll_s))
+        # Cleared before the caller reads: a later notification wakes it again.
+        woken.clear()
+        return not self._has_ended
+
     def end(self) -> None:
         """End all waiting requests: the process is about to stop."""
         self._has_ended = True
@@ -266,7 +274,9 @@ class FeedWaits:
 
     async def listen(self) -> None:
         """Listen while a request waits, until cancelled."""
-        await keep_listening(self._connect_when_wanted, FEED_CHANNEL, self._receive, self._stay)
+        await keep_listening(
+            self._connect_when_wanted, FEED_CHANNEL, lambda notice: self._wake(read_feed_notice(notice)), self._stay
+        )
 
     async def _connect_when_wanted(self) -> asyncpg.Connection[asyncpg.Record]:
         await self._is_wanted.wait()
@@ -282,26 +292,7 @@ class FeedWaits:
         finally:
             self._is_listening.clear()
 
-    def _receive(self, notice: str) -> None:
-        self._wake(read_feed_notice(notice))
-
     def _wake(self, holder_ids: frozenset[int] | None) -> None:
         for holder_id in self._waiting.keys() if holder_ids is None else self._waiting.keys() & holder_ids:
             for woken in self._waiting[holder_id]:
                 woken.set()
-
-
-class Wait:
-    def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool], poll_s: float) -> None:
-        self._woken = woken
-        self._poll_s = poll_s
-        self._has_ended = has_ended
-
-    async def until_woken(self, seconds: float) -> bool:
-        """Wait until there may be something; false if the time is up, or the process stops."""
-        if seconds <= 0 or self._has_ended():
-            return False
-        await wait_for(self._woken, min(seconds, self._poll_s))
-        # Cleared before the caller reads: a later notification wakes it again.
-        self._woken.clear()
-        return not self._has_ended()

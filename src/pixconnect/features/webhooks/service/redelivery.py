@@ -5,7 +5,7 @@ are kept.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -77,18 +77,6 @@ async def redeliver_events(
     return await redeliver_events_to(context, endpoint, initial_at, final_at, act=act)
 
 
-async def redeliver_events_to(
-    context: Context,
-    endpoint: Endpoint,
-    initial_at: datetime,
-    final_at: datetime,
-    batch_max: int = BATCH_MAX,
-    act: Act | None = None,
-) -> int:
-    """As ``redeliver_events``, to an endpoint of either kind."""
-    return await _replay(context, endpoint, initial_at, final_at, batch_max=batch_max, on_batch=context.wake_workers, act=act)
-
-
 async def redeliver_events_as_operator(
     context: Operator, endpoint_id: int, initial_at: datetime, final_at: datetime | None
 ) -> int:
@@ -113,19 +101,19 @@ async def redeliver_events_as_operator(
         subject=f"endpoint {endpoint_id}",
         after={"since": initial_at, "until": until},
     )
-    return await _replay(context, endpoint, initial_at, until, act=act)
+    return await redeliver_events_to(context, endpoint, initial_at, until, act=act)
 
 
-async def _replay(
+async def redeliver_events_to(
     context: Core,
     endpoint: Endpoint,
     initial_at: datetime,
     final_at: datetime,
-    *,
     batch_max: int = BATCH_MAX,
-    on_batch: Callable[[], None] = lambda: None,
     act: Act | None = None,
 ) -> int:
+    """As ``redeliver_events``, to an endpoint of either kind; an operator's command wakes no workers."""
+    on_batch = context.wake_workers if isinstance(context, Context) else lambda: None
     if endpoint.status == "active":
         await _await_pending(context, endpoint.id)
     oldest, newest = listing_store.bounds(initial_at, final_at)
@@ -147,7 +135,14 @@ async def _replay(
             place, told = (oldest, 0), None
             while told is None or len(told) == batch_max:
                 async with write.begin_on(connection):
-                    told = await _replay_some(context, connection, endpoint.id, holder_id, place, newest, batch_max)
+                    now = await service_now_to_write(context.clock, connection)
+                    # Its owner may change or delete it between two batches.
+                    found = (await endpoint_store.find_many(connection, [endpoint.id])).get(endpoint.id)
+                    told = []
+                    if found is not None:
+                        told = await redelivery_store.redeliver_events(
+                            connection, found, holder_id, place, newest, now, batch_max
+                        )
                     await audit.record_act(connection, act)
                 on_batch()
                 count, act = count + len(told), None
@@ -158,23 +153,6 @@ async def _replay(
             await resume_backlog(connection, endpoint.id, started_at, now)
         on_batch()
         return count
-
-
-async def _replay_some(
-    context: Core,
-    connection: Connection,
-    endpoint_id: int,
-    holder_id: int,
-    place: tuple[datetime, int],
-    newest: datetime,
-    count_max: int,
-) -> list[tuple[datetime, int]]:
-    now = await service_now_to_write(context.clock, connection)
-    # Its owner may change or delete it between two batches.
-    endpoint = (await endpoint_store.find_many(connection, [endpoint_id])).get(endpoint_id)
-    if endpoint is None:
-        return []
-    return await redelivery_store.redeliver_events(connection, endpoint, holder_id, place, newest, now, count_max)
 
 
 async def _await_pending(context: Core, endpoint_id: int) -> None:

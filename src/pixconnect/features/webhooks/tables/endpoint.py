@@ -136,15 +136,7 @@ lock_sealed_otherwise: Final = FindAll[Endpoint, bytes, int, int](
 )
 """Lock endpoints after this one with a secret whose seal begins otherwise, until the transaction ends."""
 
-_RESEAL: Final[LiteralString] = """
-    update webhook_endpoint set secret = $2, previous_secret = $3, authorization_sealed = $4 where id = $1
-"""
-
-
-async def reseal(connection: Connection, endpoint: Endpoint) -> None:
-    sealed = (endpoint.secret_sealed, endpoint.previous_secret_sealed, endpoint.authorization_sealed)
-    await connection.execute(_RESEAL, endpoint.id, *sealed)
-
+reseal: Final = ENDPOINT.updating(ENDPOINT.only("id, holder_id, secret, previous_secret, authorization_sealed"))
 
 set_resumed: Final = Command[int, datetime]("update webhook_endpoint set resumed_at = $2 where id = $1")
 """Record that an endpoint's pending deliveries need a new due date."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.features.webhooks.rules.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint
-from pixconnect.kernel.tables.lookup import AdvisoryLocks
+from pixconnect.kernel.tables.lookup import AdvisoryLocks, Command
 from pixconnect.platform.pool import Connection, Pool
 
 # One delivery.
@@ -24,30 +24,19 @@ _FIND_TOLD_TOGETHER: Final[LiteralString] = """
 
 
 async def find_same_body(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
-    """Find the deliveries in one body with this one: first the one that stores the body, or will.
-
-    Args:
-        connection: In a transaction.
-        holder_id: The delivery's holder; or one of its family.
-        delivery_id: The delivery.
-    """
+    """Find the deliveries in one body with one of the holder or its family: first the one that stores the body, or will."""
     row = await connection.fetchrow(_FIND_TOLD_TOGETHER, delivery_id, holder_id)
     return [] if row is None else [row["id"], *(row["covers"] or ())]
 
 
-_RESTART: Final[LiteralString] = """
-    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
-    where id = any($2) and exists (
+restart: Final = Command[Sequence[int], datetime]("""
+    update delivery set status = 'pending', due_at = $2, failures_count = 0, modified_at = $2
+    where id = any($1) and exists (
         select from delivery as first
-        join event on event.id = first.event_id and event.holder_id = first.holder_id where first.id = $1
+        join event on event.id = first.event_id and event.holder_id = first.holder_id where first.id = ($1::bigint[])[1]
     )
-"""
-
-
-async def restart(connection: Connection, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Start a new schedule, now, for all deliveries in one body; all of them are locked."""
-    await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
-
+""")
+"""Start a new schedule, now, for all deliveries in one body; all of them are locked, and the first stores the body."""
 
 # Replay of an interval's events to one endpoint.
 
@@ -144,8 +133,6 @@ async def redeliver_events(
     """Make new deliveries of old events, of the endpoint's types, except those already pending for it.
 
     Args:
-        connection: In a transaction.
-        endpoint: The receiver.
         holder_id: The events' holder: the endpoint's, or one that it has succeeded.
         after: The instant and id of the last event sent before.
 

@@ -289,7 +289,7 @@ async def _ask_for_lot(books: AllBooks, contents: ChargeContents) -> None:
     ]
     await lot_usecases.put_lot(context, books.seller, 7, "Carnê", items)
     await do_due_items(context, range(256), 10)
-    found = await lot_usecases.find_lot(context, books.seller, 7)
+    found, _ = await lot_usecases.find_lot(context, books.seller, 7)
     assert await lot_usecases.patch_lot(context, books.seller, found, None, items[2:])
 
 

@@ -97,10 +97,8 @@ class AppIdLogin:
             TokenRequest(
                 client_id=client_id,
                 client_secret=client_secret,
-                grant_type="client_credentials",
                 address=address,
                 certificate=certificate,
-                scopes=None,
                 lifetime_s=self._lifetime_s,
                 is_every_request=True,
             )

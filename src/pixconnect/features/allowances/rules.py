@@ -105,13 +105,10 @@ def check_transfer_allowance(
         raise errors.LimitExceeded(f"amount: transfers {there} are allowed up to {left.transfer_cents} cents each")
     if amount_cents > left.left_cents:
         raise errors.LimitExceeded(f"amount: transfers {there} are allowed up to {left.left_cents} cents more today")
-    if left.payees == "all" or (left.payees == "known" and is_known) or is_owners(left.owner_tax_id, payee):
+    # A payee with an unknown owner is not the account's.
+    is_owner = payee.tax_id != UNKNOWN_PARTY.tax_id and may_lie_on(left.owner_tax_id, payee.tax_id)
+    if left.payees == "all" or (left.payees == "known" and is_known) or is_owner:
         return
     field = _NAMED_BY[initiation_type]
     whom = "its owner" if left.payees == "own" else "its owner and to payees already paid over it"
     raise errors.LimitExceeded(f"{field}: transfers {there} are allowed to {whom} alone")
-
-
-def is_owners(owner_tax_id: str, payee: Party) -> bool:
-    """Whether a payee is the account's owner; one with an unknown owner is not."""
-    return payee.tax_id != UNKNOWN_PARTY.tax_id and may_lie_on(owner_tax_id, payee.tax_id)

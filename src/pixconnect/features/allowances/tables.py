@@ -34,17 +34,8 @@ async def lock(connection: Connection, institution_id: int) -> Allowance:
     return ALLOWANCE.read(await fetch_row(connection, f"{_READ} for no key update", institution_id))
 
 
-_WRITE: Final[LiteralString] = """
-    update institution_allowance
-    set refunds_day_cents = $2, allowed_by = $3, transfer_cents = $4, transfers_day_cents = $5, payees = $6
-    where institution_id = $1
-"""
-
-
-async def write(connection: Connection, allowance: Allowance) -> None:
-    """Write it; a raise after its confirmation, in the same transaction."""
-    await connection.execute(_WRITE, *ALLOWANCE.values(allowance))
-
+write: Final = ALLOWANCE.updating(ALLOWANCE)
+"""Write it; a raise after its confirmation, in the same transaction."""
 
 hold_refund_days: Final = Pairs[int, int, Sequence[int], date](
     "select institution_id, left_cents from hold_refund_days($1, $2)"

@@ -54,14 +54,18 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         ServiceUnavailable: This machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
-        awaited = await approval_store.find(connection, transfer_id)
-        if awaited is None:
-            raise errors.NotFound(f"id: no transfer {transfer_id} had to be approved by an operator")
+        awaited = errors.found(
+            await approval_store.find(connection, transfer_id),
+            f"id: no transfer {transfer_id} had to be approved by an operator",
+        )
         # Ending the order locks it too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
         # Before the order is checked: a repeated decision gets its answer though the order has ended since.
         if (said := await approval_store.find_decision(connection, awaited.order_name)) is not None:
-            return _repeat(said, is_approved=is_approved)
+            if said.is_approved != is_approved:
+                word = "approved" if said.is_approved else "refused"
+                raise errors.BadRequest(f"id: {said.decided_by} has {word} it already, and that is not undone")
+            return said
         # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):
@@ -82,13 +86,6 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         verb = f"operator transfer {'approve' if is_approved else 'refuse'}"
         await audit.record(context, connection, verb, f"transfer {transfer_id}", before=awaited, after=decision)
     return decision
-
-
-def _repeat(said: ApprovalAnswer, *, is_approved: bool) -> ApprovalAnswer:
-    if said.is_approved != is_approved:
-        word = "approved" if said.is_approved else "refused"
-        raise errors.BadRequest(f"id: {said.decided_by} has {word} it already, and that is not undone")
-    return said
 
 
 async def _check_account(connection: Connection, order: OpenOrder) -> None:

@@ -38,7 +38,11 @@ def judge_terms(contents: ChargeContents, before: ChargeContents | None, now: da
         return ()
     keeps_date = before is not None and before.due is not None and before.due.due_on == terms.due_on
     today = None if keeps_date else to_day(now)
-    return [_show(terms, refused) for refused in list_refused_terms(terms, contents.amount_cents, today=today)]
+    rows: list[Violation] = []
+    for refused in list_refused_terms(terms, contents.amount_cents, today=today):
+        member, value = _find_member(terms, refused)
+        rows.append(Violation(property=f"{WITH_DUE_DATE}.{member}", reason=refused.reason.portuguese, value=value))
+    return rows
 
 
 _ORDER: Final = ("calendario", "chave", "loc", "valor", "status")
@@ -52,11 +56,6 @@ def in_standard_order(rows: Sequence[Violation]) -> Sequence[Violation]:
 def _find_place(row: Violation) -> int:
     member = row.property.split(".")[1:2]
     return _ORDER.index(member[0]) if member and member[0] in _ORDER else len(_ORDER)
-
-
-def _show(terms: DueTerms, refused: RefusedTerm) -> Violation:
-    member, value = _find_member(terms, refused)
-    return Violation(property=f"{WITH_DUE_DATE}.{member}", reason=refused.reason.portuguese, value=value)
 
 
 def _find_member(terms: DueTerms, refused: RefusedTerm) -> tuple[str, str | None]:

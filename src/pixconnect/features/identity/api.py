@@ -138,7 +138,6 @@ async def give_token(
         TokenRequest(
             client_id=client_id,
             client_secret=client_secret,
-            grant_type=request.body.grant_type,
             address=request.address,
             certificate=request.certificate,
             scopes=scopes,
@@ -290,7 +289,6 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
     wanted = TokenRequest(
         client_id=request.body.client_id,
         client_secret=request.body.client_secret,
-        grant_type=request.body.grant_type,
         address=request.address,
         certificate=request.certificate,
     )

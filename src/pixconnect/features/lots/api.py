@@ -19,7 +19,7 @@ from pixconnect.features.due_charges.api import CobVRevisada, CobVSolicitada
 from pixconnect.features.locations.problem import ProblemaDoItem, StandardWords, Types, describe_rows
 from pixconnect.features.lots import rules as lot_rules
 from pixconnect.features.lots import service as lot_usecases
-from pixconnect.features.lots.service import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
+from pixconnect.features.lots.service import ENTITY, ITEMS, NewItem, ShownLot
 from pixconnect.features.pix_api.api import charge_body, frame
 from pixconnect.features.pix_api.api.charge_body import ChargePatch, ChargePut
 from pixconnect.features.pix_api.api.charge_records import Txid
@@ -151,7 +151,11 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     items: list[NewItem] = []
     for each in sent:
         await _yield_loop(items)
-        items.append(NewItem(txid=each.txid, asked=_read_put(each.members), wanted=_write(each.txid, each.members)))
+        put, refusal = _judge(charge_body.read_due_put, each.members)
+        asked = lot_rules.WantedItem(
+            contents=put and put.contents, contents_refusal=refusal, location_id=put and put.location_id
+        )
+        items.append(NewItem(txid=each.txid, asked=asked, wanted=_write(each.txid, each.members)))
     await lot_usecases.put_lot(services.context, request.caller, int(text), description or "", items)
     return Reply(status=202)
 
@@ -159,7 +163,7 @@ async def put_lot(services: Services, request: Asked) -> Reply:
 async def patch_lot(services: Services, request: Asked) -> Reply:
     """Pede a mudança de algumas cobranças de um lote, ou muda só a descrição dele."""
     number = _read_number(request)
-    found = await lot_usecases.find_lot(services.context, request.caller, number)
+    lot, known = await lot_usecases.find_lot(services.context, request.caller, number)
     violations = Violations(ENTITY)
     members = request.body.require(ENTITY)
     description = Members(violations, LoteCobVRevisado, members, refuses_null=True).text("descricao")
@@ -168,10 +172,10 @@ async def patch_lot(services: Services, request: Asked) -> Reply:
     _count_items(services, request, sent)
     await _refuse_repeated(request.body)
     for _ in range(_TRIES_MAX):
-        items = await _read_patches(found, sent)
-        if await lot_usecases.patch_lot(services.context, request.caller, found, description, items):
+        items = await _read_patches(known, sent)
+        if await lot_usecases.patch_lot(services.context, request.caller, lot, description, items):
             return Reply(status=202)
-        found = await lot_usecases.find_lot(services.context, request.caller, number)
+        lot, known = await lot_usecases.find_lot(services.context, request.caller, number)
     raise errors.ServiceUnavailable("others change this lot at the same time; nothing was done")
 
 
@@ -246,8 +250,8 @@ def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> N
         services.rates.spend_more(request.caller, len(sent) - 1)
 
 
-async def _read_patches(found: FoundLot, sent: Sequence[_Sent]) -> Sequence[NewItem]:
-    wanted = {item.txid: item.wanted for item in found.items}
+async def _read_patches(known: Sequence[lot_rules.LotItem], sent: Sequence[_Sent]) -> Sequence[NewItem]:
+    wanted = {item.txid: item.wanted for item in known}
     items: list[NewItem] = []
     for each in sent:
         await _yield_loop(items)
@@ -262,34 +266,29 @@ async def _yield_loop(done: Sequence[object]) -> None:
         await asyncio.sleep(0)
 
 
-def _read_put(members: Mapping[str, object]) -> lot_rules.WantedItem:
-    put = _judge(charge_body.read_due_put, members)
-    if isinstance(put, ChargePut):
-        return lot_rules.WantedItem(contents=put.contents, location_id=put.location_id)
-    return lot_rules.WantedItem(contents_refusal=put)
-
-
 def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> lot_rules.WantedItem:
     """Read a patch both ways: for an existing charge, and for one not made yet, merged with earlier requests."""
-    put = _judge(charge_body.read_due_put, merged)
-    patch = _judge(partial(charge_body.read_patch, WITH_DUE_DATE), members)
+    put, contents_refusal = _judge(charge_body.read_due_put, merged)
+    patch, change_refusal = _judge(partial(charge_body.read_patch, WITH_DUE_DATE), members)
     return lot_rules.WantedItem(
-        contents=put.contents if isinstance(put, ChargePut) else None,
-        contents_refusal=() if isinstance(put, ChargePut) else put,
-        change=patch.change if isinstance(patch, ChargePatch) else None,
-        change_refusal=() if isinstance(patch, ChargePatch) else patch,
+        contents=put and put.contents,
+        contents_refusal=contents_refusal,
+        change=patch and patch.change,
+        change_refusal=change_refusal,
         is_change=True,
-        location_id=put.location_id if isinstance(put, ChargePut) else None,
-        change_location_id=patch.location_id if isinstance(patch, ChargePatch) else None,
-        removes=patch.removes if isinstance(patch, ChargePatch) else False,
+        location_id=put and put.location_id,
+        change_location_id=patch and patch.location_id,
+        removes=patch is not None and patch.removes,
     )
 
 
-def _judge(read: Callable[[Mapping[str, object]], AskedT], members: Mapping[str, object]) -> AskedT | lot_rules.Refusal:
+def _judge(
+    read: Callable[[Mapping[str, object]], AskedT], members: Mapping[str, object]
+) -> tuple[AskedT | None, lot_rules.Refusal]:
     try:
-        return read(members)
+        return read(members), ()
     except Violated as violated:
-        return tuple(violated.rows)
+        return None, tuple(violated.rows)
 
 
 def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mapping[str, object]:
@@ -327,17 +326,17 @@ async def _show(shown: ShownLot) -> LoteCobVConsultado:
     items: list[ItemDoLote] = []
     for each in shown.items:
         await _yield_loop(items)
-        is_made = each.status == "CREATED" and each.made_at is not None
         items.append(
             ItemDoLote(
-                criacao=format_milliseconds(each.made_at) if is_made and each.made_at else None,
+                criacao=format_milliseconds(each.made_at) if each.status == "CREATED" and each.made_at else None,
                 txid=each.txid,
                 status=_SHOWN[each.status],
                 problema=describe_rows(each.refusal) if each.refusal is not None else None,
             )
         )
+    lot = shown.lot
     return LoteCobVConsultado(
-        numero=shown.lot.number, descricao=shown.lot.description, criacao=format_milliseconds(shown.lot.created_at), cobsv=items
+        numero=lot.number, descricao=lot.description, criacao=format_milliseconds(lot.created_at), cobsv=items
     )
 
 

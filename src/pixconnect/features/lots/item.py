@@ -92,7 +92,7 @@ class _OfLots(Lots):
         }
         held = held_before - charges.keys()
         return LotItems(
-            locked=await lot_store.lock_items(work.connection, sorted(keys, key=structs.astuple)) if keys else {},
+            locked=await lot_store.lock_items(work.connection, sorted(keys)) if keys else {},
             held=held | await lot_store.find_held(work.connection, sorted(asked)) if asked else held,
             done=[],
         )

@@ -87,15 +87,11 @@ def slot_of(lot_number: int) -> int:
 
 decode_asked = msgspec.json.Decoder(WantedItem).decode
 _decode_refusal = msgspec.json.Decoder(Refusal).decode
-_encode = msgspec.json.Encoder().encode
-
-
-def encode_asked(asked: WantedItem) -> str:
-    return _encode(asked).decode()
+encode = msgspec.json.Encoder().encode
 
 
 def encode_refusal(refusal: Refusal | None) -> str | None:
-    return None if refusal is None else _encode(refusal).decode()
+    return None if refusal is None else encode(refusal).decode()
 
 
 def decode_refusal(text: str | None) -> Refusal | None:

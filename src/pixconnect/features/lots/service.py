@@ -52,11 +52,6 @@ class NewItem(Struct, frozen=True, kw_only=True):
     wanted: str  # as sent, merged with earlier requests for a charge that is not made yet; as JSON
 
 
-class FoundLot(Struct, frozen=True, kw_only=True):
-    lot: lot_rules.ChargeLot
-    items: Sequence[lot_rules.LotItem]
-
-
 class ShownLot(Struct, frozen=True, kw_only=True):
     lot: lot_rules.ChargeLot
     items: Sequence[lot_rules.ShownItem]
@@ -95,7 +90,7 @@ async def put_lot(context: Context, caller: Caller, number: int, description: st
 
 
 async def patch_lot(
-    context: Context, caller: Caller, found: FoundLot, description: str | None, items: Sequence[NewItem]
+    context: Context, caller: Caller, found: lot_rules.ChargeLot, description: str | None, items: Sequence[NewItem]
 ) -> bool:
     """Request changes of some charges of a lot, or rename it; false if it was changed since it was read.
 
@@ -105,10 +100,10 @@ async def patch_lot(
     """
     async with write_alone(context.pool) as connection:
         lot = errors.require(
-            await lot_store.find(connection, caller.holder_id, found.lot.number, locks=True), "no lot is ever removed"
+            await lot_store.find(connection, caller.holder_id, found.number, locks=True), "no lot is ever removed"
         )
         # The changes were merged with an outdated state: the caller reads the lot and merges again.
-        if lot.asked_count != found.lot.asked_count:
+        if lot.asked_count != found.asked_count:
             return False
         places = {item.txid: item for item in await lot_store.read_lot_items(connection, lot, locks=True)}
         _check_known(places, items)
@@ -117,9 +112,9 @@ async def patch_lot(
     return True
 
 
-async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
+async def find_lot(context: Context, caller: Caller, number: int) -> tuple[lot_rules.ChargeLot, Sequence[lot_rules.LotItem]]:
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
-    return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
+    return lot, await lot_store.read_lot_items(context.pool, lot)
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
@@ -166,7 +161,7 @@ async def _find_or_judge(
     lot = await lot_store.find(connection, caller.holder_id, number, locks=True)
     if lot is not None:
         return lot
-    taken = await lot_store.find_taken(connection, caller.holder_id, [each.txid for each in asked])
+    taken = set(await lot_store.find_taken(connection, caller.holder_id, [each.txid for each in asked]))
     if not taken:
         return None
     # A concurrent request may have made this lot since we looked: then its charges are its own.
@@ -243,7 +238,7 @@ def _make_request(lot: lot_rules.ChargeLot, item: lot_rules.LotItem, each: NewIt
         place=item.place,
         number=lot.asked_count,
         slot=lot.slot,
-        asked=lot_rules.encode_asked(each.asked),
+        asked=lot_rules.encode(each.asked).decode(),
         asked_by=asked_by,
     )
 

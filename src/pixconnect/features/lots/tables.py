@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pixconnect.features.lots.rules import ChargeLot, LotItem, LotRequest, ShownItem, decode_refusal, encode_refusal
 from pixconnect.kernel.tables.clock import Deadline
-from pixconnect.kernel.tables.lookup import Value, counted_page
+from pixconnect.kernel.tables.lookup import Column, Value, counted_page
 from pixconnect.kernel.tables.table import Table, split_pairs
 from pixconnect.platform.pool import Connection, Pool
 
@@ -39,7 +39,7 @@ REQUEST: Final = Table(
 )
 
 
-class ItemKey(Struct, frozen=True):
+class ItemKey(Struct, frozen=True, order=True):
     holder_id: int
     lot_number: int
     place: int
@@ -91,24 +91,20 @@ measure_refusals: Final = Value[int, int, Sequence[int]]("""
 read_page: Final = counted_page(LOT, "number")
 """Read a page, newest first: there is one lot for hundreds of charges."""
 
-_TAKEN: Final[LiteralString] = """
+find_taken: Final = Column[str, int, Sequence[str]]("""
     select txid from charge where holder_id = $1 and txid = any($2::text[])
     union select txid from lot_item where holder_id = $1 and txid = any($2::text[])
-"""
+""")
+"""Find those of some txids that a charge, or another lot, has already."""
 
-
-async def find_taken(connection: Connection, holder_id: int, txids: Sequence[str]) -> set[str]:
-    """Find those of some txids that a charge, or another lot, has already."""
-    return {row["txid"] for row in await connection.fetch(_TAKEN, holder_id, txids)}
-
-
+_NEW_ITEM: Final = ITEM.only("place, txid, wanted")
 _INSERT: Final[LiteralString] = f"""
     with new_lot as (
         insert into charge_lot ({LOT.names}) values ($1, $2, $3, $4, $5, $6, $7)
     ), new_item as (
         insert into lot_item (holder_id, lot_number, place, txid, status, wanted)
         select $1, $2, place, txid, 'PROCESSING', wanted
-        from unnest($8::smallint[], $9::text[], $10::text[]) as each (place, txid, wanted)
+        from unnest($8::smallint[], $9::text[], $10::text[]) as each ({_NEW_ITEM.names})
     )
     insert into lot_request ({REQUEST.names})
     select * from unnest(
@@ -119,14 +115,12 @@ _INSERT: Final[LiteralString] = f"""
 
 async def insert(connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]) -> None:
     """Insert a lot, its items and requests in one statement: none exists without the others."""
-    places = [item.place for item in items]
-    txids, wanted = [item.txid for item in items], [item.wanted for item in items]
-    await connection.execute(_INSERT, *LOT.values(lot), places, txids, wanted, *REQUEST.arrays(requests))
+    await connection.execute(_INSERT, *LOT.values(lot), *_NEW_ITEM.arrays(items), *REQUEST.arrays(requests))
 
 
-_UPDATE_LOT: Final[LiteralString] = """
-    update charge_lot set description = $3, asked_count = $4 where holder_id = $1 and number = $2
-"""
+_UPDATE_LOT: Final = LOT.updating(LOT.only("holder_id, number, description, asked_count"))
+
+_ASKED_ITEM: Final = ITEM.only("place, wanted")
 # The sent contents are kept until their charge exists: afterwards the charge has them.
 _ASK: Final[LiteralString] = f"""
     with new_request as (
@@ -136,17 +130,16 @@ _ASK: Final[LiteralString] = f"""
         )
     )
     update lot_item set status = 'PROCESSING', refusal = null, wanted = case when charge_id is null then each.wanted end
-    from unnest($2::smallint[], $3::text[]) as each (place, wanted)
+    from unnest($2::smallint[], $3::text[]) as each ({_ASKED_ITEM.names})
     where lot_item.holder_id = ($4::bigint[])[1] and lot_item.lot_number = $1 and lot_item.place = each.place
 """
 
 
 async def ask_again(connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]) -> None:
     """Add a request for each of these items of a lot; they are locked."""
-    await connection.execute(_UPDATE_LOT, lot.holder_id, lot.number, lot.description, lot.asked_count)
+    await _UPDATE_LOT(connection, lot)
     if items:
-        places, wanted = [item.place for item in items], [item.wanted for item in items]
-        await connection.execute(_ASK, lot.number, places, wanted, *REQUEST.arrays(requests))
+        await connection.execute(_ASK, lot.number, *_ASKED_ITEM.arrays(items), *REQUEST.arrays(requests))
 
 
 _WAITING: Final[LiteralString] = """
@@ -230,21 +223,21 @@ async def lock_items(connection: Connection, keys: Collection[ItemKey]) -> dict[
         ItemKey(row["holder_id"], row["lot_number"], row["place"]): (row["next"], row["count"])
         for row in await connection.fetch(_WAITING_NUMBERS, *arrays)
     }
-    found: dict[ItemKey, LockedItem] = {}
-    for item in items:
-        key = ItemKey(item.holder_id, item.lot_number, item.place)
-        if key in waiting:
-            number, count = waiting[key]
-            found[key] = LockedItem(item=item, next_number=number, waiting_count=count)
-    return found
+    by_key = [(ItemKey(item.holder_id, item.lot_number, item.place), item) for item in items]
+    return {
+        key: LockedItem(item=item, next_number=waiting[key][0], waiting_count=waiting[key][1])
+        for key, item in by_key
+        if key in waiting
+    }
 
 
 # By the request's number: one that came meanwhile stays, and is done next.
-_FINISH: Final[LiteralString] = """
+_DONE: Final = ITEM.without("txid")
+_FINISH: Final[LiteralString] = f"""
     with done as (
         select * from unnest(
-            $1::bigint[], $2::bigint[], $3::smallint[], $4::integer[], $5::text[], $6::bigint[], $7::text[], $8::text[]
-        ) as done (holder_id, lot_number, place, number, status, charge_id, wanted, refusal)
+            $1::integer[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::bigint[], $7::text[], $8::text[]
+        ) as done (number, {_DONE.names})
     ), removed as (
         delete from lot_request using done
         where lot_request.holder_id = done.holder_id and lot_request.lot_number = done.lot_number
@@ -257,18 +250,8 @@ _FINISH: Final[LiteralString] = """
 
 
 async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) -> None:
-    items = [item for item, _ in done]
-    await connection.execute(
-        _FINISH,
-        [item.holder_id for item in items],
-        [item.lot_number for item in items],
-        [item.place for item in items],
-        [number for _, number in done],
-        [item.status for item in items],
-        [item.charge_id for item in items],
-        [item.wanted for item in items],
-        [encode_refusal(item.refusal) for item in items],
-    )
+    items, numbers = split_pairs(done)
+    await connection.execute(_FINISH, numbers, *_DONE.arrays(items))
 
 
 # A lot's pending request would later undo a change made now through another API.

@@ -36,9 +36,8 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
         )
     if prepared.br_code is not None:
         return QrCodeTransferRequest(amount_cents=amount_cents, br_code=prepared.br_code, external_id=external_id)
-    if prepared.counterparty is None:
-        raise errors.InvariantBroken("a prepared transfer names its payee")
-    return AccountTransferRequest(amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id)
+    payee = errors.require(prepared.counterparty, "a prepared transfer names its payee")
+    return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee, external_id=external_id)
 
 
 def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:

@@ -39,7 +39,9 @@ async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedT
         ExternalIdConflict: The name was used, for anything.
         PixKeyNotFound: The key does not exist; that costs tokens.
     """
-    await _refuse_repeat(context, caller, prepared.external_id)
+    name = caller.holder_id, prepared.external_id
+    if await prepared_store.find(context.pool, *name) or await transfer_store.find_by_external_id(context.pool, *name):
+        raise errors.ExternalIdConflict("external_id: was already used")
     money.check_amount(prepared.amount_cents)
     _, payee = await payee_usecases.look_up(context, caller, read_request(prepared))
     async with write_alone(context.pool) as connection:
@@ -143,9 +145,3 @@ async def confirm_transfer(
         request = structs.replace(request, external_id=None)
         terms = structs.replace(terms, end_to_end_id=None)
     return (await start_transfer(context, caller, request, terms)).transfer
-
-
-async def _refuse_repeat(context: Context, caller: Caller, external_id: str) -> None:
-    prepared = await prepared_store.find(context.pool, caller.holder_id, external_id)
-    if prepared or await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id):
-        raise errors.ExternalIdConflict("external_id: was already used")

@@ -76,9 +76,7 @@ async def create_client(
     secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
     async with write_alone(context.pool) as connection:
         holder = await holder_store.find(connection, holder_id)
-        if holder is None:
-            raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
-        holder.check_not_succeeded()
+        errors.found(holder, f"holder_id: there is no holder {holder_id}").check_not_succeeded()
         await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
         await audit.record(context, connection, "client create", f"client {client.client_id}", after=client)
     return IssuedClient(client=client, client_secret=client_secret)

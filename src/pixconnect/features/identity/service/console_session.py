@@ -199,7 +199,7 @@ class SignIn:
         if not context.policy.is_sandbox:
             raise errors.Forbidden("signing in by a link requires a sandbox")
         async with write_alone(context.pool) as connection:
-            if not await console_store.use_link(connection, _hash(token), context.clock.real_now()):
+            if await console_store.use_link(connection, _hash(token), context.clock.real_now()) is None:
                 raise errors.Unauthorized("this link was used already, or its time is over")
             return await _begin(context, connection, _session_of(context))
 
@@ -252,8 +252,7 @@ async def revoke_session(context: Operator, visitor: access_rules.Visitor, sessi
 
 async def _judge_operator(context: Operator, connection: Connection, asked: OperatorSignIn) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
-    await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
-    left_s = await access_store.limited_for_s(connection, by_address, access_rules.FAILURES_WINDOW_S, access_rules.FAILURES_MAX)
+    left_s = await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, by_address)
     if left_s is not None:
         return AddressLimited(left_s)
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
@@ -269,7 +268,6 @@ async def _judge_operator(context: Operator, connection: Connection, asked: Oper
     named = found and found.name  # an unknown name is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
     await access_store.append_failures(connection, [by_address])
-    await access_store.delete_old_failures(connection, access_rules.FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(_REFUSED)
 
 
@@ -313,9 +311,7 @@ async def _begin(context: Operator, connection: Connection, session: ConsoleSess
     await console_store.insert_session(connection, session, _hash(token))
     await console_store.forget_old(connection, now)
     found = await console_store.find_session(connection, _hash(token), now)
-    if found is None:
-        raise errors.InvariantBroken("a session that begins is good")
-    visitor = _visitor(found, token)
+    visitor = _visitor(errors.require(found, "a session that begins is good"), token)
     acting = context.acting_as(visitor.audit_name)
     await audit.record(acting, connection, "console sign-in", f"session {visitor.session_id}")
     return NewSession(token=token, visitor=visitor)

@@ -109,7 +109,7 @@ async def _reseal_own(run: Resealing) -> dict[str, int]:
                 done["signing_keys"] += 1
         for authority in await signing_key_store.list_authorities(connection):
             if (sealed := run.again(authority.private_sealed, ABOUT_AUTHORITY)) is not None:
-                await signing_key_store.reseal_authority(connection, authority, sealed)
+                await signing_key_store.reseal_authority(connection, structs.replace(authority, private_sealed=sealed))
                 done["authorities"] += 1
         for operator in await console_store.lock_operators(connection):
             if (sealed := run.again(operator.totp_sealed, about_totp(operator.name))) is not None:

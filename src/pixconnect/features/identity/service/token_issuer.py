@@ -44,7 +44,6 @@ JUDGED_AT_ONCE_MAX = 2  # concurrent single checks: each uses a database connect
 WAITING_MAX = 256  # token requests that are checked or wait; further ones are refused
 LIMITED_CLIENT_KNOWN_S = 1.0  # how long the right secret of a limited client is cached: its owner may have replaced it
 _LIMITED_REMEMBERED_MAX = 4096
-FORGOTTEN_AT_ONCE_MAX = 100  # old failures deleted with each new one: more than one, so that the table shrinks
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -279,8 +278,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     """Compare a client's secret, and count a failure; a refusal is returned, because raising it would undo the count."""
     client_id, client_secret = check_shape(request)
     address = failure_subject("address", request.limited_as)
-    await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
-    left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, FAILURES_MAX)
+    left_s = await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     if left_s is not None:
         return AddressLimited(left_s)
     # PostgreSQL cannot store every text, and a client_id in another form is not ours.
@@ -301,15 +299,13 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
         refusal = "client_id or client_secret: unknown client or wrong secret"
     # The right secret is accepted however often others have guessed: a client cannot be locked out.
     client = failure_subject("client", client_id)
-    await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
-    left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
+    left_s = await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
     if left_s is not None:
         return ClientLimited(left_s, secret_hash)
     # An unknown client_id is not logged: it may be a secret in the wrong field. A terminal shows the request's own line.
     if not logging.is_shown():
         _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])
-    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(refusal)
 
 

@@ -10,7 +10,7 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.kernel.rules.access import Caller, Client
+from pixconnect.kernel.rules.access import FAILURES_MAX, FAILURES_WINDOW_S, Caller, Client
 from pixconnect.kernel.rules.holder import PixKey
 from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Value
 from pixconnect.kernel.tables.table import Table, fetch_row
@@ -20,6 +20,8 @@ from pixconnect.platform.pool import Connection, Pool
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
 """Classes of advisory locks. A transaction that takes both takes the address's first, to avoid deadlocks."""
+_WINDOW: Final = timedelta(seconds=FAILURES_WINDOW_S)
+_FORGOTTEN_AT_ONCE_MAX: Final = 100  # old failures deleted with new ones: more than one, so that the table shrinks
 
 
 class StoredClient(Struct, frozen=True, kw_only=True):
@@ -185,11 +187,6 @@ async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientSta
     )
 
 
-async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
-    """Lock the counting of this subject's failures until the transaction ends."""
-    await connection.execute("select pg_advisory_xact_lock($1, $2)", lock_class, _lock_key(subject))
-
-
 def _lock_key(subject: bytes) -> int:
     # The lock has four bytes: two subjects that share them wait for each other, and nothing worse.
     return int.from_bytes(subject[:4], signed=True)
@@ -203,13 +200,15 @@ order by failed_at desc offset $3 - 1 limit 1
 """
 
 
-async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
-    """Return seconds until this subject may fail again; ``None`` while it has failures left."""
+async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> float | None:
+    """Lock the counting of this subject's failures until the transaction ends.
+
+    Returns seconds until it may fail again; ``None`` while it has failures left.
+    """
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", lock_class, _lock_key(subject))
     # The database's clock is one for all processes.
-    return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
+    return await connection.fetchval(_LIMITED_FOR, subject, _WINDOW, FAILURES_MAX)
 
-
-append_failures: Final = Command[Sequence[bytes]]("insert into token_failure (subject) select unnest($1::bytea[])")
 
 # Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.
 _DELETE_OLD_FAILURES: LiteralString = """
@@ -220,8 +219,10 @@ delete from token_failure where id in (
 """
 
 
-async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
-    await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
+async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
+    """Count failures, and delete a few that no longer count."""
+    await connection.execute("insert into token_failure (subject) select unnest($1::bytea[])", subjects)
+    await connection.execute(_DELETE_OLD_FAILURES, _WINDOW, _FORGOTTEN_AT_ONCE_MAX)
 
 
 async def open_sandbox_holder(

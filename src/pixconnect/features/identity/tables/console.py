@@ -7,11 +7,9 @@ from typing import Final, LiteralString
 from msgspec import Struct
 
 from pixconnect.kernel.rules.access import WRONG_CODES_MAX, Role, VisitorKind
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadAll, ReadOne
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadAll, ReadOne, Value
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection
-
-_FORGOTTEN_AT_ONCE_MAX: Final = 100
 
 
 class ConsoleOperator(Struct, frozen=True, kw_only=True):
@@ -75,16 +73,8 @@ lock_operator: Final = FindOne[ConsoleOperator, str](_OPERATOR, "where name = $1
 
 update_operator: Final = _OPERATOR.updating(_OPERATOR.without("role", "created_at"))
 
-_NOTE_CODE: Final[LiteralString] = """
-    update console_operator set totp_step = $2, recovery_hashes = $3, wrong_codes_at = $4 where name = $1
-"""
-
-
-async def note_code(connection: Connection, operator: ConsoleOperator) -> None:
-    """Store used codes and the instants of wrong ones: all that the console may change of an operator."""
-    recovery_hashes, wrong_codes_at = list(operator.recovery_hashes), list(operator.wrong_codes_at)
-    await connection.execute(_NOTE_CODE, operator.name, operator.totp_step, recovery_hashes, wrong_codes_at)
-
+note_code: Final = _OPERATOR.updating(_OPERATOR.only("name, totp_step, recovery_hashes, wrong_codes_at"))
+"""Store used codes and the instants of wrong ones: all that the console may change of an operator."""
 
 delete_operator: Final = Command[str]("delete from console_operator where name = $1")
 """Remove an account; its sessions go with it."""
@@ -148,25 +138,17 @@ delete_session: Final = ReadOne[ConsoleSession, int, str | None](
 
 delete_sessions_of: Final = Command[str]("delete from console_session where operator_name = $1")
 
-_FORGET_OLD: Final[LiteralString] = """
+forget_old: Final = Command[datetime]("""
     with links as (delete from console_link where expires_at < $1)
     delete from console_session where id in (
-        select id from console_session where expires_at < $1 order by expires_at limit $2 for update skip locked
+        select id from console_session where expires_at < $1 order by expires_at limit 100 for update skip locked
     )
-"""
-
-
-async def forget_old(connection: Connection, now: datetime) -> None:
-    """Delete some expired rows: each sign-in does so, and the tables do not grow."""
-    await connection.execute(_FORGET_OLD, now, _FORGOTTEN_AT_ONCE_MAX)
-
+""")
+"""Delete some expired rows: each sign-in does so, and the tables do not grow."""
 
 insert_link: Final = Command[bytes, datetime]("insert into console_link (token_hash, expires_at) values ($1, $2)")
 
-_USE_LINK: Final[LiteralString] = """
+use_link: Final = Value[datetime | None, bytes, datetime]("""
     update console_link set used_at = $2 where token_hash = $1 and used_at is null and expires_at > $2 returning used_at
-"""
-
-
-async def use_link(connection: Connection, token_hash: bytes, now: datetime) -> bool:
-    return await connection.fetchval(_USE_LINK, token_hash, now) is not None
+""")
+"""Use up a link; ``None`` if it was used already, or its time is over."""

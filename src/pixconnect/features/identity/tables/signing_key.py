@@ -95,9 +95,7 @@ _AUTHORITY: Final = Table(
 list_authorities: Final = FindAll[Authority](_AUTHORITY, "order by created_at desc, id desc")
 
 
-async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
-    await connection.execute("update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed)
-
+reseal_authority: Final = _AUTHORITY.updating(_AUTHORITY.only("id, private_sealed"))
 
 _NEW = _AUTHORITY.without("id")
 

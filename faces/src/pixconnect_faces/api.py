@@ -66,17 +66,19 @@ TABLES: Final = {**_WITH_OWN, **{name: list_rows_of_profile for name in NAMES if
 """By name; an institution with only a variant of the standard has a profile and no code."""
 
 
-def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> Answering:
-    """Wrap the application, to log exchanges at any faces."""
-    if settings.mode != "sandbox":
-        return application
-    names = {face for name in NAMES for face in (name, name + HOMOLOGATION)}
-    folder = settings.home_path / LOGS
+class _Faces(ApiExtension):
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
 
-    def write(face: str, line: bytes) -> None:
+    def wrap(self, application: Answering, find_operation: FindOperation) -> Answering:
+        return FaceLog(application, self._clock, self._write) if self._settings.mode == "sandbox" else application
+
+    def _write(self, face: str, line: bytes) -> None:
         # Unknown faces have no file; and a failure to write the log stops no request.
-        if face not in names:
+        if face.removesuffix(HOMOLOGATION) not in NAMES:
             return
+        folder = self._settings.home_path / LOGS
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = folder / f"{face}.jsonl"
@@ -87,33 +89,16 @@ def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> 
             with os.fdopen(os.open(file, flags, 0o600), "ab") as log:
                 log.write(line + b"\n")
 
-    return FaceLog(application, clock, write)
-
-
-def open_doors(
-    settings: Settings, application: Answering, sockets: Sequence[socket.socket]
-) -> tuple[list[socket.socket], list[Tls]]:
-    """Separate the other sockets from the faces', which get a server of their own."""
-    faces = {listener.port: listener.face for listener in parse_listeners(settings.faces)}
-    doors: list[Tls] = []
-    for port, face in faces.items():
-        profile = read_profile(face.removesuffix(HOMOLOGATION))
-        context = make_context(*settings.tls_files, is_required=profile.client_certificate == "required")
-        own = [each for each in sockets if each.getsockname()[1] == port]
-        doors.append(Tls(context=context, sockets=own, app=FaceDoor(application, PREFIX + face)))
-    return [each for each in sockets if each.getsockname()[1] not in faces], doors
-
-
-class _Faces(ApiExtension):
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
-
-    def wrap(self, application: Answering, find_operation: FindOperation) -> Answering:
-        return note_exchanges(self._settings, application, self._clock)
-
     def take_sockets(self, application: Answering, sockets: Sequence[socket.socket]) -> tuple[list[socket.socket], list[Tls]]:
-        return open_doors(self._settings, application, sockets)
+        """Separate the other sockets from the faces', which get a server of their own."""
+        faces = {listener.port: listener.face for listener in parse_listeners(self._settings.faces)}
+        doors: list[Tls] = []
+        for port, face in faces.items():
+            profile = read_profile(face.removesuffix(HOMOLOGATION))
+            context = make_context(*self._settings.tls_files, is_required=profile.client_certificate == "required")
+            own = [each for each in sockets if each.getsockname()[1] == port]
+            doors.append(Tls(context=context, sockets=own, app=FaceDoor(application, PREFIX + face)))
+        return [each for each in sockets if each.getsockname()[1] not in faces], doors
 
 
 @asynccontextmanager

@@ -124,7 +124,7 @@ def open_application(services: Services, use_cases: UseCases, monkeypatch: pytes
     for name, answer in ANSWERS.items():
         use_cases.answers[name] = lambda *_, answer=answer: answer
     monkeypatch.setattr(fault, "draw_fault", draw)
-    monkeypatch.setattr(operations, "callback_key_usecases", use_cases)
+    monkeypatch.setattr(operations, "event_callback", use_cases)
     use_cases.refuse_limited = lambda _: None
     clock = FakeClock(monotonic_s=0.0)
     watch = HealthWatch(dict.fromkeys(map(str, range(12)), fine), clock)

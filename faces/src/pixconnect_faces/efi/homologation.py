@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from msgspec import structs
@@ -17,7 +17,7 @@ from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.money import format_reais
 from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.platform.base import errors
-from pixconnect_faces.frame import Face, FaceOperation, FaceResponder
+from pixconnect_faces.frame import Face, FaceResponder
 
 _TRIES_MAX: Final = 100
 _TRY_EVERY_S: Final = 0.1
@@ -75,16 +75,9 @@ async def _repeat(step: Callable[[], Awaitable[None]], passing: tuple[type[error
         return
 
 
-def reject_small_refunds(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+async def refund_or_reject(respond: FaceResponder, face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
     """Make the network reject the one amount whose refund fails in that environment."""
-    return [structs.replace(row, handler=_rejecting(row)) if row.id == "devolucao.solicitar" else row for row in rows]
-
-
-def _rejecting(row: FaceOperation) -> FaceResponder:
-    async def refund(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
-        rules, members = face.profile.homologation, request.body.members or {}
-        if members.get("valor") == format_reais(rules.refund_rejected_cents):
-            request = structs.replace(request, body=Body({**members, "descricao": rules.rejected_description}))
-        return await row.handler(face, services, request)
-
-    return refund
+    rules, members = face.profile.homologation, request.body.members or {}
+    if members.get("valor") == format_reais(rules.refund_rejected_cents):
+        request = structs.replace(request, body=Body({**members, "descricao": rules.rejected_description}))
+    return await respond(face, services, request)

@@ -92,25 +92,6 @@ class OrderPayer(Struct, frozen=True):
     message: str | None
 
 
-def _read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
-    body = request.body.under(EnvioSolicitado, "pix", "")
-    amount_cents = body.amount("valor")
-    if amount_cents == 0:
-        body.refuse("valor", "deve ser maior que zero")
-    payer, payee = _read_payer(body, request), _read_payee(body)
-    body.raise_if_any()
-    missing = "a missing value is a violation"
-    return payer, errors.require(amount_cents, missing), errors.require(payee, missing)
-
-
-def _read_code(request: Asked) -> tuple[OrderPayer, str]:
-    body = request.body.under(EnvioDeCodigo, "qrcode")
-    payer = _read_payer(body, request)
-    code = body.text("pixCopiaECola")
-    body.raise_if_any()
-    return payer, code or ""
-
-
 def _read_payer(body: Members, request: Asked) -> OrderPayer:
     (id_envio,) = request.parameter
     if not _ID.fullmatch(id_envio):
@@ -167,9 +148,15 @@ class SentQuery(frame.PeriodQuery, frozen=True, kw_only=True):
 
 
 async def send_pix(face: Face, services: Services, request: Asked, *, is_to_own_account: bool = False) -> Reply:
-    read, amount_cents, payee = _read_order(request)
-    payer = await _check_payer(face, services, request.caller, read)
-    asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
+    body = request.body.under(EnvioSolicitado, "pix", "")
+    amount_cents = body.amount("valor")
+    if amount_cents == 0:
+        body.refuse("valor", "deve ser maior que zero")
+    payer, payee = _read_payer(body, request), _read_payee(body)
+    body.raise_if_any()
+    payee = errors.require(payee, "a missing value is a violation")
+    payer = await _check_payer(face, services, request.caller, payer)
+    asked = _make_request(face, services, payer.id_envio, amount_cents or 0, payee)
     owner = payee.tax_id
     if is_to_own_account:
         owner = (await read_own(services, request.caller)).tax_id
@@ -181,12 +168,14 @@ async def send_pix(face: Face, services: Services, request: Asked, *, is_to_own_
 async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     """Paga um código no valor que ele pede."""
     face.refuse_in_tests("SWITCHED_OFF")
-    payer, code = _read_code(request)
-    checked = await _check_payer(face, services, request.caller, payer)
+    body = request.body.under(EnvioDeCodigo, "qrcode")
+    payer, code = _read_payer(body, request), body.text("pixCopiaECola") or ""
+    body.raise_if_any()
+    payer = await _check_payer(face, services, request.caller, payer)
     try:
         amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
-        asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=checked.id_envio)
-        return await _send(face, services, request.caller, checked, asked, None)
+        asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=payer.id_envio)
+        return await _send(face, services, request.caller, payer, asked, None)
     except _OF_THE_CODE as refusal:
         kind = dict(invalid="CODE", unprocessable="CODE_READ")[face.choose(services, "refused_code")]
         row = Violation(property="qrcode.pixCopiaECola", reason=refusal.message)
@@ -285,8 +274,7 @@ async def _get_sent(face: Face, services: Services, request: Asked, member: str,
     (name,) = request.parameter
     is_name = form.fullmatch(name) is not None
     found = await find_sent(services.context, request.caller, **{member: name}) if is_name else None
-    if found is None:
-        raise errors.NotFound("there is no such sent Pix")
+    found = errors.found(found, "there is no such sent Pix")
     return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from functools import partial
 from typing import Annotated, Any, Final
@@ -122,24 +122,18 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
     revisao: Annotated[int, Meta(ge=0)] | None = None
 
 
-def with_codes(rows: Sequence[Row]) -> list[Row]:
+async def _answer_with_codes(
+    respond: FaceResponder, face: Face, services: Services, request: Asked
+) -> Reply | Document | Shown:
     """Add the code to each returned location, with or without a charge."""
-    located = ("cob.", "cobv.", "loc.")
-    return [structs.replace(row, handler=_with_codes(row)) if row.id.startswith(located) else row for row in rows]
-
-
-def _with_codes(row: Row) -> FaceResponder:
-    async def answer(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
-        reply = await row.handler(face, services, request)
-        if not isinstance(reply, Reply):
-            return reply
-        account = await services.context.directory.read_account(request.caller.holder_id)
-        record: Any = msgspec.to_builtins(reply.record)
-        for found in _find_locations(record):
-            found["brcode"] = format_dynamic_br_code(found["location"], account.party.name, account.city)
-        return structs.replace(reply, record=record)
-
-    return answer
+    reply = await respond(face, services, request)
+    if not isinstance(reply, Reply):
+        return reply
+    account = await services.context.directory.read_account(request.caller.holder_id)
+    record: Any = msgspec.to_builtins(reply.record)
+    for found in _find_locations(record):
+        found["brcode"] = format_dynamic_br_code(found["location"], account.party.name, account.city)
+    return structs.replace(reply, record=record)
 
 
 def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -166,9 +160,8 @@ async def draw_located_charge(face: Face, services: Services, request: Asked) ->
     parameters.integer("largura")
     parameters.raise_if_any()
     shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
-    if shown.txid is None:
-        raise errors.NotFound("id: this location leads to no charge")
-    return await _draw(services, request, shown.txid, None, shown.location.kind)
+    txid = errors.found(shown.txid, "id: this location leads to no charge")
+    return await _draw(services, request, txid, None, shown.location.kind)
 
 
 async def _draw(services: Services, request: Asked, txid: str, revision: int | None, kind: LocationKind) -> Document:
@@ -198,10 +191,6 @@ _INSTEAD: Final[Mapping[str, FaceResponder]] = {
     "pagamentos.iniciar": _initiate_nothing,
     "pagamentos.confirmar": _refuse,
 }
-
-
-def send_nothing(rows: Sequence[Row]) -> list[Row]:
-    return [structs.replace(row, handler=_INSTEAD.get(row.id, row.handler)) for row in rows]
 
 
 _PIX: Final = "/pix/api/v2"
@@ -247,5 +236,10 @@ _OWN: Final = (
 
 
 def list_sicoob_rows(face: Face) -> list[Row]:
-    rows = [*with_codes(list_standard_rows(face.profile)), *_OWN]
-    return send_nothing(rows) if face.is_homologation else rows
+    rows = list[Row]()
+    for row in list_standard_rows(face.profile):
+        is_located = row.id.startswith(("cob.", "cobv.", "loc."))
+        rows.append(structs.replace(row, handler=partial(_answer_with_codes, row.handler)) if is_located else row)
+    if not face.is_homologation:
+        return [*rows, *_OWN]
+    return [structs.replace(row, handler=_INSTEAD.get(row.id, row.handler)) for row in (*rows, *_OWN)]

@@ -211,8 +211,7 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Shown:
     payee = body.object("destino")
     owner = payee and payee.cpf_or_cnpj("cpfCnpj")
     body.raise_if_any()
-    if code is None or amount_cents is None or owner is None:
-        raise errors.InvariantBroken(_MISSING)
+    code, amount_cents, owner = code or "", errors.require(amount_cents, _MISSING), owner or ""
     has_location = br_code.parse_br_code(code).location is not None
     asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code)
     await _refuse_equal(face, services, caller, amount_cents, owner, None, may_be_equal=may_be_equal)

@@ -342,17 +342,23 @@ async def list_charge_refunds(face: Face, services: Services, request: Asked) ->
     found: Sequence[Refund] = ()
     if charge.status in PAID:
         paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
-        found = await pix_usecases.list_refunds_of_pix(services.context, paying)
+        found = await pix_usecases.list_refunds_of_pix(services.context.pool, paying)
     shown = [refund for refund in found if not request.query.hides(refund.created_at)]
     return {"refunds": [show_cents_refund(refund, _OF_CHARGE) for refund in shown]}
 
 
 async def list_refunds(face: Face, services: Services, request: Asked) -> Shown:
-    violations = Violations("refund")
-    asked = read_slice(violations, request)
-    violations.raise_if_any()
+    asked = read_only_slice("refund", request)
     found, page = await asked.read(lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span))
     return {"pageInfo": page, "refunds": [show_cents_refund(refund) for refund in found]}
+
+
+def read_only_slice(entity: str, request: Asked) -> Slice:
+    """Read the slice of a list without other parameters; raises ``Violated``."""
+    violations = Violations(entity)
+    asked = read_slice(violations, request)
+    violations.raise_if_any()
+    return asked
 
 
 def read_slice(violations: Violations, request: Asked) -> Slice:

@@ -15,7 +15,6 @@ from pixconnect.features.pix_api.api.frame import Asked
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import event_callback
-from pixconnect.features.pix_api.service import event_callback as callback_key_usecases
 from pixconnect.features.pix_api.service.cents_records import show_cents_pix
 from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
 from pixconnect.features.statements import service as statement_usecases
@@ -39,7 +38,7 @@ from pixconnect_faces.frame import Face, probe, read_own
 from pixconnect_faces.frame import FaceOperation as Row
 from pixconnect_faces.refusals import NamedRefusal
 from pixconnect_faces.woovi import charge, send
-from pixconnect_faces.woovi.charge import NAME, Slice, SliceQuery, find_named_charge, read_name, read_slice
+from pixconnect_faces.woovi.charge import NAME, SliceQuery, find_named_charge, read_name, read_only_slice, read_slice
 
 _USUAL: Final = "OPENPIX:TRANSACTION_RECEIVED"
 # Requests to receivers are ASCII.
@@ -108,7 +107,7 @@ async def remove_event_webhook(face: Face, services: Services, request: Asked) -
 
 
 async def list_public_keys(face: Face, services: Services, request: Asked) -> Shown:
-    found = await callback_key_usecases.list_callback_keys(services.context, face.profile.name)
+    found = await event_callback.list_callback_keys(services.context, face.profile.name)
     keys = [
         dict(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0) for number, key in enumerate(found)
     ]
@@ -251,9 +250,7 @@ _EARLIEST: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 
 async def list_accounts(face: Face, services: Services, request: Asked) -> Shown:
-    violations = Violations("account")
-    asked = read_slice(violations, request)
-    violations.raise_if_any()
+    asked = read_only_slice("account", request)
     accounts = [await _read_account(services, request.caller)]
     shown = accounts[asked.skip : asked.skip + asked.limit]
     return {"pageInfo": asked.describe(len(accounts)), "accounts": shown}
@@ -267,21 +264,14 @@ async def get_account(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def read_statement(face: Face, services: Services, request: Asked) -> Reply:
-    violations = Violations("statement")
-    asked = read_slice(violations, request)
-    violations.raise_if_any()
+    asked, context = read_only_slice("statement", request), services.context
     in_cents = face.choose(services, "statement_unit") == "cents"
-    return Reply(status=200, record=await _read_lines(services, request.caller, asked, in_cents=in_cents))
-
-
-async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_cents: bool) -> list[Shown]:
-    context = services.context
     begin, end = asked.start or _EARLIEST, asked.end or context.clock.now()
-    statement = await statement_usecases.open_statement(context, caller, begin, max(begin, end), language="pt")
+    statement = await statement_usecases.open_statement(context, request.caller, begin, max(begin, end), language="pt")
     extent = statement.extent
     last_number = extent.last_number - asked.skip
     lines = await statement_usecases.read_lines(context, statement, last_number - asked.limit + 1, last_number)
-    return [
+    shown = [
         without_none(
             {
                 "id": str(line.id),
@@ -295,6 +285,7 @@ async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_ce
         )
         for line in reversed(lines)
     ]
+    return Reply(status=200, record=shown)
 
 
 async def _read_account(services: Services, caller: Caller) -> Shown:

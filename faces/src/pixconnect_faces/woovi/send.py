@@ -33,7 +33,7 @@ from pixconnect.kernel.rules.transfer import MESSAGE_LENGTH_MAX
 from pixconnect.platform.base import errors
 from pixconnect_faces.frame import Face, make_party, read_own
 from pixconnect_faces.refusals import NamedRefusal
-from pixconnect_faces.woovi.charge import NAME, CorrelationId, Value, read_name, read_slice
+from pixconnect_faces.woovi.charge import NAME, CorrelationId, Value, read_name, read_only_slice
 
 _OF_ACCOUNT: Final = ("psp", "holder", "account")
 _ACCOUNT_TYPES: Final[Mapping[str, AccountType]] = {word: kind for kind, word in ACCOUNT_WORDS.items()}
@@ -212,9 +212,7 @@ async def get_send(face: Face, services: Services, request: Asked) -> Shown:
 
 async def list_sends(face: Face, services: Services, request: Asked) -> Shown:
     """Lista pagamentos, do mais novo ao mais antigo, por quando foram criados."""
-    violations = Violations("payment")
-    asked = read_slice(violations, request)
-    violations.raise_if_any()
+    asked = read_only_slice("payment", request)
     context, caller = services.context, request.caller
     found, page = await asked.read(lambda span: prepared_usecases.list_prepared(context, caller, span))
     own = await read_own(services, caller)

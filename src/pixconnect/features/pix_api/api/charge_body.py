@@ -58,7 +58,11 @@ def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePat
     record, read = (CobRevisada, _read_change) if entity == AT_ONCE else (CobVRevisada, _read_due_change)
     body = Members(Violations(entity), record, members, refuses_null=True)
     change, location_id = read(body)
-    removes = _read_removing(body, record)
+    removes = body.choice("status") is not None
+    others = (each.encode_name for each in structs.fields(record) if each.name != "status")
+    # A removed charge has nothing left to change, so a change in the same request is a mistake.
+    if removes and any(map(body.has, others)):
+        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
     body.raise_if_any()
     return ChargePatch(change, location_id, removes)
 
@@ -98,15 +102,6 @@ def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | No
     elif amount_cents == 0 and modality != 1 and is_whole:
         value.refuse("original", "só pode ser 0.00 com modalidadeAlteracao 1")
     return amount_cents, None if modality is None else bool(modality)
-
-
-def _read_removing(body: Members, record: type[Struct]) -> bool:
-    removes = body.choice("status") is not None
-    others = (each.encode_name for each in structs.fields(record) if each.name != "status")
-    # A removed charge has nothing left to change, so a change in the same request is a mistake.
-    if removes and any(map(body.has, others)):
-        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
-    return removes
 
 
 def _read_person(body: Members, debtor: Members) -> charge_contents.Payer | None:
@@ -162,7 +157,9 @@ def _read_due_change(body: Members) -> tuple[charge_contents.ContentsChange, int
     lines = _read_added_lines(body)
     location_id = _read_wanted_location(body)
     value = body.object("valor")
-    amount_cents = None if value is None else _read_original(value)
+    amount_cents = None if value is None else value.amount("original")
+    if value is not None and amount_cents == 0:
+        value.refuse("original", "deve ser maior que 0.00")
     due = charge_contents.DueChange(
         due_on=due_on,
         valid_days=valid_days,
@@ -197,13 +194,6 @@ def _read_debtor(body: Members) -> tuple[charge_contents.Payer | None, charge_co
         postal_code=debtor.text("cep") or None,
     )
     return payer, None if address == charge_contents.PayerAddress() else address
-
-
-def _read_original(value: Members) -> int | None:
-    amount_cents = value.amount("original")
-    if amount_cents == 0:
-        value.refuse("original", "deve ser maior que 0.00")
-    return amount_cents
 
 
 def _read_part(value: Members | None, member: str, kinds: Sequence[str], record: Callable[..., PartT]) -> PartT | None:

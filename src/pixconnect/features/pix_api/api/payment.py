@@ -11,7 +11,7 @@ from pixconnect.features.pix_api.api import frame
 from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import ReceivedSearch
 from pixconnect.features.pix_api.service import pix as standard_pix_usecases
-from pixconnect.features.pix_api.service.pix import Pix, find_received
+from pixconnect.features.pix_api.service.pix import NAME, Pix, find_received
 from pixconnect.kernel.rules.refund import DESCRIPTION_LENGTH_MAX
 from pixconnect.platform.base import errors
 
@@ -93,7 +93,6 @@ def read_end_to_end_id(text: str) -> str:
     return text
 
 
-_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _REFUND: Final = standard_pix_usecases.ENTITY
 
 
@@ -116,7 +115,7 @@ async def put_refund(services: Services, request: frame.Asked, *, is_new: bool =
     """
     end_to_end_id, refund_id = request.parameter
     violations = Violations(_REFUND)
-    if not _REFUND_ID.fullmatch(refund_id):
+    if not NAME.fullmatch(refund_id):
         violations.add("id", "deve ter de 1 a 35 letras e dígitos", refund_id)
     violations.raise_if_any()
     original = await find_received(services.context, request.caller, read_end_to_end_id(end_to_end_id))
@@ -143,7 +142,7 @@ async def put_refund(services: Services, request: frame.Asked, *, is_new: bool =
 async def get_refund(services: Services, request: frame.Asked) -> Reply:
     """Consulta uma devolução."""
     end_to_end_id, refund_id = request.parameter
-    if not _REFUND_ID.fullmatch(refund_id):
+    if not NAME.fullmatch(refund_id):
         raise errors.NotFound("id: there is no such refund of this Pix")
     refund = await standard_pix_usecases.read_refund(
         services.context, request.caller, read_end_to_end_id(end_to_end_id), refund_id

@@ -5,22 +5,23 @@ answer is always the same, and empty.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Final, Literal, get_args
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, Struct
 
 from pixconnect.doors.api import rates
-from pixconnect.doors.api.operation import Anything, Door, Nothing, Operation, Parameter, Reader, Reply, Request, Services
-from pixconnect.doors.api.routing import OPEN_END
+from pixconnect.doors.api.operation import Anything, Door, Nothing, Operation, Reader, Reply, Request, Services
+from pixconnect.doors.api.routing import NONE, OPEN_END
 from pixconnect.features.institutions.profiles.profile import InstitutionProfile
 from pixconnect.features.institutions.rules.sweep import PATH
 from pixconnect.features.institutions.service.webhook import CALLBACKS
 from pixconnect.features.pix_api.api import frame
+from pixconnect.features.pix_api.api.frame import READER
 from pixconnect.features.pix_api.api.violations import NO_PIX_KEY, Parameters, Violations
 from pixconnect.features.pix_api.service import key_webhook as key_webhook_usecases
 from pixconnect.features.pix_api.service.pix import Instante
-from pixconnect.features.webhooks.rules.delivery import Attempt, DeliveryStatus, KeyDelivery
+from pixconnect.features.webhooks.rules.delivery import DeliveryStatus, KeyDelivery
 from pixconnect.features.webhooks.rules.endpoint import URL_LENGTH_MAX, KeyWebhook, notice_message_id
 from pixconnect.kernel.rules import holder, tax_id
 from pixconnect.kernel.rules.access import Caller
@@ -301,63 +302,35 @@ def _show_notice(delivery: KeyDelivery) -> Entrega:
         end_to_end_id=delivery.end_to_end_id,
         situacao=_SITUATIONS[delivery.status],
         proximo_envio=None if delivery.due_at is None else format_milliseconds(delivery.due_at),
-        tentativas=[_show_attempt(attempt) for attempt in delivery.attempts],
+        tentativas=[
+            Tentativa(
+                numero=attempt.number,
+                horario=format_milliseconds(attempt.started_at),
+                status_http=attempt.status_code,
+                duracao_ms=attempt.duration_us // 1000,
+                resposta=attempt.response,
+                erro=attempt.error,
+            )
+            for attempt in delivery.attempts
+        ],
         criacao=format_milliseconds(delivery.created_at),
-    )
-
-
-def _show_attempt(attempt: Attempt) -> Tentativa:
-    return Tentativa(
-        numero=attempt.number,
-        horario=format_milliseconds(attempt.started_at),
-        status_http=attempt.status_code,
-        duracao_ms=attempt.duration_us // 1000,
-        resposta=attempt.response,
-        erro=attempt.error,
     )
 
 
 _CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
 _RUNG: Final = Reply(status=200)
+_READER: Final = Reader(path=READER.path, query=lambda _: Anything(), body=lambda body, _: body)
 
 
-class CallbackAddress(Struct, frozen=True, kw_only=True):
-    name: str
-    secret: str
-
-
-def _read_alone(_: str) -> CallbackAddress:
-    raise NotImplementedError("its reader reads the path")
-
-
-_ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schema={}, description="")
-
-
-def _read_path(raw: Sequence[bytes]) -> CallbackAddress:
-    # Not decoded strictly: octets that are no text match no name and no secret.
-    name, secret = (part.decode("utf-8", "replace") for part in raw[:2])
-    return CallbackAddress(name=name, secret=secret)
-
-
-class CallbackBody(Struct, frozen=True, kw_only=True):
-    """Any body."""
-
-    content: bytes
-
-
-_READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda body, _: CallbackBody(content=body))
-
-
-async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
+async def take_callback(services: Services, request: Request[Any, Anything, Any]) -> Reply:
     """Read an account now, because its institution reports incoming money."""
-    where = request.parameter
-    await services.context.port(CALLBACKS).take(
-        where.name, where.secret, request.body.content, has_certificate=request.certificate is not None
-    )
+    name, secret, *_ = request.parameter
+    is_certified = request.certificate is not None
+    await services.context.port(CALLBACKS).take(name, secret, request.body, has_certificate=is_certified)
     return _RUNG
 
 
-async def try_callback(services: Services, request: Request[CallbackAddress, Anything, Nothing]) -> Reply:
+async def try_callback(services: Services, request: Request[Any, Anything, Nothing]) -> Reply:
     """Answer an institution that tries the address."""
     return _RUNG
 
@@ -366,11 +339,11 @@ async def try_callback(services: Services, request: Request[CallbackAddress, Any
 # fmt: off
 CALLBACK_ROWS: Final = (
     Operation("take_callback", "POST", _CALLBACK_PATH, None,
-        _ADDRESS, Anything, CallbackBody, Reply, take_callback, reader=_READER, pace=rates.CALLBACKS),
+        NONE, Anything, Anything, Reply, take_callback, reader=_READER, pace=rates.CALLBACKS),
     Operation("try_callback", "GET", _CALLBACK_PATH, None,
-        _ADDRESS, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
+        NONE, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
     Operation("try_callback_by_options", "OPTIONS", _CALLBACK_PATH, None,
-        _ADDRESS, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
+        NONE, Anything, Nothing, Reply, try_callback, reader=_READER, pace=rates.CALLBACKS),
 )
 # fmt: on
 DOORS: Final = (Door(list_routes=lambda: CALLBACK_ROWS, only_in="live"),)

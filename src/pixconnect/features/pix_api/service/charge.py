@@ -48,7 +48,6 @@ from pixconnect.kernel.writing.unit_of_work import begin_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.base.errors import Violated, Violation
-from pixconnect.platform.pool import Connection
 
 NO_ADDRESS: Final = Violation(
     property=f"{location_rules.WITH_DUE_DATE}.recebedor",
@@ -218,20 +217,16 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
             await work.write()
             before, after = {"status": charge.status}, {"status": removed.status}
         else:
-            removed, change = charge, await _want_at_institution(context, connection, charge)
+            now = context.clock.real_now()
+            wanted = structs.replace(want_change(charge, removal="REMOVED_BY_PSP"), due_at=now, created_at=now)
+            try:
+                change, _ = await begin_change(connection, charge, wanted)
+            except RefusedByInstitution as refused:
+                raise errors.BadRequest(f"txid: the charge cannot be removed: {refused.refusal.reason}") from None
+            removed, change = charge, errors.require(change, "a removal is always a change")
             before, after = {"status": charge.status}, {"asked": change.removal}
         await audit.record(context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after)
     return removed if change is None else await _await_removal(context, change, wait_s)
-
-
-async def _want_at_institution(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
-    now = context.clock.real_now()
-    wanted = structs.replace(want_change(charge, removal="REMOVED_BY_PSP"), due_at=now, created_at=now)
-    try:
-        change, _ = await begin_change(connection, charge, wanted)
-    except RefusedByInstitution as refused:
-        raise errors.BadRequest(f"txid: the charge cannot be removed: {refused.refusal.reason}") from None
-    return errors.require(change, "a removal is always a change")
 
 
 async def _await_removal(context: Operator, change: ChargeChange, wait_s: float) -> Charge:

@@ -84,13 +84,6 @@ class _Locked(Struct):
     locations: dict[tuple[int, int], Location]  # by id and holder
     done: set[int]  # writes that an earlier try has executed after all, by ``id``
 
-    def location_of(self, charge: Charge) -> Location | None:
-        if charge.is_unbound:
-            return None
-        # At most one per request of the batch, few of which concern an existing charge.
-        owner = charge.id, charge.holder_id
-        return next((found for found in self.locations.values() if (found.charge_id, found.holder_id) == owner), None)
-
 
 async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | errors.PixConnectError]:
     # No money moves, so no balance is locked: charges of one holder never wait for its transfers.
@@ -269,11 +262,11 @@ def _remove(work: UnitOfWork, write: ChargeWrite, charge: Charge, own: Location 
 def _judge_state(charge: Charge, sent: str | None = None) -> list[Violation]:
     if charge.status not in charge_rules.ACTIVE:
         reason = "a cobrança não está ATIVA e não pode mais ser alterada"
-        return [Violation(property=f"{location_rules.location_kind_of(charge)}.status", reason=reason, value=sent)]
-    if charge.held_by is not None:
+    elif charge.held_by is not None:
         reason = "um pagamento desta cobrança foi aceito e ainda não liquidou: ela não pode ser alterada agora"
-        return [Violation(property=f"{location_rules.location_kind_of(charge)}.status", reason=reason, value=sent)]
-    return []
+    else:
+        return []
+    return [Violation(property=f"{location_rules.location_kind_of(charge)}.status", reason=reason, value=sent)]
 
 
 def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) -> list[Violation]:
@@ -293,8 +286,12 @@ def _judge_location(write: ChargeWrite, charge: Charge | None, locked: _Locked) 
 
 def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: _Locked) -> Location | None:
     """Return its location; a contract's charge not shown by this API yet gets one now."""
-    found = locked.location_of(charge)
-    if found is None and not charge.is_unbound:
+    if charge.is_unbound:
+        return None
+    # At most one per request of the batch, few of which concern an existing charge.
+    owner = charge.id, charge.holder_id
+    found = next((each for each in locked.locations.values() if (each.charge_id, each.holder_id) == owner), None)
+    if found is None:
         found = open_own_location(work, charge, write.new_location_id)
         locked.locations[found.id, found.holder_id] = found
     return found

@@ -109,9 +109,9 @@ async def translate_event(context: Context, profile: InstitutionProfile, deliver
 
 
 async def _show_charge_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
-    charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
-    if charge is None:
-        raise errors.InvariantBroken("charges are never deleted")
+    charge = errors.require(
+        await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id), "charges are never deleted"
+    )
     paying = await transfer_store.find_paying(context.pool, charge.holder_id, charge.id)
     base_url = _name_face(context, profile)
     shown = cents_records.show_cents_charge(charge, base_url)
@@ -146,9 +146,9 @@ async def _show_transfer_event(context: Context, profile: InstitutionProfile, de
 
 
 async def _show_refund_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
-    refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
-    if refund is None:
-        raise errors.InvariantBroken("refunds are never deleted")
+    refund = errors.require(
+        await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id), "refunds are never deleted"
+    )
     original = await _find_transfer(context, refund.holder_id, refund.transfer_id)
     own = await _read_own(context, original)
     # Their notices name the return, while their answers name the payment.
@@ -242,19 +242,17 @@ async def remove_event_webhook(context: Context, caller: Caller, profile: Instit
 
 
 def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
-    about = endpoint_seal(endpoint.id)
-    events = profile.webhook.events
     # Its owner may have changed it through our own API since: then it has no event there.
-    event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
+    event = next((word for word, ours in profile.webhook.events.items() if ours in endpoint.event_types), "")
+    authorization = None
+    with suppress(SealBroken):
+        authorization = _open_authorization(context, endpoint)
+    return EventWebhook(endpoint=endpoint, event=event, authorization=authorization)
+
+
+def _open_authorization(context: Context, endpoint: Endpoint) -> str | None:
     sealed = endpoint.authorization_sealed
-    return EventWebhook(endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about))
-
-
-def _open(context: Context, sealed: bytes, about: str) -> str | None:
-    try:
-        return context.secret_box.open(sealed, about).decode()
-    except SealBroken:
-        return None
+    return None if sealed is None else context.secret_box.open(sealed, endpoint_seal(endpoint.id)).decode()
 
 
 _TRIES_MAX: Final = 8
@@ -342,10 +340,7 @@ class _CallbackFormat:
     async def sign(self, context: Context, secret: str, body: bytes) -> list[tuple[str, str]] | None:
         if self._profile is None or not self._profile.webhook.signatures:
             return None
-        sealed, word = self._endpoint.authorization_sealed, None
-        if sealed is not None:
-            word = context.secret_box.open(sealed, endpoint_seal(self._endpoint.id)).decode()
-        return await sign_as(context, self._profile, word, secret, body)
+        return await sign_as(context, self._profile, _open_authorization(context, self._endpoint), secret, body)
 
     async def make_notice(
         self, context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]

@@ -23,7 +23,7 @@ from pixconnect.features.webhooks.service import redelivery
 from pixconnect.features.webhooks.service.endpoint import RECEIVERS
 from pixconnect.features.webhooks.tables import delivery_history as delivery_history_store
 from pixconnect.features.webhooks.tables import endpoint as endpoint_store
-from pixconnect.kernel.flows.context import Context, of_caller, write_alone, writing
+from pixconnect.kernel.flows.context import Context, found_of_caller, of_caller, write_alone, writing
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.event import EventName
 from pixconnect.kernel.rules.listing import Page, Span
@@ -41,6 +41,7 @@ ENTITY: Final = "webhook"
 _VALUE_LENGTH_MAX: Final = 200
 _WHERE: Final = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
 
+_NO_WEBHOOK: Final = "chave: there is no such webhook"
 _ANOTHERS: Final = "é de um host avisado das chaves de outro titular; peça à instituição que o libere"
 
 
@@ -143,11 +144,7 @@ def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
     return endpoint_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
-async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
-    return errors.found(
-        await endpoint_store.find_key_webhook(context.pool, caller.holder_id, key), "chave: there is no such webhook"
-    )
-
+read_webhook: Final = found_of_caller(endpoint_store.find_key_webhook, _NO_WEBHOOK)
 
 list_webhooks: Final = of_caller(endpoint_store.read_key_webhooks)
 """List the caller's webhooks of keys, last configured first."""
@@ -160,7 +157,7 @@ async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
         found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
         endpoint = None if found is None else await endpoint_store.lock_by_id(connection, found.endpoint_id)
         if endpoint is None or not await endpoint_store.delete_key_webhook(connection, caller.holder_id, key):
-            raise errors.NotFound("chave: there is no such webhook")
+            raise errors.NotFound(_NO_WEBHOOK)
         now = await service_now_to_write(context.clock, connection)
         await endpoint_usecases.note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
     # Pending deliveries find no endpoint, and the worker that has their slot gives them up.
@@ -193,11 +190,8 @@ async def _read_delivery(context: Context, webhook: KeyWebhook, delivery_id: int
 async def redeliver_events(context: Context, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
     """Send a key's webhook the notices of an interval again, except pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
-    endpoint = errors.found(
-        (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id),
-        "chave: there is no such webhook",
-    )
-    return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at)
+    found = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
+    return await redelivery.redeliver_events_to(context, errors.found(found, _NO_WEBHOOK), initial_at, final_at)
 
 
 async def redeliver_notices(

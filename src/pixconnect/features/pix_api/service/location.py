@@ -81,9 +81,7 @@ async def _check_served_here(context: Context, caller: Caller) -> None:
 
 async def read_location(context: Context, caller: Caller, location_id: int) -> ShownLocation:
     location = await pix_store.find_location(context.pool, caller.holder_id, location_id)
-    if location is None:
-        raise errors.NotFound("id: there is no such location")
-    (shown,) = await _show_all(context, [location])
+    (shown,) = await _show_all(context, [errors.found(location, "id: there is no such location")])
     return shown
 
 

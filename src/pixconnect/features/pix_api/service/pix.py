@@ -39,8 +39,7 @@ Natureza = Literal["ORIGINAL", "RETIRADA", "MED_OPERACIONAL", "MED_FRAUDE"]
 
 _MOTIVO_LENGTH_MAX: Final = 140
 _SETTLED_WITHIN: Final = timedelta(minutes=10)
-_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
-_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+NAME: Final = re.compile(r"[a-zA-Z0-9]{1,35}")  # the form of a txid, and of a refund's id
 _STATUSES: Final = dict[RefundStatus, DevolucaoStatus](
     (("PROCESSING", "EM_PROCESSAMENTO"), ("RETURNED", "DEVOLVIDO"), ("ERROR", "NAO_REALIZADO"))
 )
@@ -156,9 +155,9 @@ async def find_received(context: Context, caller: Caller, end_to_end_id: str) ->
     return transfer
 
 
-async def list_refunds_of_pix(context: Context, received: Transfer) -> Sequence[Refund]:
+async def list_refunds_of_pix(pool: Pool, received: Transfer) -> Sequence[Refund]:
     """List the refunds of a Pix, in the order of their requests."""
-    found = await refund_store.find_of_transfers(context.pool, [(received.id, received.holder_id)])
+    found = await refund_store.find_of_transfers(pool, [(received.id, received.holder_id)])
     return found.get((received.id, received.holder_id), ())
 
 
@@ -186,16 +185,14 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
 def show_pix(transfer: Transfer, refunds: Sequence[Refund], paid: PaidAmount | None) -> Pix:
     """Show a settled incoming transfer with its refunds, in the order of their requests, and the parts of its amount."""
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
-    if settled_at is None:
-        raise errors.InvariantBroken("only a settled transfer is a Pix")
     return Pix(
         end_to_end_id=transfer.shown_id,
         # A payer's institution may send anything here; the standard's record has a form for it.
-        txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
+        txid=transfer.txid if transfer.txid and NAME.fullmatch(transfer.txid) else None,
         valor=format_reais(transfer.amount_cents),
         componentes_valor=None if transfer.charge_id is None else _show_parts(transfer, paid),
         chave=transfer.own_key,
-        horario=format_milliseconds(settled_at),
+        horario=format_milliseconds(errors.require(settled_at, "only a settled transfer is a Pix")),
         payer_message=transfer.payer_message,
         devolucoes=[show_devolucao(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
     )
@@ -226,10 +223,10 @@ def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[st
     """
     prefix, given = external_id_of(transfer, ""), {refund.id: refund.external_id or "" for refund in refunds}
     own = {number: name.removeprefix(prefix) for number, name in given.items() if name.startswith(prefix)}
-    own = {number: name for number, name in own.items() if _REFUND_ID.fullmatch(name)}
+    own = {number: name for number, name in own.items() if NAME.fullmatch(name)}
     # Every name of the network counts as taken: a refund with another one's name would hide it.
     taken = {*own.values(), *(refund.return_id for refund in refunds)}
-    free = {number: name for number, name in given.items() if _REFUND_ID.fullmatch(name) and name not in taken}
+    free = {number: name for number, name in given.items() if NAME.fullmatch(name) and name not in taken}
     names = free | own
     return [(names.get(refund.id, refund.return_id), refund) for refund in refunds]
 
@@ -317,8 +314,7 @@ async def request_refund(
 
 
 async def _find(pool: Pool, original: Transfer, refund_id: str) -> Refund | None:
-    refunds = await refund_store.find_of_transfers(pool, [(original.id, original.holder_id)])
-    return dict(name_refunds(original, refunds.get((original.id, original.holder_id), ()))).get(refund_id)
+    return dict(name_refunds(original, await list_refunds_of_pix(pool, original))).get(refund_id)
 
 
 async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: RefundRequest) -> Refund | None:

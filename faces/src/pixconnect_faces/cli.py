@@ -16,6 +16,7 @@ from pixconnect.doors.cli.operating import HolderId
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.settings import RUNNING_FILE, Running, read_settings
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
+from pixconnect.features.identity.cli.client import show_files
 from pixconnect.features.identity.service import access as access_usecases
 from pixconnect.features.institutions.profiles.profile import (
     HOMOLOGATION,
@@ -143,9 +144,5 @@ def _describe(settings: Settings, face: str, client_id: str, client_secret: str)
         "client_id": client_id,
         "client_secret": client_secret,
         **({} if profile.token.path else {"app_id": make_app_id(client_id, client_secret)}),
-        "certificate_file": str(files.certificate_file),
-        "key_file": str(files.key_file),
-        "both_file": str(files.both_file),
-        "pkcs12_file": str(files.pkcs12_file),
-        "authority_file": str(certificates.authority_file(home)),
+        **show_files(files, home),
     }

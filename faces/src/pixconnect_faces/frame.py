@@ -5,8 +5,6 @@ The application routes, authorises and counts them as all others; path, query an
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -85,7 +83,9 @@ class AppIdLogin:
         self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
     ) -> Caller:
         app_id = headers.get(b"authorization", b"")
-        client_id, client_secret = _read(app_id)
+        client_id, client_secret = oauth.decode_credentials(app_id if _APP_ID.fullmatch(app_id) else b"")
+        if not client_id or not client_secret:
+            raise errors.Unauthorized("Authorization: must be an AppID")
         known = self._tokens.get(app_id)
         if known is not None:
             try:
@@ -106,17 +106,6 @@ class AppIdLogin:
         given = f"Bearer {token.access_token}".encode()
         self._tokens.keep(app_id, given)
         return await authenticate(services.verifier, {b"authorization": given}, certificate)
-
-
-def _read(app_id: bytes) -> tuple[str, str]:
-    try:
-        text = base64.b64decode(app_id, validate=True).decode() if _APP_ID.fullmatch(app_id) else ""
-    except (binascii.Error, UnicodeDecodeError):
-        text = ""
-    client_id, _, client_secret = text.partition(":")
-    if not client_id or not client_secret:
-        raise errors.Unauthorized("Authorization: must be an AppID")
-    return client_id, client_secret
 
 
 class Face(Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, structs
 
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.pix_api.api import webhook
+from pixconnect.features.pix_api.api import charge, webhook
 from pixconnect.features.pix_api.api.frame import Asked
-from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
+from pixconnect.features.pix_api.api.violations import Parameters, Violations
 from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.sandbox.service import sandbox as sandbox_usecases
@@ -195,13 +195,10 @@ def _with_plus(request: Asked) -> Asked:
 
 
 async def pay_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Shown:
-    (txid,) = request.parameter
     body = request.body.under(PagamentoSimulado, "pagamento", "")
     amount_cents = body.reais("valor")
     body.raise_if_any()
-    if not TXID.fullmatch(txid):
-        raise errors.NotFound("txid: there is no such charge")
-    read = await charge_usecases.read_charge(services.context, request.caller, txid, kind=kind)
+    read = await charge_usecases.read_charge(services.context, request.caller, charge.read_txid(request), kind=kind)
     return await _pay(services, request, read.charge.br_code, amount_cents)
 
 

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct, structs
 
 from pixconnect.doors.api.document import Document
 from pixconnect.doors.api.operation import Reply, Services
-from pixconnect.features.pix_api.api import location
+from pixconnect.features.pix_api.api import charge, location
 from pixconnect.features.pix_api.api.frame import Asked
-from pixconnect.features.pix_api.api.violations import TXID, Parameters, Violations
+from pixconnect.features.pix_api.api.violations import Parameters, Violations
 from pixconnect.features.pix_api.rules import Shown
 from pixconnect.features.pix_api.service import charge as charge_usecases
 from pixconnect.features.pix_api.service import location as location_usecases
@@ -141,18 +141,15 @@ def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
     if "tipoCob" in record:
         return [record]
     listed: Any = record.get("loc", [])
-    below = [found for charge in record.get("cobs", []) for found in _find_locations(charge)]
+    below = [found for each in record.get("cobs", []) for found in _find_locations(each)]
     return [*(listed if isinstance(listed, list) else [listed]), *below]
 
 
 async def draw_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Document:
-    (txid,) = request.parameter
     parameters = request.query.under(ImagemDaCob, kind)
     revision, _ = parameters.integer("revisao"), parameters.integer("largura")
     parameters.raise_if_any()
-    if not TXID.fullmatch(txid):
-        raise errors.NotFound("txid: there is no such charge")
-    return await _draw(services, request, txid, revision, kind)
+    return await _draw(services, request, charge.read_txid(request), revision, kind)
 
 
 async def draw_located_charge(face: Face, services: Services, request: Asked) -> Document:

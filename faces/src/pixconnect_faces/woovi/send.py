@@ -79,25 +79,10 @@ class PagamentoAprovado(Struct, frozen=True, kw_only=True):
     correlation_id: CorrelationId = field(name="correlationID")
 
 
-class SendRequest(Struct, frozen=True, kw_only=True):
-    name: str
-    amount_cents: int | None
-    """``None`` is the code's own amount."""
-    comment: str | None
-    auto_approve: bool
-    key: PixKey | None = None
-    br_code: str | None = None
-    account: Party | None = None
-
-
-def read_send(violations: Violations, members: Mapping[str, object], psp_form: str) -> SendRequest:
-    """Read the requested send; errors are added to the violations.
-
-    Args:
-        violations: The errors.
-        members: Of the body.
-        psp_form: How an institution is named: ``object``, ``text`` or ``either``.
-    """
+def _read_order(face: Face, services: Services, request: Asked) -> tuple[PreparedTransfer, bool]:
+    """Read the requested send, and whether it is approved at once; an amount of 0 is the code's own."""
+    violations, members = Violations("payment"), request.body.require("payment")
+    psp_form = face.choose(services, "psp")  # how an institution is named: ``object``, ``text`` or ``either``
     # One source has only the institution's number, and another an object with it.
     psp = members.get("psp")
     is_told_otherwise = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
@@ -118,15 +103,22 @@ def read_send(violations: Violations, members: Mapping[str, object], psp_form: s
     code = body.text("qrCode") if kind == "QR_CODE" else None
     if kind == "QR_CODE" and not body.has("qrCode"):
         body.refuse("qrCode", "é obrigatório")
-    return SendRequest(
-        name=name or "",
-        amount_cents=amount_cents,
-        comment=comment or None,
-        auto_approve=auto_approve or False,
-        key=_read_key(body) if kind == "PIX_KEY" else None,
+    key = _read_key(body) if kind == "PIX_KEY" else None
+    account = _read_account(body) if kind == "MANUAL" else None
+    violations.raise_if_any()
+    prepared = PreparedTransfer(
+        holder_id=request.caller.holder_id,
+        external_id=name or "",
+        initiation_type="MANUAL" if account else "QRCODE" if code else "KEY",
+        amount_cents=amount_cents or 0,
+        key=key and key.key,
+        key_type=key and key.key_type,
         br_code=code,
-        account=_read_account(body) if kind == "MANUAL" else None,
+        counterparty=account,
+        payer_message=comment or None,
+        created_at=services.context.clock.now(),
     )
+    return prepared, auto_approve or False
 
 
 def _read_key(body: Members) -> PixKey | None:
@@ -166,20 +158,18 @@ def _read_owner(holder: Members) -> str | None:
 
 async def prepare_send(face: Face, services: Services, request: Asked) -> Shown:
     """Cria um pagamento, que espera uma aprovação ou já a tem."""
-    violations = Violations("payment")
-    asked = read_send(violations, request.body.require("payment"), face.choose(services, "psp"))
-    violations.raise_if_any()
+    prepared, is_approved = _read_order(face, services, request)
     context, caller = services.context, request.caller
-    amount_cents = asked.amount_cents
-    if amount_cents is None:
-        amount_cents = await payee_usecases.read_code_amount(context, caller, asked.br_code or "")
-    prepared = _prepare(face, services, caller, asked, amount_cents)
+    if not prepared.amount_cents:
+        amount_cents = await payee_usecases.read_code_amount(context, caller, prepared.br_code or "")
+        prepared = structs.replace(prepared, amount_cents=amount_cents)
+    prepared = _choose_test_payee(face, prepared)
     payee = await prepared_usecases.prepare_transfer(context, caller, prepared)
-    if not asked.auto_approve:
+    if not is_approved:
         waiting = {"payment": show_order(prepared, face.profile.sent.statuses["WAITING"])}
-        return waiting if asked.br_code is None else {**waiting, "destination": show_destination(payee)}
+        return waiting if prepared.br_code is None else {**waiting, "destination": show_destination(payee)}
     try:
-        approval = await prepared_usecases.approve_transfer(context, caller, asked.name, is_new=False)
+        approval = await prepared_usecases.approve_transfer(context, caller, prepared.external_id, is_new=False)
     except errors.InsufficientFunds:
         raise NamedRefusal("FUNDS_AT_ONCE", "value: é maior que o saldo disponível") from None
     shown = await _show_approved(face, services, caller, approval)
@@ -219,24 +209,12 @@ async def list_sends(face: Face, services: Services, request: Asked) -> Shown:
     return {"pageInfo": page, "status": "OK", "payments": [_show(face, each, own) for each in found]}
 
 
-def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest, amount_cents: int) -> PreparedTransfer:
-    prepared = PreparedTransfer(
-        holder_id=caller.holder_id,
-        external_id=asked.name,
-        initiation_type="MANUAL" if asked.account else "QRCODE" if asked.br_code else "KEY",
-        amount_cents=amount_cents,
-        key=asked.key and asked.key.key,
-        key_type=asked.key and asked.key.key_type,
-        br_code=asked.br_code,
-        counterparty=asked.account,
-        payer_message=asked.comment,
-        created_at=services.context.clock.now(),
-    )
-    rules = face.profile.homologation
-    if not face.is_homologation or asked.account is None or asked.account.account_number not in rules.rejected_accounts:
+def _choose_test_payee(face: Face, prepared: PreparedTransfer) -> PreparedTransfer:
+    rules, account = face.profile.homologation, prepared.counterparty
+    if not face.is_homologation or account is None or account.account_number not in rules.rejected_accounts:
         return prepared
     # The sandbox has keys that are rejected, which are paid in place of the account.
-    code, *told_as = rules.rejected_accounts[asked.account.account_number]
+    code, *told_as = rules.rejected_accounts[account.account_number]
     key = parse_pix_key(rules.rejected_key.format(code=code.lower()))
     return structs.replace(prepared, key=key.key, key_type=key.key_type, rejected_as=told_as[0] if told_as else None)
 

@@ -67,7 +67,6 @@ _MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at
 
 
 async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOrder) -> None:
-    """Write an operator's decision, and the changed order."""
     # First the decision, whose key is the order: a second one fails before it moves anything.
     await APPROVAL_ANSWER.insert(connection, decision)
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)

@@ -216,15 +216,20 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
 
 def _read_basic(authorization: bytes) -> tuple[str, str]:
     found = _BASIC.fullmatch(authorization) if len(authorization) <= _BASIC_MAX else None
-    try:
-        text = base64.b64decode(found[1], validate=True).decode() if found else ""
-    except (binascii.Error, UnicodeDecodeError):
-        text = ""
-    client_id, colon, client_secret = text.partition(":")
-    if not colon or not client_id or not client_secret:
+    client_id, client_secret = decode_credentials(found[1] if found else b"")
+    if not client_id or not client_secret:
         raise ClientNotNamed("Authorization: must be 'Basic', a space and base64 of client_id:client_secret")
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.
     return unquote_plus(client_id), unquote_plus(client_secret)
+
+
+def decode_credentials(encoded: bytes) -> tuple[str, str]:
+    """Read the base64 of ``client_id:client_secret``; empty texts if it is something else."""
+    try:
+        client_id, _, client_secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return client_id, client_secret
 
 
 JWK_SET_TYPE = "application/jwk-set+json"

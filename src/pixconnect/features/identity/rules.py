@@ -46,8 +46,8 @@ class Signer(Protocol):
         """Load revocations made during a pause in signing; call it before signing."""
         ...
 
-    def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """Sign a compact JWS; ``header`` is added to ``alg`` and ``kid`` in the protected header."""
+    def sign_jws(self, payload: bytes) -> str:
+        """Sign a compact JWS with the header ``alg kid``."""
         ...
 
     def sign_location(self, payload: bytes, jku: str) -> str:

@@ -142,12 +142,7 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     if not _NUMBER.fullmatch(text):
         violations.add("id", "deve ser um número inteiro de 1 a 18 dígitos, sem zeros à esquerda", text)
     violations.raise_if_any()
-    members = request.body.require(ENTITY)
-    description = Members(violations, LoteCobVSolicitado, members).text("descricao")
-    sent = _read_items(violations, members, is_required=True)
-    violations.raise_if_any()
-    _count_items(services, request, sent)
-    await _refuse_repeated(request.body)
+    description, sent = await _read_body(services, request, LoteCobVSolicitado, is_change=False)
     items: list[NewItem] = []
     for each in sent:
         await _yield_loop(items)
@@ -164,13 +159,7 @@ async def patch_lot(services: Services, request: Asked) -> Reply:
     """Pede a mudança de algumas cobranças de um lote, ou muda só a descrição dele."""
     number = _read_number(request)
     lot, known = await lot_usecases.find_lot(services.context, request.caller, number)
-    violations = Violations(ENTITY)
-    members = request.body.require(ENTITY)
-    description = Members(violations, LoteCobVRevisado, members, refuses_null=True).text("descricao")
-    sent = _read_items(violations, members, is_required=False)
-    violations.raise_if_any()
-    _count_items(services, request, sent)
-    await _refuse_repeated(request.body)
+    description, sent = await _read_body(services, request, LoteCobVRevisado, is_change=True)
     for _ in range(_TRIES_MAX):
         items = await _read_patches(known, sent)
         if await lot_usecases.patch_lot(services.context, request.caller, lot, description, items):
@@ -202,6 +191,21 @@ def _read_number(request: Asked) -> int:
     if not _NUMBER.fullmatch(text):
         raise errors.NotFound("id: there is no such lot")
     return int(text)
+
+
+async def _read_body(
+    services: Services, request: Asked, record: type[Struct], *, is_change: bool
+) -> tuple[str | None, Sequence[_Sent]]:
+    """Read the description and the named charges, which count as requests."""
+    violations, members = Violations(ENTITY), request.body.require(ENTITY)
+    description = Members(violations, record, members, refuses_null=is_change).text("descricao")
+    sent = _read_items(violations, members, is_required=not is_change)
+    violations.raise_if_any()
+    # The request itself counts as the first.
+    if services.rates is not None and len(sent) > 1:
+        services.rates.spend_more(request.caller, len(sent) - 1)
+    await _refuse_repeated(request.body)
+    return description, sent
 
 
 def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
@@ -242,12 +246,6 @@ async def _refuse_repeated(body: Body) -> None:
             refuse_repeated(bytes(item), _NAMES)
     except RepeatedMember as error:
         raise refuse_repeated_member(error) from None
-
-
-def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> None:
-    # The request itself counts as the first.
-    if services.rates is not None and len(sent) > 1:
-        services.rates.spend_more(request.caller, len(sent) - 1)
 
 
 async def _read_patches(known: Sequence[lot_rules.LotItem], sent: Sequence[_Sent]) -> Sequence[NewItem]:

@@ -61,22 +61,20 @@ lock_locations: Final = lookup.by_pairs(LOCATION, "id", locks=True)
 read_locations: Final = lookup.page_of(LOCATION, listing_store.source_of_statuses("location", LOCATION.select))
 
 
-class LockedCharges(Struct, frozen=True, kw_only=True):
-    charges: dict[tuple[str, int], Charge]  # by txid and holder
-    held: set[tuple[str, int]]  # as in ``Lots.held``, as it was before the wait for the locks
-    first_id: int  # of a block that was taken when all were locked
+async def lock_charges(
+    connection: Connection, wanted: Collection[tuple[str, int]]
+) -> tuple[dict[tuple[str, int], Charge], set[tuple[str, int]], int]:
+    """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold.
 
-
-async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
-    """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
+    Returns:
+        The charges; the ``Lots.held`` as they were before the wait for the locks; and the first id of a block that was taken
+        when all were locked.
+    """
     rows = await connection.fetch(_write_lock(), *split_pairs(wanted))
     # If no row was locked, the rest is in a separate row.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
-    return LockedCharges(
-        charges={(charge.txid, charge.holder_id): charge for charge in found},
-        held=set(zip(rows[0]["held_txids"] or (), rows[0]["held_holder_ids"] or (), strict=True)),
-        first_id=rows[0]["first_id"],
-    )
+    held: set[tuple[str, int]] = set(zip(rows[0]["held_txids"] or (), rows[0]["held_holder_ids"] or (), strict=True))
+    return {(charge.txid, charge.holder_id): charge for charge in found}, held, rows[0]["first_id"]
 
 
 @cache

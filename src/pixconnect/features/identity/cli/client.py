@@ -25,6 +25,16 @@ def show_asker(origin: Origin) -> output.Shown:
     return output.pick(origin, "client_id token_id=jti peer request_id operator")
 
 
+def show_files(files: ClientFiles, home: Path) -> output.Shown:
+    return {
+        "certificate_file": str(files.certificate_file),
+        "key_file": str(files.key_file),
+        "both_file": str(files.both_file),
+        "pkcs12_file": str(files.pkcs12_file),
+        "authority_file": str(certificates.authority_file(home)),
+    }
+
+
 ClientId = Annotated[str, Parameter(help="The client.")]
 
 app = App(name="client", help="Manage holders' OAuth clients.")
@@ -137,13 +147,7 @@ def certificate(
     client = operating.run(access_usecases.set_certificate, client_id, thumbprint, expires_at)
     shown = _shown(client)
     if made is not None:
-        shown |= {
-            "certificate_file": str(made.certificate_file),
-            "key_file": str(made.key_file),
-            "both_file": str(made.both_file),
-            "pkcs12_file": str(made.pkcs12_file),
-            "authority_file": str(certificates.authority_file(read_settings().home_path)),
-        }
+        shown |= show_files(made, read_settings().home_path)
     output.show(shown, as_json=json)
     operating.wait_until_in_force()
 

@@ -259,7 +259,8 @@ async def _judge_operator(context: Operator, connection: Connection, asked: Oper
     is_name = access_rules.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
     # An unknown name costs as much time as a known one.
-    is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
+    sent = asked.password[:_TEXT_LENGTH_MAX]
+    is_right = await asyncio.to_thread(password.is_password, found and found.password_hash, sent)
     if found is not None and is_right and not found.is_locked:
         if (after := _use_code(context, found, asked.code)) is not None:
             await console_store.note_code(connection, after)

@@ -189,8 +189,8 @@ class Keyring:
         """The key that signs now; raises ``ServiceUnavailable`` if there is none."""
         return self._private[self._current().kid]
 
-    def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        return self.token_key().sign(payload, header)
+    def sign_jws(self, payload: bytes) -> str:
+        return self.token_key().sign(payload)
 
     def sign_location(self, payload: bytes, jku: str) -> str:
         key = self._current()

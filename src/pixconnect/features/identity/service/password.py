@@ -1,6 +1,5 @@
 """Passwords that people type, and the codes of their second factor."""
 
-import asyncio
 import hmac
 from datetime import datetime
 from functools import cache
@@ -23,12 +22,8 @@ def hash_password(password: str) -> str:
     return _hasher.hash(password)
 
 
-async def is_password(password_hash: str | None, password: str) -> bool:
-    """Compare beside the event loop; without a hash it takes as long and is never right."""
-    return await asyncio.to_thread(_verify, password_hash, password)
-
-
-def _verify(password_hash: str | None, password: str) -> bool:
+def is_password(password_hash: str | None, password: str) -> bool:
+    """Takes as long as ``hash_password``, also without a hash, which is never right."""
     try:
         is_right = _hasher.verify(password_hash or _dummy_hash(), password)
     # A lone surrogate, which no form can send honestly, has no octets.

@@ -105,7 +105,7 @@ async def _put(services: Services, request: Asked, kind: _Kind, txid: str | None
 
 
 async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
-    txid = _read_txid(request)
+    txid = read_txid(request)
     try:
         asked = charge_body.read_patch(kind.entity, request.body.require(kind.entity))
     except Violated:
@@ -125,7 +125,7 @@ async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
 
 
 async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
-    txid = _read_txid(request)
+    txid = read_txid(request)
     parameters = request.query.under(charge_records.CobQuery, kind.entity)
     revision = parameters.integer("revisao")
     # A missing charge precedes mistakes in the query, and in a body.
@@ -179,7 +179,7 @@ def _read_new_txid(request: Asked, entity: LocationKind) -> str:
     return txid
 
 
-def _read_txid(request: Asked) -> str:
+def read_txid(request: Asked) -> str:
     # Any other form matches nothing.
     (txid,) = request.parameter
     if not TXID.fullmatch(txid):

@@ -109,9 +109,8 @@ WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges, 
 
 async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     wanted_charges = sorted({(write.txid, write.holder_id) for write in batch})
-    first = await pix_store.lock_charges(work.connection, wanted_charges)
-    work.count_from(first.first_id)
-    charges = first.charges
+    charges, held, first_id = await pix_store.lock_charges(work.connection, wanted_charges)
+    work.count_from(first_id)
     taken: set[tuple[int, str]] = set()
     tried = [(write.txid, write.holder_id) for write in batch if write.was_tried]
     # The first try leaves it to the unique index: external ids like txids are rare.
@@ -131,9 +130,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
     if missed - charges.keys():
         charges |= await work.lock_charges_by_txid(sorted(missed - charges.keys()))
-    return _Locked(
-        charges=charges, held=first.held, taken=taken, locations=locations, done=await _find_done(work, batch, charges)
-    )
+    return _Locked(charges=charges, held=held, taken=taken, locations=locations, done=await _find_done(work, batch, charges))
 
 
 async def _find_done(work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]) -> set[int]:

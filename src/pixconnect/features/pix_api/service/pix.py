@@ -8,7 +8,7 @@ answer lists all violations.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, Literal
 
@@ -256,14 +256,21 @@ def show_devolucao(refund_id: str, refund: Refund) -> Devolucao:
 
 ENTITY: Final = "devolucao"
 _USED: Final = "já foi usado em outra devolução deste Pix, com outro conteúdo"
-_USED_ELSEWHERE: Final = "já foi usado em outra devolução, com outro conteúdo"
 _EXCEEDED: Final = "passa do que resta devolver deste Pix"
 _CLOSED: Final = "o prazo para devolver este Pix terminou"
 _BLOCKED: Final = "a conta está bloqueada para devoluções"
-_CONTESTED: Final = "o pagador contesta este Pix, e até a decisão só a instituição o devolve"
 _NO_FUNDS: Final = "é maior que o saldo disponível"
-_ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitido para esta conta"
-_IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
+_REFUSED: Final[Mapping[type[errors.PixConnectError], tuple[str, str]]] = {
+    errors.ExternalIdConflict: ("id", "já foi usado em outra devolução, com outro conteúdo"),
+    errors.HolderBlocked: (ENTITY, _BLOCKED),
+    errors.RefundExceedsOriginal: ("devolucao.valor", _EXCEEDED),
+    errors.RefundWindowClosed: ("e2eid", _CLOSED),
+    errors.RefundInfractionOpen: ("e2eid", "o pagador contesta este Pix, e até a decisão só a instituição o devolve"),
+    errors.InsufficientFunds: ("devolucao.valor", _NO_FUNDS),
+    errors.AmountMismatch: ("devolucao.valor", "este Pix só pode ser devolvido por inteiro"),
+    errors.LimitExceeded: ("devolucao.valor", "com as demais devoluções de hoje, é maior que o permitido para esta conta"),
+}
+"""The member that each refusal is about, and the reason."""
 
 
 async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
@@ -353,28 +360,14 @@ async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int
 
 
 async def _start(context: Context, caller: Caller, refund_id: str, request: RefundRequest, *, is_new: bool) -> Refund:
-    sent = format_reais(request.amount_cents)
     try:
         return await start_refund(context, caller, request, is_new=is_new)
-    except errors.ExternalIdConflict:
-        if is_new:
+    except tuple(_REFUSED) as refusal:
+        if is_new and isinstance(refusal, errors.ExternalIdConflict):
             raise
-        row = _row("id", _USED_ELSEWHERE, refund_id)
-    except errors.HolderBlocked:
-        row = _row(ENTITY, _BLOCKED)
-    except errors.RefundExceedsOriginal:
-        row = _row("devolucao.valor", _EXCEEDED, sent)
-    except errors.RefundWindowClosed:
-        row = _row("e2eid", _CLOSED, request.end_to_end_id)
-    except errors.RefundInfractionOpen:
-        row = _row("e2eid", _CONTESTED, request.end_to_end_id)
-    except errors.InsufficientFunds:
-        row = _row("devolucao.valor", _NO_FUNDS, sent)
-    except errors.AmountMismatch:
-        row = _row("devolucao.valor", _IN_PART, sent)
-    except errors.LimitExceeded:
-        row = _row("devolucao.valor", _ABOVE_DAY, sent)
-    raise Violated(ENTITY, [row])
+        name, reason = next(said for kind, said in _REFUSED.items() if isinstance(refusal, kind))
+    values = {"id": refund_id, "e2eid": request.end_to_end_id, "devolucao.valor": format_reais(request.amount_cents)}
+    raise Violated(ENTITY, [_row(name, reason, values.get(name))])
 
 
 def _row(name: str, reason: str, value: str | None = None) -> Violation:

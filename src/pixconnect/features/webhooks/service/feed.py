@@ -21,7 +21,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.features.webhooks.tables import feed as feed_store
-from pixconnect.features.webhooks.tables.feed import FEED_CHANNEL, NewPositions, Rows, read_feed_notice
+from pixconnect.features.webhooks.tables.feed import FEED_CHANNEL, NewPositions, read_feed_notice
 from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.rules.charge import Charge
@@ -129,7 +129,13 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
             raise errors.CursorExpired(_SET_BACK)
     elif query.start == "now":
         return FeedPage(events=[], next=end, has_more=False)
-    places = _list_places(rows, cursor)
+    # The ids of the events after the cursor, each with the cursor after it.
+    places = [
+        (event_id, FeedCursor(position=position, passed_count=number))
+        for position, event_ids in rows.found
+        for number, event_id in enumerate(event_ids, start=1)
+        if (position, number) > (cursor.position, cursor.passed_count)
+    ]
     looked_at, has_more = places[:wanted_count], len(places) > wanted_count
     found = await _read_events(context.pool, caller.holder_id, query, [event_id for event_id, _ in looked_at])
     if len(found) > query.page_size:
@@ -140,16 +146,6 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
         after = looked_at[-1][1] if has_more else end
     told = [(event, looked_at[number][1]) for number, event in found]
     return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
-
-
-def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]:
-    """List the ids of the events after a cursor, each with the cursor after it."""
-    places = [
-        (event_id, FeedCursor(position=row.position, passed_count=number))
-        for row in rows.found
-        for number, event_id in enumerate(row.event_ids, start=1)
-    ]
-    return places[cursor.passed_count if places and rows.found[0].position == cursor.position else 0 :]
 
 
 async def _read_events(pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]) -> list[tuple[int, Event]]:

@@ -80,15 +80,8 @@ def read_feed_notice(notice: str) -> frozenset[int] | None:
     return frozenset(map(int, notice.split(","))) if notice else None
 
 
-class Row(Struct, frozen=True):
-    """Some events of a holder at one position."""
-
-    position: int
-    event_ids: Sequence[int]
-
-
 class Rows(Struct, frozen=True, kw_only=True):
-    found: Sequence[Row]
+    found: Sequence[tuple[int, Sequence[int]]]  # positions, each with the ids of a holder's events there
     first_position: int  # the first kept position, of all holders
     last_position: int  # the last position of any holder when the rows were read
 
@@ -115,7 +108,7 @@ async def read_rows(pool: Pool, holder_id: int, position: int, ids_count: int) -
     """Read a holder's rows from a position on: all, or enough for that many events."""
     found = await pool.fetch(_READ_ROWS, holder_id, position, ids_count)
     return Rows(
-        found=[Row(row["position"], row["event_ids"]) for row in found if row["position"] is not None],
+        found=[(row["position"], row["event_ids"]) for row in found if row["position"] is not None],
         first_position=found[0]["first_position"],
         last_position=found[0]["last_position"],
     )

@@ -57,18 +57,8 @@ class ApiParts(Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
     """Open the application, and run its tasks beside the block."""
-    async with _open_access_pool(base) as access_pool:
-        verifier = TokenVerifier(base.context, base.keyring, access_pool)
-        base.context.server.on_start(verifier.forget_all)
-        feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
-        async with running_beside(verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)):
-            yield ApiParts(access_pool=access_pool, verifier=verifier, feed_waits=feed_waits)
-
-
-@asynccontextmanager
-async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
-    """Open a pool of one connection for access alone: callers are verified however busy everything else is."""
-    connections = await pool.open_pool(
+    # One connection for access alone: callers are verified however busy everything else is.
+    access_pool = await pool.open_pool(
         base.settings.database_url,
         role=SERVICE_ROLE,
         schema=SERVICE_SCHEMA,
@@ -78,9 +68,13 @@ async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
         look=base.context.server.look,
     )
     try:
-        yield connections
+        verifier = TokenVerifier(base.context, base.keyring, access_pool)
+        base.context.server.on_start(verifier.forget_all)
+        feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
+        async with running_beside(verifier.keep_fresh, feed_waits.listen, *list_background_tasks(base, for_others=False)):
+            yield ApiParts(access_pool=access_pool, verifier=verifier, feed_waits=feed_waits)
     finally:
-        await pool.close_pool(connections)
+        await pool.close_pool(access_pool)
 
 
 async def serve(

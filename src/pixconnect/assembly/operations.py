@@ -231,12 +231,12 @@ def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
     new = [each for each in _OF_FEATURES if each.title not in titles]
     place = _OWN.index(LEDGER)
     found = (*_OWN[:place], *new, *_OWN[place:])
-    return tuple(_with_more(each) for each in found if is_sandbox or each is not SANDBOX)
-
-
-def _with_more(section: Section) -> Section:
-    more = [each.operations for each in _OF_FEATURES if each.title == section.title and each is not section]
-    return structs.replace(section, operations=(*section.operations, *chain.from_iterable(more)))
+    sections: list[Section] = []
+    for section in found:
+        if is_sandbox or section is not SANDBOX:
+            more = [each.operations for each in _OF_FEATURES if each.title == section.title and each is not section]
+            sections.append(structs.replace(section, operations=(*section.operations, *chain.from_iterable(more))))
+    return tuple(sections)
 
 
 def _list_doors(*, is_sandbox: bool) -> list[Door]:

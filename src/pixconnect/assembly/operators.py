@@ -225,19 +225,14 @@ async def _open_standby(read_url: str, own_url: str) -> asyncpg.Connection[async
     """The reader's connection to the standby, if the service has one and it is reachable."""
     if not read_url:
         return None
+    # The standby's address with another login: the service's may not assume the verifier's role.
+    read = urlsplit(read_url)
+    login, host = urlsplit(own_url).netloc.rpartition("@")[0], read.netloc.rpartition("@")[2]
     try:
-        return await _connect(_log_in_as(own_url, read_url))
+        return await _connect(read._replace(netloc=f"{login}@{host}" if login else host).geturl())
     except DATABASE_FAILED as error:
         _log.warning("the standby is not read from, and the primary instead", reason=type(error).__name__)
         return None
-
-
-def _log_in_as(own_url: str, read_url: str) -> str:
-    """Return the standby's address with another login: the service's may not assume the verifier's role."""
-    read, own = urlsplit(read_url), urlsplit(own_url)
-    login = own.netloc.rpartition("@")[0]
-    host = read.netloc.rpartition("@")[2]
-    return read._replace(netloc=f"{login}@{host}" if login else host).geturl()
 
 
 @asynccontextmanager

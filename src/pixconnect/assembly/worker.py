@@ -5,7 +5,7 @@ Periodic tasks are tallies of lists, partitions, texts, keys, endpoints, and tho
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -14,7 +14,6 @@ import structlog
 from msgspec import structs
 
 from pixconnect.assembly.base import (
-    Base,
     connect_as_service,
     list_background_tasks,
     listen_for_metrics,
@@ -47,7 +46,6 @@ from pixconnect.platform.database_failure import DATABASE_FAILED
 from pixconnect.platform.http import listening as descriptors
 from pixconnect.platform.http.server import serve_metrics
 from pixconnect.platform.logging import set_up_logging
-from pixconnect.platform.metrics import Read
 
 LAST_RECORDS_TIMEOUT_S: Final = 0.5
 """How long a stopping worker waits for running attempts; an abandoned one is made again by another worker."""
@@ -63,23 +61,18 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         running_beside(*list_background_tasks(base, for_others=True)),
         AsyncExitStack() as opened,
     ):
-        parts = _make_parts(base, partial(serve_metrics, listen_for_metrics(settings)))
+        attempt_log = AttemptLog(base.context.clock, is_on=settings.log_level in {"debug", "info"})
+        parts = WorkerParts(
+            context=base.context,
+            notifier=base.notifier,
+            connect=connect_as_service(settings, "pixconnect leases"),
+            event_retention_days=settings.event_retention_days,
+            serve_metrics=partial(serve_metrics, listen_for_metrics(settings)),
+            of_features=FeatureParts({DeliveryParts: DeliveryParts(limits=QueueLimits(), attempt_log=attempt_log)}),
+        )
         for extension in gather("worker_extensions", WorkerExtension):
             parts = await opened.enter_async_context(extension.open(settings, parts))
         await _work(parts, stop, report_ready)
-
-
-def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
-    settings = base.settings
-    attempt_log = AttemptLog(base.context.clock, is_on=settings.log_level in {"debug", "info"})
-    return WorkerParts(
-        context=base.context,
-        notifier=base.notifier,
-        connect=connect_as_service(settings, "pixconnect leases"),
-        event_retention_days=settings.event_retention_days,
-        serve_metrics=serve,
-        of_features=FeatureParts({DeliveryParts: DeliveryParts(limits=QueueLimits(), attempt_log=attempt_log)}),
-    )
 
 
 async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:

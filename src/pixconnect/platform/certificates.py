@@ -93,13 +93,6 @@ def read_ends(files: Mapping[str, str]) -> dict[str, datetime]:
     return ends
 
 
-def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:
-    """Write key and certificate into one file (PKCS #12) without a password, as banks provide them."""
-    private = cast(EllipticCurvePrivateKey, key.private_key)
-    certificate = x509.load_der_x509_certificate(der)
-    return pkcs12.serialize_key_and_certificates(name.encode(), private, certificate, None, NoEncryption())
-
-
 def _issue(
     key: ECKey, name: str, authority_key: ECKey, authority: bytes, now: datetime, extensions: Iterable[x509.ExtensionType]
 ) -> Certificate:
@@ -167,7 +160,7 @@ class ClientFiles(Struct, frozen=True, kw_only=True):
     certificate_file: Path
     key_file: Path
     both_file: Path  # certificate and key in one PEM file
-    pkcs12_file: Path  # both as PKCS #12, without a password
+    pkcs12_file: Path  # both as PKCS #12, without a password, as banks provide them
 
 
 def authority_file(home: Path) -> Path:
@@ -204,7 +197,9 @@ def write_client(home: Path, folder: Path, client_id: str, now: datetime) -> Cli
     write_private(files.certificate_file, certificate_pem)
     write_private(files.key_file, key_pem)
     write_private(files.both_file, key_pem + certificate_pem)
-    write_private(files.pkcs12_file, write_pkcs12(client_id, key, certificate.der))
+    private, public = cast(EllipticCurvePrivateKey, key.private_key), x509.load_der_x509_certificate(certificate.der)
+    packed = pkcs12.serialize_key_and_certificates(client_id.encode(), private, public, None, NoEncryption())
+    write_private(files.pkcs12_file, packed)
     return files
 
 

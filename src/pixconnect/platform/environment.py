@@ -46,9 +46,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         name = path.strip("`").removeprefix("$.")
         shown = "" if name in SECRETS else f"; it is {found[name]!r}"
         raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
-    settings.read_networks("trusted_proxies")
-    settings.read_networks("tls_proxies")
-    settings.read_networks("forbidden_networks")
+    for name in ("trusted_proxies", "tls_proxies", "forbidden_networks"):
+        settings.read_networks(name)
     return settings
 
 
@@ -93,10 +92,10 @@ def _describe_rule(name: str, rule: str) -> str:
     return rule
 
 
-def name_database_settings(environment: Mapping[str, str] = os.environ) -> str:
+def name_database_settings() -> str:
     """Name the variables that hold addresses of the database; for the embedded server, the one that could."""
     own = [variable for name in DATABASE_URLS for variable in _variables(name)]
-    return " or ".join(each for one in own for each in (one, f"{one}_FILE") if environment.get(each)) or own[0]
+    return " or ".join(each for one in own for each in (one, f"{one}_FILE") if os.environ.get(each)) or own[0]
 
 
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:

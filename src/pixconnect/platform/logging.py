@@ -135,7 +135,7 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
         is_watched: Whether people on a terminal are shown what happens, too. Not in live mode: what callers call their own
             is none of its operators' business.
     """
-    is_console = is_for_people(log_format, stream)
+    is_console = log_format == "console" or (log_format == "auto" and stream.isatty())
     if is_watched and is_console and level in {"debug", "info"}:
         show(stream)
     shared: list[structlog.types.Processor] = [
@@ -178,11 +178,6 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
 def _wants_no_color() -> bool:
     # https://no-color.org: set and not empty.
     return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention for all programs, and not our setting
-
-
-def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:
-    """Whether lines are written for people and not as JSON."""
-    return log_format == "console" or (log_format == "auto" and stream.isatty())
 
 
 class GatheredLog(ABC, Generic[Noted]):

@@ -152,12 +152,6 @@ def name_database_error(error: BaseException) -> str:
     return f"{kind}: {known}" if known else kind
 
 
-def is_database_error(error: BaseException) -> bool:
-    """Whether the error's text may quote a row or an argument."""
-    # Recognised by its form, so that this file imports no driver.
-    return hasattr(error, "sqlstate") or type(error).__module__.partition(".")[0] == "asyncpg"
-
-
 def hide_rows_in_tracebacks() -> None:
     """Write uncaught exceptions to standard error in the same way."""
 
@@ -171,7 +165,9 @@ def hide_rows_in_tracebacks() -> None:
 def _write(error: BaseException, written: set[int], *, is_of_database: bool) -> Iterator[str]:
     # Causes may be cyclic; each exception is written once.
     written.add(id(error))
-    is_of_database = is_of_database or is_database_error(error)
+    # Recognised by its form, so that this file imports no driver: its text may quote a row or an argument.
+    is_of_driver = hasattr(error, "sqlstate") or type(error).__module__.partition(".")[0] == "asyncpg"
+    is_of_database = is_of_database or is_of_driver
     cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__
     if cause is not None and id(cause) not in written:
         yield from _write(cause, written, is_of_database=is_of_database)

@@ -225,6 +225,7 @@ class _StandbyConnection(_PooledConnection):
     # How new its tables are known to be, by this process's monotonic clock.
     known_s = float("-inf")
 
+    # A method, because the pool's proxy of a connection takes no attributes.
     def note_known(self, known_s: float) -> None:
         self.known_s = known_s
 

@@ -5,7 +5,7 @@ That runs the new program against the old tables, beside the old program, and ca
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -22,8 +22,8 @@ from pixconnect.kernel.baseline import SERVICE_SCHEMA, read_service_steps
 from pixconnect.kernel.flows.installation import check_durability, check_mode, refuse_other_mode
 from pixconnect.kernel.tables import installation as installation_store
 from pixconnect.kernel.tables import partition as partition_store
-from pixconnect.platform import migrations, pool, privileges
 from pixconnect.platform import migrations as schema_history
+from pixconnect.platform import pool, privileges
 from pixconnect.platform.base.entropy import SecretBox
 from pixconnect.platform.config import Settings
 from pixconnect.platform.logging import set_up_logging
@@ -55,7 +55,7 @@ def migrate(*, roles_only: bool = False) -> None:
     terminal.print_line(f"the tables are up to date{f' ({len(applied)} steps applied)' if applied else ''}")
 
 
-async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) -> list[migrations.Migration]:
+async def bring_up_to_date(settings: Settings, *, box: SecretBox | None = None) -> list[Migration]:
     """Apply the missing steps, as the owner, and grant the service's login its roles.
 
     Args:
@@ -107,9 +107,9 @@ def schemas_of(settings: Settings) -> list[tuple[str, Callable[[], Steps], str]]
     return [each for each in SCHEMAS if each[0] != "sandbox" or settings.mode == "sandbox"]
 
 
-async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[migrations.Migration]:
+async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[Migration]:
     """Apply each schema's missing steps, and permit the login to take its role."""
-    applied: list[migrations.Migration] = []
+    applied: list[Migration] = []
     for schema, read, role in schemas_of(settings):
         applied += await schema_history.migrate(connection, schema, read())
         user = (
@@ -182,24 +182,20 @@ async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
     try:
         await connection.execute("set default_transaction_read_only = on")
         await refuse_old_server(connection)
-        found = [symptom async for symptom in _look_at_schemas(connection, settings)]
+        found: list[Symptom] = []
+        for schema, read, _ in schemas_of(settings):
+            missing = await schema_history.list_missing(connection, schema, read())
+            for step in missing:
+                text = f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}"
+                found.append(live_mode.note(_UPGRADE, text, _advise(step)))
+            if not missing:
+                found.append(live_mode.ok(_UPGRADE, f"the tables of {schema} are this version's"))
         await connection.execute("set search_path = pixconnect")
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         await check_durability(connection, settings.mode)
         return found
     finally:
         await connection.close()
-
-
-async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Symptom]:
-    for schema, read, _ in schemas_of(settings):
-        missing = await schema_history.list_missing(connection, schema, read())
-        for step in missing:
-            yield live_mode.note(
-                _UPGRADE, f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}", _advise(step)
-            )
-        if not missing:
-            yield live_mode.ok(_UPGRADE, f"the tables of {schema} are this version's")
 
 
 def _describe_step(step: Migration) -> str:

@@ -17,8 +17,9 @@ waits in the socket until the process answers. A failure of the process does not
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from socket import socket
@@ -135,7 +136,8 @@ class Stack:
             ChildProcess(
                 f"API process {number}",
                 part.command("serve"),
-                own | _metrics_environment(self.settings, number),
+                # Each has its own port, above the worker's.
+                own | {"PIXCONNECT_METRICS_PORT": str(self.settings.metrics_port and self.settings.metrics_port + number)},
                 listening_sockets,
                 launch,
             )
@@ -250,15 +252,16 @@ def _open_console(settings: Settings) -> socket | None:
     ports = [settings.console_port]
     if not settings.console_port and settings.port:
         ports = [settings.port + _CONSOLE_ABOVE_API, 0]
+    listen = partial(listening.open_listening, settings.console_host, count=1, port_setting="PIXCONNECT_CONSOLE_PORT")
+    return _open_first(ports, lambda port: listen(port)[0])
+
+
+def _open_first(ports: Sequence[int], open_at: Callable[[int], socket]) -> socket:
+    """Open a socket at the first of these ports that is free; the last one's error is raised."""
     for port in ports[:-1]:
         with suppress(listening.ListeningError, OverflowError):
-            return _listen_for_console(settings, port)
-    return _listen_for_console(settings, ports[-1])
-
-
-def _listen_for_console(settings: Settings, port: int) -> socket:
-    (listener,) = listening.open_listening(settings.console_host, port, 1, port_setting="PIXCONNECT_CONSOLE_PORT")
-    return listener
+            return open_at(port)
+    return open_at(ports[-1])
 
 
 def _make_console(
@@ -273,14 +276,8 @@ def _make_console(
 def _reserve_sandbox(settings: Settings) -> socket | None:
     if settings.mode != "sandbox" or settings.rail_url:
         return None
-    if settings.port:
-        with suppress(listening.ListeningError, OverflowError):
-            return _reserve_for_sandbox(settings.port + _SANDBOX_ABOVE_API)
-    return _reserve_for_sandbox(0)
-
-
-def _reserve_for_sandbox(port: int) -> socket:
-    return listening.reserve_port("127.0.0.1", port, port_setting="PIXCONNECT_RAIL_URL")
+    ports = [settings.port + _SANDBOX_ABOVE_API, 0] if settings.port else [0]
+    return _open_first(ports, partial(listening.reserve_port, "127.0.0.1", port_setting="PIXCONNECT_RAIL_URL"))
 
 
 def _embedded(settings: Settings, home: Home, api_count: int, report: Callable[[str], None]) -> EmbeddedPostgres | None:
@@ -334,12 +331,6 @@ def _resolve(
             console_database_url=postgres.console_url,
         )
     return found
-
-
-def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
-    # Each API process has its own port, above the worker's.
-    port = settings.metrics_port
-    return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -136,25 +136,17 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     terminal.print_line(app.generate_completion(prog_name="pixconnect", shell=shell))
 
 
-def _write_help_plainly(words: Sequence[str]) -> None:
-    """Remove bold letters from help without colours, which its writer leaves."""
+def run_verb(words: Sequence[str]) -> None:
+    """Run one verb; ``CommandError`` for words that none takes."""
+    for number, word in enumerate(words, 1):
+        # The database can store neither; the system passes octets that are not UTF-8 as surrogates.
+        if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
+            raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")
     if terminal.wants_no_style() and not {"--help", "-h", "help"}.isdisjoint(words):
         from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
 
+        # Without it, help without colours still has bold letters.
         app.console = Console(color_system=None)
-
-
-def _refuse_unstorable(words: Sequence[str]) -> None:
-    """Refuse arguments that the database cannot store: NUL, and non-UTF-8 octets, which the system passes as surrogates."""
-    for number, word in enumerate(words, 1):
-        if "\0" in word or (not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word)):
-            raise failures.CommandError(f"word {number} of the command is not UTF-8, or has a NUL in it")
-
-
-def run_verb(words: Sequence[str]) -> None:
-    """Run one verb; ``CommandError`` for words that none takes."""
-    _refuse_unstorable(words)
-    _write_help_plainly(words)
     try:
         app.meta(words)
     except CycloptsError as error:

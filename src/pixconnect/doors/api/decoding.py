@@ -122,23 +122,18 @@ class QueryDecoder(Generic[Record]):
         if query.count(b"&") >= PARAMETERS_MAX:
             raise errors.BadRequest(f"query: must have at most {PARAMETERS_MAX} parameters")
         values: dict[str, object] = {}
-        for part in query.split(b"&"):
-            if part:
-                raw_name, _, raw_value = part.partition(b"=")
-                # A plus stays a plus: no value has a space, and callers forget to encode the plus of an instant's offset.
-                name = _text(raw_name, "query")
-                self._take(values, name, raw_value)
+        for part in filter(None, query.split(b"&")):
+            raw_name, _, raw_value = part.partition(b"=")
+            # A plus stays a plus: no value has a space, and callers forget to encode the plus of an instant's offset.
+            name = _text(raw_name, "query")
+            if (read := self._readers.get(name)) is None:
+                if self._is_strict:
+                    raise errors.BadRequest(f"{show_name(name)}: unknown query parameter")
+                continue
+            if name in values:
+                raise errors.BadRequest(f"{name}: stands twice in the query")
+            values[name] = read(name, _text(raw_value, name))
         return _convert(values, self._record)
-
-    def _take(self, values: dict[str, object], name: str, raw_value: bytes) -> None:
-        read = self._readers.get(name)
-        if read is None:
-            if self._is_strict:
-                raise errors.BadRequest(f"{show_name(name)}: unknown query parameter")
-            return
-        if name in values:
-            raise errors.BadRequest(f"{name}: stands twice in the query")
-        values[name] = read(name, _text(raw_value, name))
 
 
 def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, object] | None:

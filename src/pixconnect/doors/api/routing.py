@@ -124,11 +124,7 @@ def _read_id(text: str) -> int:
 
 def _text(name: str, description: str) -> Parameter[str]:
     # Any text is valid: a wrong form matches nothing, which is NOT_FOUND and not BAD_REQUEST.
-    return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
-
-
-def _schema(kind: str, **limits: object) -> Mapping[str, object]:
-    return {"type": kind, **limits}
+    return Parameter(name=name, read=str, schema=dict(type="string", minLength=1), description=description)
 
 
 NONE: Final = Parameter[None](name="", read=lambda text: errors.ensure(not text, text), schema={}, description="")
@@ -136,13 +132,13 @@ PAGE: Final = _text("page", "The address of a file of the documentation, below i
 ID: Final = Parameter[int](
     name="id",
     read=_read_id,
-    schema=_schema("integer", format="int64", minimum=1, maximum=_ID_MAX),
+    schema=dict(type="integer", format="int64", minimum=1, maximum=_ID_MAX),
     description="The `id` that the service gave it.",
 )
 EXTERNAL_ID: Final = Parameter[str](
     name="externalId",
     read=lambda text: decoding.read_text("externalId", text, 255),
-    schema=_schema("string", minLength=1, maxLength=255),
+    schema=dict(type="string", minLength=1, maxLength=255),
     description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
 )
 TXID: Final = _text("txid", "The charge's `transaction_identification`.")

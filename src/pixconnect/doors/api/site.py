@@ -47,10 +47,8 @@ class Site:
         self._kept: dict[str, KeptDocument] = {}
         self.entry = "openapi.json" if folder is None else "docs/"  # the target of the service's bare address
         self.why_absent = "page: there is no such page"
-        if folder is not None:
-            self._list(folder)
-
-    def _list(self, folder: Path) -> None:
+        if folder is None:
+            return
         for file in folder.rglob("*.*"):
             if file.suffix in TYPES:
                 address = file.relative_to(folder).as_posix()
@@ -80,9 +78,6 @@ def _read(file: Path) -> KeptDocument:
     content = file.read_bytes()
     # The few scripts within a page differ between folders, so each page permits its own.
     scripts = _INLINE_SCRIPT.findall(content) if file.suffix == ".html" else []
-    policy = _POLICY.format(hashes="".join(f" 'sha256-{_digest(script)}'" for script in scripts))
+    digests = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts]
+    policy = _POLICY.format(hashes="".join(f" 'sha256-{digest}'" for digest in digests))
     return KeptDocument(content, TYPES[file.suffix], policy.encode(), is_packed=file.suffix not in _PICTURES)
-
-
-def _digest(script: bytes) -> str:
-    return base64.b64encode(hashlib.sha256(script).digest()).decode()

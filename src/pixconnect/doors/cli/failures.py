@@ -4,6 +4,7 @@ Exceptions are recognised by their class name, because importing the libraries t
 """
 
 import re
+import traceback
 from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -200,7 +201,10 @@ def is_database_unreachable(error: BaseException) -> bool:
     """Whether no server answers at the database's address."""
     # asyncpg passes on the system's errors of the network and of the resolver; a missing or closed Unix socket is a file error.
     # An unexpected certificate is for an operator to repair.
-    return isinstance(error, OSError) and not _is_one_of(error, ("SSLError",)) and _is_about_connecting(error)
+    if not isinstance(error, OSError) or _is_one_of(error, ("SSLError",)):
+        return False
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any("asyncpg" in frame.f_code.co_filename for frame in frames)
 
 
 def is_database_away(error: BaseException) -> bool:
@@ -231,13 +235,3 @@ def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
 
 def _is_one_of(error: BaseException, names: Collection[str]) -> bool:
     return any(kind.__name__ in names for kind in type(error).__mro__)
-
-
-def _is_about_connecting(error: BaseException) -> bool:
-    """Whether the error came out of opening a connection to PostgreSQL."""
-    trace = error.__traceback__
-    while trace is not None:
-        if "asyncpg" in trace.tb_frame.f_code.co_filename:
-            return True
-        trace = trace.tb_next
-    return False

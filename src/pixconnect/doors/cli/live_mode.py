@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
@@ -184,16 +184,10 @@ _FOLDER_OPEN = 0o066
 def complain_of_open(settings: Settings) -> None:
     """Warn of each file that other users can read or write: the home, its keys, the files of secrets."""
     home = settings.home_path
-    _complain(home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
-    for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *environment.secret_files().values()):
-        _complain(path, _FILE_OPEN, "600")
-
-
-def _complain(path: Path, too_open: int, wanted: str) -> None:
-    try:
-        mode = path.stat().st_mode & 0o777
-    except OSError:
+    files = (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *environment.secret_files().values())
+    of_home = (home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
+    for path, too_open, wanted in (of_home, *((file, _FILE_OPEN, "600") for file in files)):
         # If a file is missing or unreadable, the part that needs it reports that.
-        return
-    if mode & too_open:
-        terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")
+        with suppress(OSError):
+            if (mode := path.stat().st_mode & 0o777) & too_open:
+                terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

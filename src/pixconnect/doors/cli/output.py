@@ -103,7 +103,8 @@ def show_list(
             for line in table:
                 terminal.print_line(line)
             return
-    _show_blocks([_pick(item, columns) for item in items], money)
+    flat = [_flatten(item) for item in items]
+    _show_blocks([{name: item[name] for name in columns or item if name in item} for item in flat], money)
 
 
 def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool, money: Collection[str] = ()) -> None:
@@ -167,11 +168,6 @@ def _join(names: Sequence[str], row: Sequence[str], widths: Sequence[int], numer
         space, painted = " " * (width - len(cell)), _paint_state(name, cell)
         padded.append(space + painted if is_number else painted + space)
     return _GAP.join(padded).rstrip()
-
-
-def _pick(item: Shown, columns: Sequence[str]) -> Shown:
-    flat = _flatten(item)
-    return {name: flat[name] for name in columns or flat if name in flat}
 
 
 def _flatten(shown: Shown) -> dict[str, Any]:

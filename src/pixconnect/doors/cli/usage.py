@@ -32,7 +32,8 @@ def explain(error: CycloptsError) -> str:
                 return f"{error.keyword or argument.name}: needs a value; it must be {_describe(argument)}"
             return f"{spell(argument)}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
-            in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
+            reais = _REAIS.fullmatch(token.value) if argument.name.endswith(("-limit", "amount")) else None
+            in_cents = f", which in cents is {int(reais[1] + reais[2])}" if reais else ""
             words = list_words(argument)
             near = _find_near(token.value, words)
             several = token.value.split(",")
@@ -113,11 +114,6 @@ def _guess(argument: Argument, unused: Sequence[str]) -> str:
     words = list_words(argument)
     is_its_value = len(unused) == 1 and not options and (not words or unused[0] in words)
     return f"write {argument.name} {unused[0]}" if is_its_value else ""
-
-
-def _in_cents(text: str) -> str:
-    reais = _REAIS.fullmatch(text)
-    return f", which in cents is {int(reais[1] + reais[2])}" if reais else ""
 
 
 def _find_options(app: App, words: Sequence[str]) -> dict[str, Argument]:

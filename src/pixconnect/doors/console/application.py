@@ -119,7 +119,14 @@ class Console:
         async def send_on(message: Message) -> None:
             if message["type"] == RESPONSE_START:
                 took_ms = (self._parts.context.clock.monotonic_s() - started_s) * 1000
-                message["headers"] = [*message["headers"], *self._own_headers(message["headers"], took_ms)]
+                headers = message["headers"] = [
+                    *message["headers"],
+                    (b"content-security-policy", POLICY.encode()),
+                    (b"cross-origin-opener-policy", b"same-origin"),
+                    (b"server-timing", b"page;dur=%.1f" % took_ms),
+                ]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
             await send(message)
 
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
@@ -130,16 +137,6 @@ class Console:
             await PlainTextResponse("This address is too long.\n", 414)(scope, receive, send_on)
         else:
             await self._app(_complete(scope, host, self._parts), receive, send_on)
-
-    def _own_headers(self, headers: Sequence[tuple[bytes, bytes]], took_ms: float) -> list[tuple[bytes, bytes]]:
-        own = [
-            (b"content-security-policy", POLICY.encode()),
-            (b"cross-origin-opener-policy", b"same-origin"),
-            (b"server-timing", b"page;dur=%.1f" % took_ms),
-        ]
-        if not any(name == b"cache-control" for name, _ in headers):
-            own.append((b"cache-control", b"no-store"))
-        return own
 
     def _open(self, row: PageRoute) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -326,15 +323,12 @@ def refuse(visit: Visit, error: Exception) -> Response:
     amounts = [show_reais(int(cents)) for cents in filters.CENTS.findall(str(error))]
     reason = filters.in_reais(str(error))
     said = dict(amount_said="".join(amounts[:1]), amount_most="".join(amounts[-1:]))
-    shown = dict(error_status=status, reason=reason, back=_find_way_back(visit)) | said
-    return whole.page("error.html", status=status, headers=headers, **shown)
-
-
-def _find_way_back(visit: Visit) -> str:
-    """Return the page of the console with the form that was sent; empty if none was."""
+    # Back to the page of the console with the form that was sent, if one was.
     request = visit.request
     path = request.headers.get("referer", "").partition(f"://{request.headers.get('host', '')}")[2].partition("?")[0]
-    return visit.link(path) if request.method not in _SAFE_METHODS and is_own_address(path) else ""
+    back = visit.link(path) if request.method not in _SAFE_METHODS and is_own_address(path) else ""
+    shown = dict(error_status=status, reason=reason, back=back) | said
+    return whole.page("error.html", status=status, headers=headers, **shown)
 
 
 def _status_of(error: Exception) -> int:

@@ -206,9 +206,9 @@ class Visit(Struct, frozen=True, kw_only=True):
             return f"{since}..{until}"
         return f">={since}" if since else f"<={until}" if until else self.query("when")
 
-    def path_id(self, name: str = "id") -> int:
-        """Read a number in the path; if it cannot be an id, the answer is 404."""
-        number = wanted.read_id(self.request.path_params[name])
+    def path_id(self) -> int:
+        """Read the id in the path; if it cannot be one, the answer is 404."""
+        number = wanted.read_id(self.request.path_params["id"])
         if number is None:
             raise errors.NotFound("id: there is no such thing")
         return number

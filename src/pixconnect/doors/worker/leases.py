@@ -97,13 +97,13 @@ class Member(ABC):
         """Wait for news: after work for ``rest_s`` at most, otherwise until ``DueLook`` finds something."""
         self.is_resting = True
         try:
-            await wait_for(news, self._until_own_beat() if self.is_looked_after and not has_found else rest_s)
+            if self.is_looked_after and not has_found:
+                # Until its own beat: parts that look at the same time open a connection each, which PostgreSQL needs 6 MiB for.
+                began_s = asyncio.get_running_loop().time() - (self.place + 0.5) * _RESTS_APART_S
+                rest_s = REST_MAX_S - began_s % REST_MAX_S
+            await wait_for(news, rest_s)
         finally:
             self.is_resting = False
-
-    def _until_own_beat(self) -> float:
-        # Parts that look at the same time open a connection each, which PostgreSQL needs 6 MiB for.
-        return REST_MAX_S - (asyncio.get_running_loop().time() - (self.place + 0.5) * _RESTS_APART_S) % REST_MAX_S
 
     def looked(self, *, is_due: bool) -> None:
         """Take what ``DueLook`` found for this part."""

@@ -73,8 +73,7 @@ async def list_entries(
     count_max: int = 50,
 ) -> list[AuditEntry]:
     """List entries before a cursor, newest first: all, or those about these subjects or by an operator."""
-    async with context.pool.acquire() as connection:
-        return await audit_store.list_before(connection, before_id, subjects, count_max, by)
+    return await audit_store.list_before(context.pool, before_id, subjects, count_max, by)
 
 
 async def _append(

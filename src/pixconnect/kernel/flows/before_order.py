@@ -41,7 +41,6 @@ class OrderRule(Ranked):
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
         """Return whether the rule may concern any of a batch, judged by the locked rows."""
-        del work, batch
         return True
 
     async def begin(self, batch: Sequence[NewOrder]) -> None:
@@ -55,7 +54,6 @@ class OrderRule(Ranked):
 
     def delay(self, new: NewOrder, transfer: Transfer, order: OpenOrder) -> OpenOrder:
         """Return the order of an accepted transfer, delayed if this rule requires it."""
-        del new, transfer
         return order
 
     @staticmethod
@@ -65,12 +63,10 @@ class OrderRule(Ranked):
     @staticmethod
     async def find_wait(pool: Pool, order_name: str) -> OrderWait | None:
         """Find this rule's reason why an order waits."""
-        del pool, order_name
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
         """Find the reasons why some of these orders may not leave now, by name."""
-        del connection, waiting
         return {}
 
 
@@ -149,12 +145,10 @@ class Flags(OrderRule):
 
     @staticmethod
     async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
-        del pool, now, amount_cents
         check_may_withdraw(balance)
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
-        del connection
         return {each.name: hold for each in waiting if (hold := find_flag_hold(each)) is not None}
 
 
@@ -165,7 +159,6 @@ class Originals(OrderRule):
 
     @staticmethod
     def concerns(work: UnitOfWork, batch: Sequence[NewOrder]) -> bool:
-        del work
         return isinstance(batch[0], NewRefund)
 
     def check(self, new: NewOrder) -> None:
@@ -184,12 +177,10 @@ class Funds(OrderRule):
 
     @staticmethod
     async def check_payer(pool: Pool, now: datetime, balance: Balance, amount_cents: int) -> None:
-        del pool, now
         check_funds(balance, amount_cents)
 
     @staticmethod
     async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
-        del connection
         return {each.name: hold for each in waiting if (hold := find_debt_hold(each)) is not None}
 
 

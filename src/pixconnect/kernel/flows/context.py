@@ -229,15 +229,10 @@ class LoneWrite:
         except BaseException:
             await transaction.rollback()
             raise
-        with self._committing():
-            await transaction.commit()
-
-    @contextmanager
-    def _committing(self) -> Generator[None]:
-        """Wrap commits: until the server's answer arrives, the outcome is unknown."""
+        # Until the server's answer to the commit arrives, the outcome is unknown.
         could_be_before, self.may_be_durable = self.may_be_durable, True
         try:
-            yield
+            await transaction.commit()
         except asyncpg.PostgresError as error:
             if not isinstance(error, DATABASE_AWAY):
                 self.may_be_durable = could_be_before  # the server has rolled it back

@@ -160,7 +160,6 @@ class SuspectCredits:
         """Read what these reports may change, behind the batch's locks."""
 
     def is_held(self, work: UnitOfWork, transfer: Transfer) -> bool:
-        del work, transfer
         return False
 
     def hold(self, work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Charge | None) -> None:
@@ -168,12 +167,10 @@ class SuspectCredits:
 
     def release(self, work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
         """End that; answers whether the money was set aside."""
-        del work, transfer, report
         return False
 
     async def find_hold(self, pool: Pool, transfer: Transfer) -> OrderWait | None:
         """Find since when a received payment under way is held."""
-        del pool, transfer
         return None
 
     def fail(self, transfer: Transfer, code: str, now: datetime) -> Transfer:

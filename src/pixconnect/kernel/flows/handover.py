@@ -119,7 +119,7 @@ async def _ask_about(
     context: Context, fence: Fence, handed: Sequence[OpenOrder], until: datetime, *, may_send: bool = True
 ) -> None:
     silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
-    if mute := [order.name for order, name in silent if name is None]:
+    if mute := sorted(order.name for order, name in silent if name is None):
         await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
     if askable := [(order, name) for order, name in silent if name is not None]:
         await _ask(context, fence, askable, until, may_send=may_send)
@@ -129,7 +129,7 @@ async def _count_as_handed(context: Context, fence: Fence, orders: Sequence[Open
     """Mark orders without sending them; return those that no other worker has marked or ended meanwhile."""
     names = [order.name for order in orders]
     if not all(order.may_leave for order in orders):
-        await order_store.refuse_late(context.pool, names, now)
+        await order_store.refuse_late(context.pool, sorted(names), now)
     marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
     if marked is None:
         raise errors.ServiceUnavailable("another worker has taken over")
@@ -314,7 +314,7 @@ async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datet
             await order_store.unmark(connection, [order.name for order in orders], now, now + RETRY_AFTER)
         return
     # With the backoff of queries, an order that waits for another would miss its turn again and again.
-    if in_turn := [order.name for order in orders if source_of(order).sends_in_turn]:
+    if in_turn := sorted(order.name for order in orders if source_of(order).sends_in_turn):
         await order_store.look_later(context.pool, in_turn, now + RETRY_AFTER)
 
 

@@ -118,13 +118,12 @@ async def make_holder(context: Operator, connection: Connection, new: NewHolder)
     )
     if not await holder_store.insert(connection, holder):
         raise errors.InvalidAccount("account_number: another holder has it")
-    await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
+    await audit.record(context, connection, "holder create", f"holder {holder.id}", after=holder)
     return holder
 
 
 async def read_holder(context: Operator, holder_id: int) -> Holder:
-    async with context.pool.acquire() as connection:
-        return _found(await holder_store.find(connection, holder_id), holder_id)
+    return _found(await holder_store.find(context.pool, holder_id), holder_id)
 
 
 async def read_holder_with_funds(context: Operator, holder_id: int) -> tuple[Holder, Funds]:
@@ -170,7 +169,7 @@ async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) 
             holder = await _keep_approvals(context, connection, before, holder)
         await holder_store.update(connection, holder)
         verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
-        await audit.record(context, connection, f"holder {verb}", _subject(holder_id), before=before, after=holder)
+        await audit.record(context, connection, f"holder {verb}", f"holder {holder_id}", before=before, after=holder)
     return holder
 
 
@@ -187,7 +186,7 @@ async def loosen_holder(context: Operator, writes: Writer, proposal: Proposal) -
             above, new_payees = map(proposal.contents.get, _APPROVALS)
             holder = structs.replace(before, approve_above_cents=above, approve_new_payees=new_payees == 1)
         await holder_store.update(connection, holder)
-        await audit.record(context, connection, CONFIRM, _subject(holder_id), before=before, after=holder)
+        await audit.record(context, connection, CONFIRM, f"holder {holder_id}", before=before, after=holder)
 
 
 async def find_waiting(context: Core, holder_id: int) -> dict[str, Proposal]:
@@ -215,12 +214,12 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
         owner_id = (await holder_store.find_key_owners(connection, [key.key])).get(key.key)
         if owner_id is None:
             check_quarantine(await holder_store.read_quarantine(connection, key.key, holder_id))
-            await holder_store.insert_key(connection, key, holder_id, now)
+            await holder_store.insert_key(connection, key.key, key.key_type, holder_id, now)
             # The insert leaves a key alone that another operator has given to a holder meanwhile.
             owner_id = (await holder_store.find_key_owners(connection, [key.key]))[key.key]
         if owner_id != holder_id:
             raise errors.InvalidPixKey("key: another holder has it")
-        await audit.record(context, connection, "key add", _subject(holder_id), after=key)
+        await audit.record(context, connection, "key add", f"holder {holder_id}", after=key)
     return key
 
 
@@ -242,13 +241,12 @@ async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey
             raise errors.NotFound(f"key: holder {holder_id} has no such key")
         for removal in gather("key_removals", KeyRemoval):
             await removal.forget(connection, holder_id, key)
-        await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
+        await audit.record(context, connection, "key remove", f"holder {holder_id}", before=removed)
     return removed
 
 
 async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
-    async with context.pool.acquire() as connection:
-        return await holder_store.list_pix_keys(connection, holder_id)
+    return await holder_store.list_pix_keys(context.pool, holder_id)
 
 
 async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
@@ -332,10 +330,6 @@ def _found(holder: Holder | None, holder_id: int) -> Holder:
     if holder is None:
         raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
     return holder
-
-
-def _subject(holder_id: int) -> str:
-    return f"holder {holder_id}"
 
 
 async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:

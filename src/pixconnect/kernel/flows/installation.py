@@ -55,6 +55,11 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
     """Describe the database for an operator: mode, version, identity, durability."""
     async with context.pool.acquire() as connection:
         server = await installation_store.read_server(connection)
+        losses = await loss_store.find_losses(connection)
+        lost: dict[str, str | int] = {"losses_count": len(losses)}
+        # If the service's last position is unknown, the beginning of the loss is unknown too.
+        if known := [loss.known_until for loss in losses if loss.known_until is not None]:
+            lost |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}
         return {
             "mode": await connection.fetchval("select mode from installation"),
             "postgresql": await connection.fetchval("select current_setting('server_version')"),
@@ -62,19 +67,11 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
             "timeline": server.timeline,
             "database_oid": server.database_oid,
             "started_at": server.started_at.isoformat(),
-            **_describe_losses(await loss_store.find_losses(connection)),
+            **lost,
             "inherited": "; ".join(await installation_store.list_inherited(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }
-
-
-def _describe_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
-    said: dict[str, str | int] = {"losses_count": len(losses)}
-    # If the service's last position is unknown, the beginning of the loss is unknown too.
-    if known := [loss.known_until for loss in losses if loss.known_until is not None]:
-        said |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}
-    return said
 
 
 async def check_losses(pool: Pool) -> None:

@@ -219,7 +219,7 @@ class LookupBudgets:
         policy, tokens = budget.allowance.policy, count * budget.allowance.paid_tokens
         now = context.clock.real_now()
         kept = await lookup_store.put_back_budget(
-            context.pool, holder_id, policy, tokens, now=now, settled_from=settled_from, settled_until=until
+            context.pool, holder_id, tokens, now, policy.tokens_max, policy.refill_per_s, until, settled_from
         )
         kept = kept or await lookup_store.find_budget(context.pool, holder_id)
         if kept is not None:

@@ -65,7 +65,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
         with _going_on(failures, "drop", "detached"):
             while (name := await partition_store.drop_detached(connection)) is not None:
                 _log.info("partition dropped", name=name)
-        while count := await partition_store.give_up_old(connection, retention, now, _GIVEN_UP_MAX):
+        while count := await partition_store.give_up_old(connection, retention, _GIVEN_UP_MAX, now):
             _log.warning("deliveries given up: they waited for longer than events are kept", deliveries_count=count)
     if failures:
         raise failures[0]
@@ -104,10 +104,7 @@ LOOKED_AT_MAX: Final = 5_000  # rows per step, in one transaction
 
 
 def _find_end(data: str, now: datetime) -> timedelta:
-    at_most = RETENTIONS.find(data, now).at_most
-    if at_most is None:
-        raise AssertionError(f"{data}: the register has no end for it")
-    return at_most
+    return errors.require(RETENTIONS.find(data, now).at_most, f"{data}: the register has no end for it")
 
 
 async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:

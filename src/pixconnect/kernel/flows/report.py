@@ -170,24 +170,16 @@ async def _take_other(context: Context, report: rail.Report) -> list[rail.Acknow
 
 async def _take(context: Context, report: rail.Report, taker: ReportTaker) -> list[rail.Acknowledgement]:
     said = await taker.take(context, report)
-    if said is not None and taker.refusable is not None:
-        said = await _keep_unrefusable(context, report, said)
-    return [] if said is None else [said]
-
-
-async def _keep_unrefusable(
-    context: Context, report: rail.Report, acknowledgement: rail.Acknowledgement
-) -> rail.Acknowledgement:
-    """Keep for an operator a settled payment without a holder that cannot be refused; acknowledge it without a refusal."""
-    answer = ability.answer_report(context.policy.abilities, acknowledgement)
+    if said is None or taker.refusable is None:
+        return [] if said is None else [said]
+    # A settled payment without a holder that cannot be refused is kept for an operator, and acknowledged without a refusal.
+    answer, code = ability.answer_report(context.policy.abilities, said), said.refusal_code
     # An accepted payment's money is not here yet; and a report that contradicts a cancellation is kept for that reason.
-    if answer != acknowledgement and not isinstance(report, rail.CreditAccepted):
-        code = acknowledgement.refusal_code
-        if code != reject_code.NOT_SETTLED:
-            explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
-            misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
-            await kept_usecases.keep_reported(context, report, misfit)
-    return answer
+    if answer != said and not isinstance(report, rail.CreditAccepted) and code != reject_code.NOT_SETTLED:
+        explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
+        misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
+        await kept_usecases.keep_reported(context, report, misfit)
+    return [answer]
 
 
 async def _refuse(
@@ -215,7 +207,6 @@ async def _refuse(
 async def _find_recorded(
     connection: Connection, report: rail.CreditReport | rail.ReturnReport, holder_id: int | None
 ) -> Recorded | None:
-    del holder_id
     return await find_recorded(connection, report) if kept_report.is_name(report.subject) else None
 
 

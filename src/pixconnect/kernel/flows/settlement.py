@@ -101,7 +101,6 @@ class EndRule(Ranked):
     @staticmethod
     async def prepare(context: Context, ordered: Transfer | Refund, ending: Ending) -> Beside | None:
         """Find what else the end of an order moves, before any lock."""
-        del context, ordered, ending
 
     async def begin(self, batch: Sequence[EndedOrder]) -> None:
         """Read what the rule changes, under the batch's locks."""

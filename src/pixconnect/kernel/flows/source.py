@@ -77,7 +77,6 @@ class Source(Struct, frozen=True, kw_only=True):
             ServiceUnavailable: Nothing can be sent now; nothing was done.
             OutcomeUnknown: The database was restored, and the request may have been paid before.
         """
-        del context, request
         return Way(payer=payer.party, payee=payee, terms=terms)
 
     async def admit_forgotten(self, context: Context, request: TransferRequest) -> None:
@@ -109,7 +108,6 @@ class Accounts:
     """What a feature adds where money of holders lies on accounts at institutions. The kernel alone knows of none."""
 
     async def find_states(self, context: Context) -> Collection[str]:
-        del context
         return ()
 
     def find_source(self, account_id: int) -> Source:
@@ -139,12 +137,10 @@ class Accounts:
 
     async def find_forgotten(self, connection: Connection, batch: Sequence[NewRefund]) -> dict[int, Refund]:
         """The refunds that the same requests made before the database was restored, by the ids of the new ones."""
-        del connection, batch
         return {}
 
     async def find_forgotten_by_external_id(self, context: Context, caller: Caller, external_id: str) -> Refund | None:
         """Such a refund by its name."""
-        del context, caller, external_id
 
     async def check_read(self, context: Context, caller: Caller) -> None:
         """Raise ``ServiceUnavailable`` while an account of the caller's was not read since the database was restored."""

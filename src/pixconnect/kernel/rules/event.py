@@ -216,11 +216,6 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Divergence = Literal["EXPIRED", "REMOVED", "OTHER_AMOUNT", "PAID_BEFORE", "NEVER_OPENED"]
 
 
-def _no_values(status: str) -> dict[str, object]:
-    del status
-    return {}
-
-
 class EventFamily(Struct, frozen=True, kw_only=True):
     """Events whose payload is one record."""
 
@@ -229,7 +224,7 @@ class EventFamily(Struct, frozen=True, kw_only=True):
     payload: type[Struct]
     resource: str | None  # the schema of the resource with its status; ``None`` if callers cannot read it
     # The documented example's values, by its status, of fields that have no usual value; ``UNSET`` leaves a field out.
-    example: Callable[[str], dict[str, object]] = _no_values
+    example: Callable[[str], dict[str, object]] = lambda _status: {}
 
     @property
     def names(self) -> list[EventName]:

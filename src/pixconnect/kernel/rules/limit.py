@@ -39,7 +39,7 @@ LIMIT_COLUMNS: Final[tuple[LiteralString, ...]] = tuple(
 """A holder's columns, and fields of its record, in the order of the fields here."""
 
 
-class ApprovalRule(Struct, frozen=True, kw_only=True):
+class ApprovalRule(Struct, frozen=True):
     """The outgoing transfers of a holder that need an operator's approval; by default none."""
 
     above_cents: int | None = None

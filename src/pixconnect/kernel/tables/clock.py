@@ -13,6 +13,7 @@ in the same round trip.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, LiteralString, TypeAlias
 
 import asyncpg
@@ -211,24 +212,16 @@ class IdBlocks:
         self._left: dict[str, list[int]] = {name: [] for name in _BLOCK_SIZES}
         self._forgotten_count = 0
         self._locks = {name: asyncio.Lock() for name in _BLOCK_SIZES}
+        self.charge_id = partial(self._take, "charge_id")
+        self.transfer_id = partial(self._take, "transfer_id")
+        self.refund_id = partial(self._take, "refund_id")
+        self.location_id = partial(self._take, "location_id")
 
     def forget(self) -> None:
         """Discard the remaining ids: after a loss the database may assign them again."""
         for left in self._left.values():
             left.clear()
         self._forgotten_count += 1
-
-    def charge_id(self) -> Awaitable[int]:
-        return self._take("charge_id")
-
-    def transfer_id(self) -> Awaitable[int]:
-        return self._take("transfer_id")
-
-    def refund_id(self) -> Awaitable[int]:
-        return self._take("refund_id")
-
-    def location_id(self) -> Awaitable[int]:
-        return self._take("location_id")
 
     async def _take(self, name: LiteralString) -> int:
         left = self._left[name]

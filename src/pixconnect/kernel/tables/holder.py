@@ -124,12 +124,8 @@ async def find_family(pool: Pool, holder_id: int) -> tuple[int, list[int]]:
     return rows[0]["first_id"], [row["id"] for row in rows]
 
 
-_FIND_FIRST: LiteralString = "select holder_id, first_id from holder_family where holder_id = any($1)"
-
-
-async def find_first(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, int]:
-    """Find the first of each holder's family; the holder itself without a succession."""
-    return {row["holder_id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
+find_first: Final = Pairs[int, int, Collection[int]]("select holder_id, first_id from holder_family where holder_id = any($1)")
+"""Find the first of each holder's family; the holder itself without a succession."""
 
 
 # After a loss any account of the same owner counts, since the loss can have forgotten a succession. The holder's own account
@@ -169,16 +165,11 @@ find_in_family: Final = Value[int | None, int, str]("""
 """Find the holder, or one of its family, that has this account number."""
 
 # Another holder's key stays with that holder; the caller compares the owner afterwards.
-_INSERT_KEY: LiteralString = """
+insert_key: Final = Command[str, str, int, datetime]("""
 insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
 on conflict (key) do nothing
-"""
-
-
-async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
-    """Register a key, unless it is registered already."""
-    await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
-
+""")
+"""Register a key, unless it is registered already."""
 
 find_key_owners: Final = Pairs[str, int, list[str]]("select key, holder_id from pix_key where key = any($1)")
 """Find the holders of these keys; keys of none of our holders are left out."""
@@ -217,7 +208,5 @@ list_key_holdings: Final = ReadAll[KeyHolding, str, int](
 """List the periods in which holders had a key, in their order, as members of their families that are on an account."""
 
 
-async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
-    """Read the quarantine of a removed key; ``None`` if the given holder had it last, or no holder had it."""
-    row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
-    return None if row is None else Quarantine(**row)
+read_quarantine: Final = ReadOne[Quarantine, str, int | None](Quarantine, "select * from read_quarantine($1, $2)")
+"""Read the quarantine of a removed key; ``None`` if the given holder had it last, or no holder had it."""

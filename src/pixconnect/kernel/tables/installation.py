@@ -70,9 +70,8 @@ _DURABLE: Final[LiteralString] = """
 """
 
 
-async def demand_durable_commits(connection: Connection) -> None:
-    """Make this session's commits wait for the disk, and for the standbys that the server names."""
-    await connection.execute(f"select set_config('synchronous_commit', {_DURABLE}, false)")
+demand_durable_commits: Final = Command[()](f"select set_config('synchronous_commit', {_DURABLE}, false)")
+"""Make this session's commits wait for the disk, and for the standbys that the server names."""
 
 
 _SERVER: Final[LiteralString] = """

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-import asyncpg
 from msgspec import Struct
 
 from pixconnect.kernel.rules.ledger import NOTHING_HELD, Balance, Held, LedgerEntry, Repayment, Transaction
@@ -24,10 +23,6 @@ _RULES: Final = HOLDER.only(
 )
 
 
-def _approval(above_cents: int | None, new_payees: bool) -> ApprovalRule:  # noqa: FBT001  it is given columns
-    return ApprovalRule(above_cents=above_cents, new_payees=new_payees)
-
-
 BALANCE: Final = Table(
     "whole_balance",
     Balance,
@@ -36,7 +31,7 @@ BALANCE: Final = Table(
     last_number bigint, last_entry_at timestamptz, modified_at timestamptz, blocks_count integer
     """,
     key=("holder_id",),
-    read={"limits": (Limits, *LIMIT_COLUMNS), "approval": (_approval, "approve_above_cents", "approve_new_payees")},
+    read={"limits": (Limits, *LIMIT_COLUMNS), "approval": (ApprovalRule, "approve_above_cents", "approve_new_payees")},
     joined=tuple(_RULES.types),
 )
 
@@ -198,10 +193,13 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]
     total_count = count if span.after is None else span.after.total_count
     found = [row for row in rows if row["id"] is not None]
     page = listing_store.make_page(span, found, total_count, has_more=offset + len(found) < count)
-    return page.with_items([_transaction(row) for row in found])
-
-
-def _transaction(row: asyncpg.Record) -> Transaction:
-    return Transaction(
-        id=row["id"], amount_cents=row["amount_cents"], direction="IN" if row["is_in"] else "OUT", created_at=row["created_at"]
-    )
+    transactions = [
+        Transaction(
+            id=row["id"],
+            amount_cents=row["amount_cents"],
+            direction="IN" if row["is_in"] else "OUT",
+            created_at=row["created_at"],
+        )
+        for row in found
+    ]
+    return page.with_items(transactions)

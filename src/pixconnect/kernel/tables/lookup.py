@@ -332,25 +332,16 @@ async def spend_budget(
     return KeptBudget(**row)
 
 
-_PUT_BACK: Final[LiteralString] = f"""
+put_back_budget: Final = ReadOne[KeptBudget, int, int, datetime, int, float, datetime, datetime](
+    KeptBudget,
+    f"""
     update lookup_budget as kept
     set tokens = least($4::float8, {_REFILLED} + $2::float8), read_at = greatest(kept.read_at, $3), settled_until = $6
     where holder_id = $1 and settled_until = $7
     returning tokens, read_at, settled_until
+""",
+)
+"""Add tokens for the payments of a span of service time, whose end and begin come last.
+
+``None`` if another process has counted these.
 """
-
-
-async def put_back_budget(
-    pool: Pool,
-    holder_id: int,
-    policy: RatePolicy,
-    tokens: int,
-    *,
-    now: datetime,
-    settled_from: datetime,
-    settled_until: datetime,
-) -> KeptBudget | None:
-    """Add tokens for the payments of a span of service time; ``None`` if another process has counted these."""
-    limits = policy.tokens_max, policy.refill_per_s
-    row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, *limits, settled_until, settled_from)
-    return None if row is None else KeptBudget(**row)

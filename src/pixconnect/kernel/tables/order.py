@@ -70,16 +70,11 @@ IS_ANY_DUE: Final[LiteralString] = """
 """For slots ``$1`` at ``$2``."""
 
 # The slot is filtered row by row: PostgreSQL 16 would seek each slot in the index, lose the order, and sort all due rows.
-_FIND_DUE: Final[LiteralString] = f"""
-    select {ORDER.select} from open_order
-    where due_at between $2 and $3 and slot + 0 = any($1) and institution_id is null order by due_at limit $4
-"""
-
-
-async def find_due(pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int) -> list[OpenOrder]:
-    """Find due orders of the installation's own rail, longest due first."""
-    # Not from the beginning of time: orders that ended or moved before ``since`` have left dead entries in the index.
-    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+# Not from the beginning of time: orders that ended or moved before ``$2`` have left dead entries in the index.
+find_due: Final = FindAll[OpenOrder, Sequence[int], datetime, datetime, int](
+    ORDER, "where due_at between $2 and $3 and slot + 0 = any($1) and institution_id is null order by due_at limit $4"
+)
+"""Find due orders of the installation's own rail, longest due first."""
 
 
 async def find_due_of_account(
@@ -188,11 +183,10 @@ async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None
     )
 
 
-async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
-    """Set the next query of marked orders, for any number of earlier queries."""
-    await pool.execute(
-        "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
-    )
+look_later: Final = Command[Sequence[str], datetime](
+    "update open_order set due_at = $2 where name = any($1) and handed_at is not null"
+)
+"""Set the next query of marked orders, for any number of earlier queries."""
 
 
 ask_now: Final = Command[datetime]("""
@@ -308,12 +302,7 @@ list_waiting_since: Final = Tuples[tuple[str, datetime], int]("""
 """)
 """List the account and the start of each waiting order, longest waiting first."""
 
-# Only of those that still wait: an approval that was committed before this stays.
-_LAPSE: Final[LiteralString] = """
+refuse_late: Final = Command[Sequence[str], datetime]("""
     update open_order set approval = 'refused' where name = any($1) and approval = 'awaited' and give_up_at <= $2
-"""
-
-
-async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
-    """Refuse those of these orders whose time for approval has passed."""
-    await pool.execute(_LAPSE, sorted(names), now)
+""")
+"""Refuse those of these orders whose time for approval has passed: an approval that was committed before this stays."""

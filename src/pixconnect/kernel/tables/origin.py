@@ -13,7 +13,7 @@ from msgspec import Struct, convert
 from pixconnect.kernel.feature import list_features
 from pixconnect.kernel.rules.access import Caller
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import ReadAll, Value
+from pixconnect.kernel.tables.lookup import Command, ReadAll, Value
 from pixconnect.kernel.tables.table import Alike, Part, numbered
 from pixconnect.platform.pool import Connection, Pool
 
@@ -125,14 +125,10 @@ async def note(connection: Connection, asked: Asked) -> None:
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 
 
-_AUDIT: Final[LiteralString] = "select audit_client_act($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb)"
-
-
-async def audit_client(
-    connection: Connection, caller: Caller, verb: str, subject: str, before: str | None, after: str | None
-) -> None:
-    """Append an audit row in the name of a client; ``before`` and ``after`` are JSON."""
-    await connection.execute(_AUDIT, caller.client_id, caller.request_id, verb, subject, before, after)
+audit_client: Final = Command[str, str | None, str, str, str | None, str | None](
+    "select audit_client_act($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb)"
+)
+"""Append an audit row in the name of a client, for its request; the states before and after are JSON."""
 
 
 class Origin(Struct, frozen=True, kw_only=True):

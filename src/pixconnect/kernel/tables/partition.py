@@ -42,8 +42,7 @@ async def drop_detached(connection: Connection) -> str | None:
         return await connection.fetchval("select drop_detached_partition()")
 
 
-# Pending deliveries in a partition that is due to be dropped fail, with an attempt that states the reason.
-_GIVE_UP_OLD: Final[LiteralString] = """
+give_up_old: Final = Value[int, timedelta, int, datetime]("""
     with old as (
         select first_id, end_id from event_partition, partition_pass
         where parent = 'delivery' and detached_at is null and closed_at < clock_timestamp() - greatest(retention, $1::interval)
@@ -63,16 +62,11 @@ _GIVE_UP_OLD: Final[LiteralString] = """
     ),
     noted as (
         insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)
-        select id, attempts_count, $3, null, 0, '', $4 from given_up
+        select id, attempts_count, $3, null, 0, '', 'not sent: it waited for longer than events are kept' from given_up
     )
     select count(*) from given_up
-"""
-_TOO_OLD: Final = "not sent: it waited for longer than events are kept"
-
-
-async def give_up_old(connection: Connection, retention: timedelta, now: datetime, count_max: int) -> int:
-    """Fail pending deliveries in partitions that are due to be dropped; return their number."""
-    return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
+""")
+"""Fail pending deliveries in partitions that are due to be dropped, with an attempt that states why; return their number."""
 
 
 _READ_AHEAD: Final[LiteralString] = """

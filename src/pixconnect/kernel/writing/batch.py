@@ -31,7 +31,6 @@ _log = structlog.get_logger(__name__)
 
 def _wake_none(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
     """For processes without a connection to wake workers; these poll too."""
-    del orders_count, only_deliveries
 
 
 class Batch(list[Item]):

@@ -15,6 +15,7 @@ callers give whole names.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -116,8 +117,14 @@ class DnsLookup:
         hosts_path: str = "/etc/hosts",
         resolv_conf_path: str = "/etc/resolv.conf",
     ) -> None:
+        def make_resolver(path: str) -> "Resolver":
+            # Importing it takes a tenth of a process's start, and most processes never look a name up.
+            from pixconnect.platform.adapters.name_server import Resolver  # noqa: PLC0415
+
+            return Resolver(path, servers, port)
+
         self._hosts = _FollowedFile(hosts_path, read_hosts)
-        self._resolver = _FollowedFile(resolv_conf_path, lambda path: _make_resolver(path, servers, port))
+        self._resolver = _FollowedFile(resolv_conf_path, make_resolver)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """All addresses of a name; ``OSError`` states why it has none."""
@@ -126,34 +133,17 @@ class DnsLookup:
         return await self._resolver.read().find(host)
 
 
-def _make_resolver(path: str, servers: Sequence[str], port: int) -> "Resolver":
-    # Importing it takes a tenth of a process's start, and most processes never look a name up.
-    from pixconnect.platform.adapters.name_server import Resolver  # noqa: PLC0415
-
-    return Resolver(path, servers, port)
-
-
 def read_hosts(path: str) -> dict[str, list[str]]:
     """Read the addresses by name in a file such as ``/etc/hosts``; unreadable lines are skipped."""
     found: dict[str, list[str]] = {}
-    try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                address, *names = line.partition("#")[0].split() or [""]
-                if _is_address(address):
-                    for name in names:
-                        found.setdefault(name.lower().removesuffix("."), []).append(address)
-    except FileNotFoundError:
-        pass
+    with suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            address, *names = line.partition("#")[0].split() or [""]
+            with suppress(ValueError):
+                ip_address(address)
+                for name in names:
+                    found.setdefault(name.lower().removesuffix("."), []).append(address)
     return found
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 class _FollowedFile(Generic[Read]):

@@ -137,19 +137,16 @@ def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
     context = ssl.create_default_context()
     if bool(certificate_file) != bool(key_file):
         raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
-    if certificate_file:
-        try:
-            for file in (certificate_file, key_file):
-                read_named_file(file)  # OpenSSL would wait at a FIFO
-            # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(certificate_file, key_file, password="")
-        except ssl.SSLError:
-            raise ClientCertificateError(
-                f"{certificate_file} and {key_file}: no certificate and its key in PEM, without a password"
-            ) from None
-        except OSError as error:
-            reason = error.strerror
-            raise ClientCertificateError(f"{certificate_file} and {key_file}: {reason}") from None
+    try:
+        for file in (certificate_file, key_file):
+            read_named_file(file)  # OpenSSL would wait at a FIFO
+        # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
+        context.load_cert_chain(certificate_file, key_file, password="")
+    except ssl.SSLError:
+        reason = "no certificate and its key in PEM, without a password"
+        raise ClientCertificateError(f"{certificate_file} and {key_file}: {reason}") from None
+    except OSError as error:
+        raise ClientCertificateError(f"{certificate_file} and {key_file}: {error.strerror}") from None
     return context
 
 

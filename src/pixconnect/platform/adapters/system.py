@@ -30,36 +30,22 @@ class SystemClock:
     """The machine's clock, with the offset of the service's time in sandbox mode."""
 
     def __init__(self) -> None:
-        self._offset = timedelta(0)
-        self._revision = 0
-        self._skew = timedelta(0)
-
-    @property
-    def offset(self) -> timedelta:
-        """How far the service's time is ahead of the machine's."""
-        return self._offset
-
-    @property
-    def revision(self) -> int:
-        return self._revision
-
-    @property
-    def skew(self) -> timedelta:
-        """How far the machine's clock was ahead of the database's at the last reading."""
-        return self._skew
+        self.offset = timedelta(0)  # how far the service's time is ahead of the machine's
+        self.revision = 0
+        self.skew = timedelta(0)  # how far the machine's clock was ahead of the database's at the last reading
 
     def set_offset(self, offset: timedelta, revision: int = 0) -> None:
         # A reading that was under way when the offset changed must not undo the change.
-        if revision >= self._revision:
-            self._offset, self._revision = offset, revision
+        if revision >= self.revision:
+            self.offset, self.revision = offset, revision
 
     def take(self, reading: Reading) -> datetime:
         self.set_offset(reading.offset, reading.revision)
-        self._skew = reading.skew
+        self.skew = reading.skew
         return reading.database_now + reading.offset
 
     def now(self) -> datetime:
-        return datetime.now(UTC) + self._offset
+        return datetime.now(UTC) + self.offset
 
     def real_now(self) -> datetime:
         return datetime.now(UTC)

@@ -17,7 +17,7 @@ import resource
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final
@@ -213,19 +213,15 @@ class Connections:
     def _hang_up_on_idle(self) -> None:
         address, _ = max(self._counts.items(), key=itemgetter(1))
         idle = [connection for connection in self.all if connection.keeps_us_waiting]
-        of_largest = [connection for connection in idle if connection.address == address]
-        self._hang_up_on(of_largest or idle, len(of_largest or idle) // _ROOM + 1)
+        idle = [connection for connection in idle if connection.address == address] or idle
+        for connection in heapq.nsmallest(len(idle) // _ROOM + 1, idle, key=_since):
+            connection.hang_up()
 
     def _hang_up_on_senders(self) -> None:
         senders = [one for one in self.all if one.keeps_us_waiting and one.held_octets]
         for connection in heapq.nsmallest(len(senders), senders, key=_since):
             if self.held_octets <= HELD_IN_ALL_MAX - HELD_IN_ALL_MAX // _ROOM:
                 break
-            connection.hang_up()
-
-    @staticmethod
-    def _hang_up_on(idle: Iterable[Connection], count: int) -> None:
-        for connection in heapq.nsmallest(count, idle, key=_since):
             connection.hang_up()
 
 

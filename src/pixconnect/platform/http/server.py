@@ -162,7 +162,7 @@ async def serve_metrics(listener: socket.socket | None, read: Read) -> AsyncGene
         yield
         return
 
-    server = Server(_make_metrics_application(read), connections_max=_METRICS_CONNECTIONS_MAX, grace_s=_METRICS_GRACE_S)
+    server = Server(partial(_answer_metrics, read), connections_max=_METRICS_CONNECTIONS_MAX, grace_s=_METRICS_GRACE_S)
     serving = asyncio.create_task(server.serve([listener]))
     try:
         yield
@@ -171,23 +171,16 @@ async def serve_metrics(listener: socket.socket | None, read: Read) -> AsyncGene
         await serving
 
 
-def _make_metrics_application(read: Read) -> ASGIApp:
-    async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
-        status, text = await _answer_metrics(scope, read)
-        body = text.encode()
-        headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]
-        await send({"type": RESPONSE_START, "status": status, "headers": headers})
-        await send({"type": RESPONSE_BODY, "body": body})
-
-    return answer
-
-
-async def _answer_metrics(scope: Scope, read: Read) -> tuple[int, str]:
-    if scope["method"] not in {"GET", "HEAD"} or scope["raw_path"] != METRICS_PATH.encode():
-        return 404, f"ask for GET {METRICS_PATH}\n"
-    try:
-        async with asyncio.timeout(_METRICS_READ_TIMEOUT_S):
-            return 200, write_text(await read())
-    except Exception as error:  # noqa: BLE001  a scraper must get an answer after any failure
-        _log.warning("metrics cannot be read", error=type(error).__name__)
-        return 500, "metrics cannot be read\n"
+async def _answer_metrics(read: Read, scope: Scope, _receive: Receive, send: Send) -> None:
+    status, text = 404, f"ask for GET {METRICS_PATH}\n"
+    if scope["method"] in {"GET", "HEAD"} and scope["raw_path"] == METRICS_PATH.encode():
+        try:
+            async with asyncio.timeout(_METRICS_READ_TIMEOUT_S):
+                status, text = 200, write_text(await read())
+        except Exception as error:  # noqa: BLE001  a scraper must get an answer after any failure
+            _log.warning("metrics cannot be read", error=type(error).__name__)
+            status, text = 500, "metrics cannot be read\n"
+    body = text.encode()
+    headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+    await send({"type": RESPONSE_START, "status": status, "headers": headers})
+    await send({"type": RESPONSE_BODY, "body": body})

@@ -123,7 +123,12 @@ class EmbeddedPostgres:
 
     async def _start(self) -> None:
         self._take_lock()
-        self._refuse_closed_home()
+        # If we are root, the server runs as another user, inside the home.
+        is_closed = self._user is not None and not self._home.stat().st_mode & 0o001
+        if is_closed and self._folder.is_relative_to(self._home):
+            raise PostgresUnavailableError(
+                f"PostgreSQL runs as another user, who must be able to enter {self._home}: chmod 711 {self._home}"
+            )
         self._refuse_hot_copy()
         if self._log_size() > _LOG_SIZE_MAX:
             self._log.replace(self._log.with_suffix(".log.old"))
@@ -179,14 +184,6 @@ class EmbeddedPostgres:
             lock.close()
             raise PostgresUnavailableError(f"another instance uses the tables in {self._folder}: stop it") from None
         self._lock = lock
-
-    def _refuse_closed_home(self) -> None:
-        """Refuse a home that other users cannot enter: if we are root, the server runs as another user, inside it."""
-        is_closed = self._user is not None and not self._home.stat().st_mode & 0o001
-        if is_closed and self._folder.is_relative_to(self._home):
-            raise PostgresUnavailableError(
-                f"PostgreSQL runs as another user, who must be able to enter {self._home}: chmod 711 {self._home}"
-            )
 
     def _refuse_hot_copy(self) -> None:
         """Refuse data copied under a running server: its files may not fit together."""

@@ -42,11 +42,8 @@ def show_receipt(
 ) -> None:
     if pdf is None:
         records.show(read(receipt_id), as_json=as_json)
-    else:
-        _write(Path(pdf), read_file(receipt_id))
-
-
-def _write(path: Path, content: bytes) -> None:
+        return
+    path, content = Path(pdf), read_file(receipt_id)
     # Interrupted, no file with the final name is incomplete.
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:

@@ -129,7 +129,7 @@ async def propose_release(context: Operator, name: str, text: str) -> Proposal:
     key = holder.as_kept(text)
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
-        quarantine = await holder_store.read_quarantine(connection, key)
+        quarantine = await holder_store.read_quarantine(connection, key, None)
         if quarantine is None or account.name not in quarantine.unread:
             raise errors.BadRequest(f"key: does not wait for a reading of {name}")
         near = await day_store.find(connection, account.id, "near")

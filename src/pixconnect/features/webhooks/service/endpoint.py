@@ -216,7 +216,8 @@ async def note_change(
     # The console audits its acts itself, in the name of the signed-in person.
     if caller.token_id is not None:
         shown = [None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)]
-        await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
+        subject, (was, now_is) = f"endpoint {endpoint_id}", shown
+        await origin_store.audit_client(connection, caller.client_id, caller.request_id, verb, subject, was, now_is)
 
 
 def show_in_audit(endpoint: Endpoint) -> dict[str, object]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -106,7 +106,8 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
     checks, failed = None, dict[str, Exception]()
     for address in dict.fromkeys((public, *here)):
         try:
-            checks = _read_checks(address)
+            with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
+                checks = cast("dict[str, dict[str, str]]", json.load(answer)["data"]["checks"])
             break
         except _NO_HEALTH as error:
             failed[address] = error
@@ -125,12 +126,6 @@ def _look_at_parts(settings: Settings) -> Iterator[Symptom]:
         yield live_mode.wrong(name, error, "see docs/guides/production.md and the service's log")
     if not bad:
         yield live_mode.ok("service", f"{address} is healthy")
-
-
-def _read_checks(address: str) -> dict[str, dict[str, str]]:
-    with urlopen(f"{address}/v1/connect/health", timeout=_ANSWERS_WITHIN_S) as answer:  # noqa: S310  the operator's own
-        checks: dict[str, dict[str, str]] = json.load(answer)["data"]["checks"]
-    return checks
 
 
 def _advise_address(address: str, error: Exception) -> str:

@@ -16,7 +16,6 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
 from typing import Final, Generic, Literal, NoReturn, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
@@ -107,7 +106,9 @@ class QueryDecoder(Generic[Record]):
 
     def __init__(self, record: type[Record]) -> None:
         self._record = record
-        struct = _struct_of(record)
+        struct = inspect.type_info(record)
+        if not isinstance(struct, inspect.StructType):
+            raise errors.InvariantBroken(record)
         self._is_strict = struct.forbid_unknown_fields
         self._ignores_everything = not struct.fields and not self._is_strict
         self._readers = {field.encode_name: _reader(field) for field in struct.fields}
@@ -221,14 +222,6 @@ def decode_parameter(name: str, octets: bytes) -> str:
         return read_text(name, octets.decode())
     except UnicodeDecodeError:
         raise errors.BadRequest(f"{name}: must be percent-encoded UTF-8") from None
-
-
-@cache
-def _struct_of(record: type[object]) -> inspect.StructType:
-    struct = inspect.type_info(record)
-    if not isinstance(struct, inspect.StructType):
-        raise errors.InvariantBroken(record)
-    return struct
 
 
 def _reader(field: inspect.Field) -> Callable[[str, str], object]:

@@ -118,7 +118,6 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
 class Runner(Protocol):
     async def run(self) -> None:
         """Work until cancelled."""
-        ...
 
 
 class MemberRow(Struct, frozen=True, kw_only=True):

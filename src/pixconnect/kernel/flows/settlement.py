@@ -149,7 +149,6 @@ class Fence(Protocol):
 
     async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
         """Raise if another worker has taken over one of the slots."""
-        ...
 
 
 Unrecorded = errors.PixConnectError | Misfit  # why an ending was not recorded: a temporary failure, or a contradiction

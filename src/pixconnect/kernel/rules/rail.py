@@ -381,7 +381,6 @@ class Rail(Protocol):
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Acknowledge reports; repetitions change nothing, and reports without an acknowledgement come again."""
-        ...
 
     def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
         """Read settlements from ``since`` on and before ``until``, by ``settled_at``, in batches.

@@ -328,8 +328,4 @@ def is_intact(connection: Connection, error: Exception) -> bool:
 
 def check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
     """Refuse to commit a batch whose operation did not return one outcome for each request."""
-    if len(outcomes) != len(requests):
-        raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")
-
-
-class _OutcomesMissingError(Exception): ...
+    errors.ensure(len(outcomes) == len(requests), f"{len(outcomes)} outcomes of {len(requests)} requests")

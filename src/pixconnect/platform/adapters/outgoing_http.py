@@ -15,7 +15,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Final
 
 from msgspec import Struct
@@ -287,14 +287,13 @@ class WebhookSender:
     def __init__(self, http: OutgoingHttp, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS, hint: str = "") -> None:
         """Post to public hosts, and to named ones; ``hint`` advises an owner whose host is not public."""
         self._http = http
-        self._allows_loopback = allows_loopback
-        self._named = named
         self._hint = hint
-        self._targets: dict[str, Target] = {}
+        # Parsed URLs are cached: an endpoint gets many deliveries.
+        self._parse = lru_cache(_TARGETS_MAX)(partial(parse_target, allows_loopback=allows_loopback, named=named))
 
     async def check_url(self, url: str) -> None:
         try:
-            await self._http.check(parse_target(url, allows_loopback=self._allows_loopback, named=self._named))
+            await self._http.check(self._parse(url))
         except NotPublic as refused:
             raise errors.InvalidWebhookUrl(f"url: {refused.reason}{self._hint}") from refused
         except (TargetRefused, ConnectionFailed) as refused:
@@ -303,7 +302,7 @@ class WebhookSender:
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
         started_ns = time.monotonic_ns()
         try:
-            target = self._target(url)
+            target = self._parse(url)
             answer = await self._http.exchange(target, _request(target, headers, body))
         except TargetRefused as refused:
             return _failed(f"the URL {refused.reason}", started_ns)
@@ -316,16 +315,6 @@ class WebhookSender:
             error=answer.error,
             duration_us=_since_us(started_ns),
         )
-
-    def _target(self, url: str) -> Target:
-        # Parsed URLs are cached: an endpoint gets many deliveries.
-        target = self._targets.get(url)
-        if target is None:
-            target = parse_target(url, allows_loopback=self._allows_loopback, named=self._named)
-            if len(self._targets) >= _TARGETS_MAX:
-                self._targets.clear()
-            self._targets[url] = target
-        return target
 
 
 def _request(target: Target, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:

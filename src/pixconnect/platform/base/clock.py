@@ -7,7 +7,6 @@ timeouts, tokens, signing keys, certificates, login limits and logs follow ``rea
 
 import math
 import re
-from collections import OrderedDict
 from collections.abc import Hashable
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,6 +16,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
+
+from pixconnect.platform.bounded_cache import BoundedCache
 
 SKEW_MAX = timedelta(seconds=2)  # a process whose clock differs from the database's by more than this writes nothing
 WARNED_AT: Final = (timedelta(days=1), timedelta(days=7), timedelta(days=30))
@@ -57,7 +58,6 @@ class Clock(Protocol):
 
     def set_offset(self, offset: timedelta, revision: int = 0) -> None:
         """Adopt the database's offset, unless a later one is known."""
-        ...
 
     def take(self, reading: Reading) -> datetime:
         """Adopt a reading of the database's clock; returns the service's time at that moment."""
@@ -246,17 +246,14 @@ class TokenBuckets:
     """A bucket for each of many keys, full at first."""
 
     def __init__(self) -> None:
-        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+        # The least recently used is evicted: it is the likeliest to be full again, as a new one is.
+        self._buckets = BoundedCache[Hashable, TokenBucket](BUCKETS_MAX)
 
     def find(self, policy: RatePolicy, whose: Hashable, now_s: float) -> TokenBucket:
         key = policy.name, whose
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = TokenBucket(policy, now_s)
-            # The least recently used is evicted: it is the likeliest to be full again, as a new one is.
-            if len(self._buckets) > BUCKETS_MAX:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(key)
+        if (bucket := self._buckets.recall(key)) is None:
+            bucket = TokenBucket(policy, now_s)
+            self._buckets.keep(key, bucket)
         return bucket
 
 

@@ -72,4 +72,3 @@ class ServerMemory(Protocol):
 
     def write(self, server: DatabaseServer) -> None:
         """Store it if possible; must not raise on a failure."""
-        ...

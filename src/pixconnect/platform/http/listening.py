@@ -147,8 +147,13 @@ class Connections:
             self._on_first()
         self.all.add(connection)
         self._counts[connection.address] += 1
-        if len(self.all) > self._count_max:
-            self._hang_up_on_idle()
+        if len(self.all) <= self._count_max:
+            return
+        address, _ = max(self._counts.items(), key=itemgetter(1))
+        idle = [each for each in self.all if each.keeps_us_waiting]
+        idle = [each for each in idle if each.address == address] or idle
+        for each in heapq.nsmallest(len(idle) // _ROOM + 1, idle, key=_since):
+            each.hang_up()
 
     def remove(self, connection: Connection) -> None:
         if connection not in self.all:
@@ -165,8 +170,13 @@ class Connections:
         """Count octets that we hold until their request is answered."""
         connection.held_octets += octets
         self.held_octets += octets
-        if self.held_octets > HELD_IN_ALL_MAX:
-            self._hang_up_on_senders()
+        if self.held_octets <= HELD_IN_ALL_MAX:
+            return
+        senders = [one for one in self.all if one.keeps_us_waiting and one.held_octets]
+        for sender in heapq.nsmallest(len(senders), senders, key=_since):
+            if self.held_octets <= HELD_IN_ALL_MAX - HELD_IN_ALL_MAX // _ROOM:
+                break
+            sender.hang_up()
 
     def release(self, connection: Connection, octets_kept: int) -> None:
         """Count only ``octets_kept`` of the next request, because the ones before are answered."""
@@ -209,20 +219,6 @@ class Connections:
             is_too_much = self._stalled[connection].octets > UNSENT_OF_ONE_MAX and now_s - since_s > 1
             if self.unsent_octets > UNSENT_IN_ALL_MAX or is_too_much:
                 connection.hang_up()
-
-    def _hang_up_on_idle(self) -> None:
-        address, _ = max(self._counts.items(), key=itemgetter(1))
-        idle = [connection for connection in self.all if connection.keeps_us_waiting]
-        idle = [connection for connection in idle if connection.address == address] or idle
-        for connection in heapq.nsmallest(len(idle) // _ROOM + 1, idle, key=_since):
-            connection.hang_up()
-
-    def _hang_up_on_senders(self) -> None:
-        senders = [one for one in self.all if one.keeps_us_waiting and one.held_octets]
-        for connection in heapq.nsmallest(len(senders), senders, key=_since):
-            if self.held_octets <= HELD_IN_ALL_MAX - HELD_IN_ALL_MAX // _ROOM:
-                break
-            connection.hang_up()
 
 
 _since = attrgetter("waits_since_s")

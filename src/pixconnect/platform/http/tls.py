@@ -255,7 +255,13 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
     def _read_on(self) -> None:
         try:
             if not self._has_shaken_hands:
-                self._shake_hands()
+                self._tls.do_handshake()
+                self._has_shaken_hands = True
+                certificate = self._tls.getpeercert(binary_form=True)
+                if certificate is not None and self._connection is not None:
+                    self._connection.client_certificate = certificate_thumbprint(certificate)
+                    self._connection.client_name = _read_name(self._tls.getpeercert())
+                self._flush()
             self._pass_on()
         except ssl.SSLWantReadError:
             self._flush()
@@ -263,15 +269,6 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
             # The certificate is not acceptable, or the client does not speak TLS. The buffer holds our alert for it.
             self._flush()
             self._socket.close()
-
-    def _shake_hands(self) -> None:
-        self._tls.do_handshake()
-        self._has_shaken_hands = True
-        certificate = self._tls.getpeercert(binary_form=True)
-        if certificate is not None and self._connection is not None:
-            self._connection.client_certificate = certificate_thumbprint(certificate)
-            self._connection.client_name = _read_name(self._tls.getpeercert())
-        self._flush()
 
     def _pass_on(self) -> None:
         while self._is_reading and self._connection is not None and not (self._has_ended or self.is_closing()):

@@ -28,7 +28,6 @@ class SupervisedPart(Protocol):
 
     async def start(self) -> None:
         """Start and wait until ready; any exception is a failed start."""
-        ...
 
     async def wait_for_end(self) -> str:
         """Wait until the part has ended and describe why."""

@@ -25,10 +25,10 @@ from pixconnect.features.institutions.orders import StoredRailMemory
 from pixconnect.features.institutions.rail import InstitutionRail
 from pixconnect.features.institutions.rules.account import Credential, InstitutionAccount
 from pixconnect.features.institutions.rules.account_file import AccountDescription
+from pixconnect.features.institutions.rules.day import JudgedDay
 from pixconnect.features.institutions.rules.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.features.institutions.service import account as account_usecases
 from pixconnect.features.institutions.service import day as day_usecases
-from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.open_accounts import OpenAccounts, at_account
 from pixconnect.features.institutions.service.statement import settle_waiting
 from pixconnect.features.institutions.worker import (
@@ -272,7 +272,7 @@ class Here(Struct, kw_only=True):
         await self.accounts.close()
         self.accounts, self.rail = open_accounts(self.live), None
 
-    async def list_days(self, last: date) -> list[ShownDay]:
+    async def list_days(self, last: date) -> list[JudgedDay]:
         count = (last - to_day(self.account.opened_at)).days + 1
         return await day_usecases.list_days(self.context, self.account, last, count)
 
@@ -291,7 +291,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             await self.here.work()
             self.clock.advance(minutes=1)
             await self.here.work()
-            if await self._is_at_rest() and all(day.judged.state == "closed" for day in await self.here.list_days(last)):
+            if await self._is_at_rest() and all(day.state == "closed" for day in await self.here.list_days(last)):
                 return
             self.clock.advance(hours=3)
 

@@ -125,4 +125,4 @@ async def test_what_payees_give_back_of_transfers_over_efi_is_in_the_books_withi
         await watched.wait(hours=24)
         assert await read_funds(here.live, here.house) == (1_000_000 + 120 - 300, 0)
         day, _ = await here.list_days(to_day(clock.real))
-        assert day.judged.state == "closed"
+        assert day.state == "closed"

@@ -85,7 +85,7 @@ class Day:
             last = to_day(self._bank_clock.real) - timedelta(days=1)
             days = await self._books.here.list_days(last)
             there, here = await self._books.list_lines()
-            if all(day.judged.state == "closed" for day in days) and there == here:
+            if all(day.state == "closed" for day in days) and there == here:
                 return
 
 
@@ -108,6 +108,6 @@ async def test_each_day_closes_whoever_dies_at_whatever_step(
         there, here = await books.list_lines()
         assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
         days = await books.here.list_days(to_day(bank_clock.real) - timedelta(days=1))
-        assert {one.judged.day: one.judged.state for one in days if one.judged.state != "closed"} == {}
+        assert {one.day: one.state for one in days if one.state != "closed"} == {}
         assert books.here.house is not None
         assert await read_funds(books.here.live, books.here.house) == await read_funds(bank.service, bank.service.caller)

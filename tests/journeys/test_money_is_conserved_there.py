@@ -89,9 +89,9 @@ class Installations:
         """The open days, each with its unmatched items."""
         here = self.books.here
         read = [
-            await day_usecases.read_day(here.context, here.account, day.judged.day)
+            await day_usecases.read_day(here.context, here.account, day.day)
             for day in await here.list_days(last)
-            if day.judged.state != "closed"
+            if day.state != "closed"
         ]
         return [(day.shown, [item for item in day.items if item.joined_kind is None], day.lines_alone) for day in read]
 

@@ -141,6 +141,6 @@ async def test_each_day_closes_and_both_books_have_the_same_lines(
         there, here = await books.list_lines()
         assert (there - here, here - there) == ({}, {}), "lost, and doubled or invented"
         days = await books.here.list_days(last)
-        assert {day.judged.day: day.judged.state for day in days if day.judged.state != "closed"} == {}
+        assert {day.day: day.state for day in days if day.state != "closed"} == {}
         assert len(days) == days_count + 1
         assert await read_funds(books.here.live, books.here.house) == await read_funds(bank.service, bank.service.caller)

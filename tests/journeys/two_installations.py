@@ -143,7 +143,7 @@ class Side(Struct, kw_only=True):
         there, here = await self.make_month(), await self.list_movements(self.books.here)
         # Nobody tells the balance before the first file of a bank that writes no opening.
         since = self.begins_on + DAY * (not self.writes.tells_opening)
-        days = [one.judged for one in await self.books.here.list_days(self.read_on) if one.judged.day >= self.begins_on]
+        days = [one for one in await self.books.here.list_days(self.read_on) if one.day >= self.begins_on]
         open_days = {day.day: await self.list_waiting(day.day) for day in days if day.state != "closed" and day.day >= since}
         waiting = {day: [one.signed_cents for one in items] for day, items in open_days.items()}
         expected = {day for day in self.planted.keys() - self.recorded if day <= self.read_on}

@@ -74,7 +74,7 @@ async def export_day(visit: Visit) -> Response:
         )
         for line in day.lines_alone
     ]  # fmt: skip
-    name = f"{account.name}_{day.shown.judged.day}.csv"
+    name = f"{account.name}_{day.shown.day}.csv"
     content = outgoing_text.in_spreadsheet([heading, *rows], separator)
     return Response(content, media_type="text/csv", headers={"content-disposition": outgoing_text.in_attachment(name)})
 

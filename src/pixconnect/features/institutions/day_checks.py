@@ -102,20 +102,21 @@ LINES: Final = Rule(
         ) as item
         join institution_account as account on account.id = item.institution_id
         left join lateral (
-            select holder_id, direction, amount_cents, institution_id
-            from transfer where item.joined_kind = 'transfer' and transfer.id = item.fact_id
-            union all
-            select refund.holder_id, flow, refund.amount_cents, institution_id
-            from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
-            where item.joined_kind = 'refund' and refund.id = item.fact_id
-            union all
-            select min(coalesce(refund.holder_id, transfer.holder_id)), min(coalesce(refund.flow, transfer.direction)),
-                sum(coalesce(refund.amount_cents, transfer.amount_cents))::bigint, min(transfer.institution_id)
-            from institution_item_part as part
-            left join refund on part.kind = 'refund' and refund.id = part.record_id
-            join transfer on transfer.id = case part.kind when 'refund' then refund.transfer_id else part.record_id end
-            where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
-            having count(*) > 0
+            select min(holder_id) as holder_id, min(direction) as direction, sum(amount_cents)::bigint as amount_cents,
+                min(institution_id) as institution_id
+            from (
+                select item.joined_kind as kind, item.fact_id as record_id
+                union all
+                select kind, record_id from institution_item_part as part
+                where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
+            ) as part cross join lateral (
+                select holder_id, direction, amount_cents, institution_id
+                from transfer where part.kind = 'transfer' and transfer.id = part.record_id
+                union all
+                select refund.holder_id, flow, refund.amount_cents, institution_id
+                from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+                where part.kind = 'refund' and refund.id = part.record_id
+            ) as record having count(*) > 0
             union all
             select block.holder_id, 'OUT', item.amount_cents, block.institution_id
             from block where item.joined_kind = 'block' and block.id = item.fact_id

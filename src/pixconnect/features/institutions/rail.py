@@ -300,7 +300,9 @@ class InstitutionRail(RecordingRail):
         return await (self._judge_absent(step, is_late=is_late) if found is None else self._record_listed(step, found))
 
     async def _judge_absent(self, step: RailStep, *, is_late: bool) -> rail.QueryAnswer:
-        if self._is_believed(step):
+        # If it was open at a loss, another call may be lost, which was not refused.
+        is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
+        if is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER:
             refused = end_step(step, "refused", reject_code.WRONG_CONTENTS, step.refusal_reason)
             return reject_by(refused) if await self._memory.take(step, refused) else rail.Taken()
         is_called = step.state not in ("new", "minted")
@@ -313,11 +315,6 @@ class InstitutionRail(RecordingRail):
         # Closed first: from then on no call is made.
         never = structs.replace(step, state="closed", outcome="never")
         return rail.NeverTaken() if await self._memory.take(step, never) else rail.Taken()
-
-    def _is_believed(self, step: RailStep) -> bool:
-        # If it was open at a loss, another call may be lost, which was not refused.
-        is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
-        return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
     async def _record_listed(self, step: RailStep, heard: SentPix) -> rail.Taken | rail.Settled | rail.Rejected:
         """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""

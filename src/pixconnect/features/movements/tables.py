@@ -27,6 +27,12 @@ MOVEMENT: Final = Table(
     key=("holder_id", "item_id"),
 )
 
+IS_KEPT: Final[LiteralString] = """not exists (
+    select from movement as opposite
+    where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+)"""
+"""Of a movement: nothing has taken it back."""
+
 INSERT: Final = insert_of(MOVEMENT, MOVEMENT, name="movement_row")
 MOVEMENTS: Final = Fact(rank=160, inserts=(INSERT,), key=None, sort_key=attrgetter("holder_id", "item_id"))
 
@@ -49,12 +55,7 @@ async def find_items(connection: Connection | Pool, wanted: Sequence[tuple[int, 
     return {(movement.holder_id, movement.item_id): movement for movement in found}
 
 
-_FIND_STANDING: Final[LiteralString] = f"""
-    {_FIND} where status = 'POSTED' and not exists (
-        select from movement as opposite
-        where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-    )
-"""
+_FIND_STANDING: Final[LiteralString] = f"{_FIND} where status = 'POSTED' and {IS_KEPT}"
 
 
 async def find_standing(connection: Connection | Pool, wanted: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Movement]:

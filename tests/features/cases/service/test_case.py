@@ -131,7 +131,7 @@ async def test_lines_that_explain_the_balances_close_days_without_a_file(shop: S
     wire = make_ofx_line(item_id="W1", at="20260703", amount="-30.00", memo="TED ENVIADA")
     await read(shop, wire, opening=None, closing="70.00", day="20260706")
     day = await day_usecases.read_day(shop.live.context, shop.account, date(2026, 7, 4))
-    assert (await look(shop), day.shown.judged.state) == ([], "closed")
+    assert (await look(shop), day.shown.state) == ([], "closed")
     async with shop.live.context.pool.acquire() as connection:
         ((judgement,), _) = await judge_closed_days(connection, shop.live.clock.now())
     assert judgement.reason == "closed until 2026-07-06"
@@ -162,7 +162,7 @@ async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -
     assert (missing.kind, missing.name, missing.amount_cents) == ("day", "2026-07-01", -700)
     day = await day_usecases.read_day(shop.live.context, shop.account, DAY)
     alone = [(line.amount_cents, line.direction) for line in day.lines_alone]
-    assert (day.shown.judged.state, day.shown.judged.cases.lines_count, alone) == ("closed_with_cases", 1, [(700, "IN")])
+    assert (day.shown.state, day.shown.cases.lines_count, alone) == ("closed_with_cases", 1, [(700, "IN")])
     assert pix.end_to_end_id in missing.said
     came = make_ofx_line(item_id="P1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
     await read(shop, came, closing="107.00")

@@ -55,7 +55,7 @@ async def joins(shop: Shop) -> dict[str, str]:
 
 async def state(shop: Shop, day: int = 1) -> str:
     (shown,) = await day_usecases.list_days(shop.live.context, shop.account, date(2026, 7, day), 1)
-    return shown.judged.state
+    return shown.state
 
 
 async def funds(shop: Shop) -> tuple[int, ...]:

@@ -69,7 +69,7 @@ async def look(shop: Shop, files: Files, **later: int) -> int:
 
 async def read_state(shop: Shop, day: date) -> str:
     (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
-    return shown.judged.state
+    return shown.state
 
 
 async def read_failure(shop: Shop) -> str | None:
@@ -147,8 +147,8 @@ async def test_a_balance_without_what_is_blocked_closes_the_day_with_it(shop: Sh
         await record_file(maria, "loja", content)
         await settle_items(shop.at, shop.account, first)
         (shown,) = await day_usecases.list_days(shop.context, shop.account, first, 1)
-        assert (shown.judged.difference_cents or None) == difference_cents
-    assert shown.judged.state == "closed"
+        assert (shown.difference_cents or None) == difference_cents
+    assert shown.state == "closed"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Bank:
     async def states(self, count: int = 1) -> list[str]:
         """Of days from the first of July on."""
         days = await day_usecases.list_days(self.context, self.account, date(2026, 7, count), count)
-        return [shown.judged.state for shown in days]
+        return [shown.state for shown in days]
 
     async def asked(self) -> list[str]:
         """The cases: lines by their ids, days by their dates."""
@@ -308,7 +308,7 @@ async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(ba
     await bank.read(FEE, ("F2", "-2.00", "TARIFA"), opening="100.00", closing="97.00")
     await bank.read_file(make_july_camt(C1, closing="99.00"))
     (shown,) = await day_usecases.list_days(bank.context, bank.account, DAY, 1)
-    assert (shown.judged.state, shown.judged.cases.disagreements_count) == ("closed_with_cases", 2)
+    assert (shown.state, shown.cases.disagreements_count) == ("closed_with_cases", 2)
     assert (await bank.moved(), await bank.asked()) == ([-200, -100], ["2026-07-01"])
     await case_usecases.look_for_cases(bank.context)
     (case,) = await case_usecases.list_cases(bank.context, kind="day")
@@ -326,7 +326,7 @@ async def test_a_difference_of_a_second_form_that_stays_is_the_case_of_its_first
             entry = (f"C{day}", "-1.00", "FEES", f"0{day}")
             await bank.read_file(make_july_camt(entry, first=f"0{day}", last=f"0{day}", closing=second))
         (shown,) = await day_usecases.list_days(bank.context, bank.account, date(2026, 7, day), 1)
-        counts.append(shown.judged.cases.disagreements_count)
+        counts.append(shown.cases.disagreements_count)
     assert counts == [1, 0, 1, 0]
     assert (await bank.moved(), await bank.asked()) == ([-100] * 4, ["2026-07-01", "2026-07-03"])
 
@@ -369,4 +369,4 @@ async def test_days_before_the_books_began_are_no_cases_and_reserve_nothing(bank
         await bank.read(FEE, closing="99.00", opening="100.00")
     assert await bank.states() == ["closed"]
     first = (await day_usecases.list_days(bank.context, bank.account, date(2026, 6, 29), 2))[0]
-    assert (first.judged.state, first.judged.difference_cents) == ("open", None)
+    assert (first.state, first.difference_cents) == ("open", None)

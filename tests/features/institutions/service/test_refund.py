@@ -311,7 +311,7 @@ async def test_a_day_that_closed_without_it_is_judged_anew(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_day set opening_cents = 0, closing_cents = 1000")
     await settle_items(shop.at, shop.account)
     day = (await day_usecases.read_day(shop.at, shop.account, line.day)).shown
-    assert day.judged.state == "closed"
+    assert day.state == "closed"
     give_back(shop, pix, 300, settled_at=at)
     await shop.read()
     (row,) = await shop.live.fetch("select state, reopened_at is not null as is_reopened from institution_day")

@@ -105,7 +105,7 @@ async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: B
         assert (await books.read(*lines, closing="101.00"))[1] == SettledStatement()
     assert len(await books.movements()) == 3
     shown = (await books.day()).shown
-    assert (shown.judged.state, shown.judged.opening_cents, shown.judged.closing_cents) == ("closed", 10_000, 10_100)
+    assert (shown.state, shown.opening_cents, shown.closing_cents) == ("closed", 10_000, 10_100)
     await check_books(books.service)
 
 
@@ -115,7 +115,7 @@ async def test_a_format_is_one_row_of_a_table(books: Books, monkeypatch: pytest.
 
     monkeypatch.setattr(statement_account, "FORMATS", (ReadFormat("MT940", re.compile(b"{"), read),))
     await books.read_file(b"{" + make_ofx(make_ofx_line(at="20260701"), first="20260701", last="20260701"))
-    assert ((await books.item("N1")).source, (await books.day()).shown.judged.state) == ("mt940", "provisional")
+    assert ((await books.item("N1")).source, (await books.day()).shown.state) == ("mt940", "provisional")
 
 
 async def test_a_line_is_a_payment_of_a_day_before_only_if_that_day_was_read_and_lacks_it(books: Books) -> None:
@@ -156,7 +156,7 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     for name in ("S1", "S2"):
         assert ((await books.item(name)).joined_kind, (await books.item(name)).joined_by) == ("sum", "sum")
     assert await books.movements() == [("R1", "other", "IN", 300), ("R2", "other", "IN", 300)]
-    assert [(await books.day(DAY + timedelta(days=n))).shown.judged.state for n in range(2)] == ["closed"] * 2
+    assert [(await books.day(DAY + timedelta(days=n))).shown.state for n in range(2)] == ["closed"] * 2
     await check_books(books.service)
     third = make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO")
     await books.read(third, first="20260703", last="20260703")
@@ -201,7 +201,7 @@ async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(bo
         await books.read(other, pix, closing="106.00")
         assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == (joined_by, "movement")
         assert await books.movements() == [("R1", "other", "IN", 300)]
-    assert (await books.day()).shown.judged.state == "closed"
+    assert (await books.day()).shown.state == "closed"
     await check_books(books.service)
 
 
@@ -224,7 +224,7 @@ async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: B
     line = make_ofx_line(item_id="N1", at="20260701", amount="7.00", memo="PIX RECEBIDO")
     _, settled = await books.read(line, closing="107.00")
     assert (settled.waiting_count, (await books.item("N1")).waits) == (1, "not_yet_read")
-    assert (await books.day()).shown.judged.state == "closed_with_cases"
+    assert (await books.day()).shown.state == "closed_with_cases"
     # The reading has it late: it is joined, no movement was made of it, and the day closes.
     await books.receive(amount_cents=700, reported_at=books.service.clock.now() - timedelta(hours=20))
     assert await statement_usecases.settle_items(books.context, books.account) == SettledStatement(joined_count=1)
@@ -254,7 +254,7 @@ async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Boo
     assert (fee.fee_of_kind, fee.fee_of_id) == ("transfer", pix.joined_id)
     same = "select from transfer join movement using (holder_id, end_to_end_id) where item_id = 'F1' and end_to_end_id = $1"
     assert len(await books.service.fetch(same, named)) == 1
-    judged = (await books.day()).shown.judged
+    judged = (await books.day()).shown
     assert (judged.state, judged.sums.fees_cents, judged.sums.net_cents) == ("closed", 50, 650)
 
 
@@ -302,7 +302,7 @@ async def test_the_last_days_are_listed_also_those_that_nothing_tells_of(books: 
     await books.tomorrow(days=2)
     await books.read(first="20260701", last="20260702", closing="100.00")
     days = await day_usecases.list_days(books.context, books.account)
-    assert [(shown.judged.day.day, shown.judged.state) for shown in days] == [
+    assert [(shown.day.day, shown.state) for shown in days] == [
         (27, "open"), (28, "open"), (29, "open"), (30, "open"), (1, "closed"), (2, "closed"), (3, "open"),
     ]  # fmt: skip
     assert days[4].closed_at == datetime(2026, 7, 3, 15, tzinfo=UTC)
@@ -321,7 +321,7 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
         await statement_sweep.record_listed(books.context, books.account, [other])
     items = (await books.day()).items
     assert [(item.amount_cents, item.waits) for item in items] == [(100, None), (150, "changed")]
-    assert (await books.day()).shown.judged.state == "provisional"  # a list has no balance
+    assert (await books.day()).shown.state == "provisional"  # a list has no balance
     # An announced line is no money: paid with other contents, it counts.
     due = DAY + timedelta(days=2)
     for cents, text in ((70, "AGENDADO"), (71, "AGENDADO"), (72, "PAGO"), (72, "PAGO"), (73, "PAGO")):

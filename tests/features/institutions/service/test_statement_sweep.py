@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from features.cases.service.test_answer import answer, look, moved
+from pixconnect.features.institutions.rules.day import JudgedDay
 from pixconnect.features.institutions.rules.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
 from pixconnect.features.institutions.service import day as day_usecases
-from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.statement import record_file, settle_items
 from pixconnect.features.institutions.service.statement_sweep import sweep_statement
 from pixconnect.features.proof.service.verify import ProofRequest, verify
@@ -62,7 +62,7 @@ def there_of(shop: Shop) -> Teller:
     return shop.there
 
 
-async def read_day(shop: Shop, day: date) -> ShownDay:
+async def read_day(shop: Shop, day: date) -> JudgedDay:
     (shown,) = await day_usecases.list_days(shop.context, shop.account, day, 1)
     return shown
 
@@ -71,7 +71,7 @@ async def sweep(shop: Shop) -> list[str]:
     """The states of the last four days, after one sweep."""
     shop.live.clock.advance(minutes=10)
     await sweep_statement(shop.at, shop.account, shop.there)
-    return [day.judged.state for day in await day_usecases.list_days(shop.context, shop.account, count=4)]
+    return [day.state for day in await day_usecases.list_days(shop.context, shop.account, count=4)]
 
 
 async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
@@ -83,7 +83,7 @@ async def test_days_close_by_the_balance_at_their_ends(shop: Shop) -> None:
     shop.live.clock.advance(days=1)
     there.book("F2", -30, first + timedelta(days=1))
     assert (await sweep(shop))[-2:] == ["closed", "provisional"]
-    shown = (await read_day(shop, first)).judged
+    shown = await read_day(shop, first)
     assert (shown.opening_cents, shown.closing_cents, shown.difference_cents) == (10_000, 9_900, 0)
     # Away for some days: two balances prove everything between them.
     shop.live.clock.advance(days=3)
@@ -100,7 +100,7 @@ async def test_what_was_on_the_account_before_its_books_began_is_in_their_first_
     there.book("B1", -700, first, settled_at=shop.account.opened_at - timedelta(hours=1))
     shop.live.clock.advance(days=1)
     assert (await sweep(shop))[-2] == "closed"
-    assert (await read_day(shop, first)).judged.opening_cents == 10_700
+    assert (await read_day(shop, first)).opening_cents == 10_700
     # One without an hour may be in it or not: a day without a balance at its beginning is not proved.
     there.book("B2", -10, first)
     shop.live.clock.advance(hours=1)
@@ -114,17 +114,17 @@ async def test_what_the_balance_has_and_the_list_has_not_keeps_the_day_open(shop
     there.unlisted_cents = -50
     shop.live.clock.advance(days=1)
     assert (await sweep(shop))[-2] == "open"
-    assert (await read_day(shop, first)).judged.difference_cents == -50
+    assert (await read_day(shop, first)).difference_cents == -50
     if is_told:
         content = make_ofx(first=f"{first:%Y%m%d}", last=f"{first:%Y%m%d}", closing="100.00")
         await record_file(as_operator(shop.live.context), "loja", content)
         await settle_items(shop.at, shop.account, first)
-        assert (await read_day(shop, first)).judged.state == "closed"
+        assert (await read_day(shop, first)).state == "closed"
     shop.live.clock.advance(days=late)
     there.unlisted_cents = 0
     there.book("L1", -50, first + timedelta(days=late), settled_at=shop.account.opened_at + timedelta(days=late, hours=1))
     assert (await sweep(shop))[-2 - late :] == [*["closed"] * (1 + late), "provisional"]
-    assert (await read_day(shop, first)).judged.closing_cents == 10_000 - (0 if late else 50)
+    assert (await read_day(shop, first)).closing_cents == 10_000 - (0 if late else 50)
 
 
 async def test_a_late_line_reopens_its_day_until_a_balance_proves_it_again(shop: Shop) -> None:
@@ -156,7 +156,7 @@ async def test_a_day_that_disagrees_is_looked_for_in_thirty_days(shop: Shop) -> 
     assert (await sweep(shop))[-2] == "open"
     shop.live.clock.advance(hours=1)
     assert await sweep(shop) == ["closed", "closed", "closed", "provisional"]
-    assert (await read_day(shop, first + timedelta(days=2))).judged.sums.fees_cents == 50
+    assert (await read_day(shop, first + timedelta(days=2))).sums.fees_cents == 50
     await check_books(shop.live)
 
 
@@ -215,11 +215,11 @@ async def test_a_list_that_breaks_off_leaves_its_lines_and_is_read_again(shop: S
     there.list_statement = cut  # type: ignore[method-assign]
     with pytest.raises(InstitutionUnavailable):
         await sweep_statement(shop.at, shop.account, there)
-    assert (await read_day(shop, first)).judged.sums.items_count == 3
-    assert (await read_day(shop, first)).judged.state == "open"
+    assert (await read_day(shop, first)).sums.items_count == 3
+    assert (await read_day(shop, first)).state == "open"
     there.list_statement = answered  # type: ignore[method-assign]
     assert (await sweep(shop))[-2] == "closed"
-    assert (await read_day(shop, first)).judged.sums.items_count == 5
+    assert (await read_day(shop, first)).sums.items_count == 5
     await check_books(shop.live)
 
 
@@ -282,7 +282,7 @@ async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_
     rows = await shop.live.fetch("select item_id, waits from institution_item order by item_id")
     waits = {"F1": None, "F2": None} if is_file_first else {"A1": None, "ofx:F2": "contradicts"}
     assert {row["item_id"]: row["waits"] for row in rows} == waits
-    assert (await read_day(shop, day)).judged.cases.disagreements_count == is_file_first
+    assert (await read_day(shop, day)).cases.disagreements_count == is_file_first
     moved = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance' order by 1")
     assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])
 

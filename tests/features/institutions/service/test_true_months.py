@@ -74,9 +74,9 @@ class Reader:
             booked=Counter((to_day(row["network_settled_at"]), row["cents"]) for row in posted)
             + Counter((row["day"], row["cents"]) for row in invested),
             proven={
-                shown.judged.day: shown.judged.closing_cents
+                shown.day: shown.closing_cents
                 for shown in days
-                if shown.judged.state in ("closed", "closed_with_cases") and shown.judged.closing_cents is not None
+                if shown.state in ("closed", "closed_with_cases") and shown.closing_cents is not None
             },
         )
 

@@ -389,7 +389,7 @@ async def _list_fitting(connection: Connection, account: InstitutionAccount, ite
 
 def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalancePoint]:
     """Return the lines around each waiting one with the balance after each; a line that does not count leaves it unchanged."""
-    balance_cents = day.shown.judged.opening_cents
+    balance_cents = day.shown.opening_cents
     points = list[BalancePoint]()
     for item in sorted(day.items, key=lambda one: (one.settled_at is None, one.settled_at, one.item_id)):
         if balance_cents is not None and (item.waits is None or OUTCOMES[item.waits].counts):

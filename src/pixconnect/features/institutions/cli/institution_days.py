@@ -17,10 +17,10 @@ from pixconnect.doors.cli.operating import load_file
 from pixconnect.doors.cli.output import Json, Shown
 from pixconnect.doors.cli.whole_number import WHOLE_NUMBER
 from pixconnect.features.institutions.cli.opening import AccountName, run_with_opener
+from pixconnect.features.institutions.rules.day import JudgedDay
 from pixconnect.features.institutions.rules.judging import JudgedLine
 from pixconnect.features.institutions.service import day as day_usecases
 from pixconnect.features.institutions.service import statement as statement_usecases
-from pixconnect.features.institutions.service.day import ShownDay
 from pixconnect.features.institutions.service.statement import FilePreview, RecordedStatement, SettledStatement
 from pixconnect.features.institutions.service.statement_account import DAYS_MAX
 from pixconnect.features.institutions.service.statement_sweep import fetch_own_file
@@ -176,16 +176,14 @@ def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
     return there + here
 
 
-def _show_day(shown: ShownDay) -> Shown:
-    judged = shown.judged
+def _show_day(judged: JudgedDay) -> Shown:
     return dict(
         day=judged.day.isoformat(),
         **output.pick(judged, "status=state opening_cents closing_cents"),
         difference_cents=judged.difference_cents or None,
         **output.pick(judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"),
         **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count"),
-        read_at=judged.read_at,
-        **output.pick(shown, "closed_at reopened_at"),
+        **output.pick(judged, "read_at closed_at reopened_at"),
     )
 
 

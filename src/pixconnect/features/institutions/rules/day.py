@@ -56,12 +56,9 @@ class DayBalances(Struct, frozen=True, kw_only=True):
 class DaySums(Struct, frozen=True, kw_only=True):
     """The sums of a day: ``gross - fees - returns + others = net``."""
 
-    gross_cents: int
-    """Received Pix."""
-    fees_cents: int
-    """Fees taken, less those refunded."""
-    returns_cents: int
-    """Of received Pix, to their payers."""
+    gross_cents: int  # received Pix
+    fees_cents: int  # fees taken, less those refunded
+    returns_cents: int  # of received Pix, to their payers
     others_cents: int
     """Other incoming money less other outgoing: sent Pix, wires, manual transactions at the institution."""
     net_cents: int
@@ -69,14 +66,11 @@ class DaySums(Struct, frozen=True, kw_only=True):
 
 
 class DayCases(Struct, frozen=True, kw_only=True):
-    items_count: int = 0
-    """Of the institution's lines."""
-    lines_count: int = 0
-    """Our lines that the institution's statement lacks."""
+    items_count: int = 0  # of the institution's lines
+    lines_count: int = 0  # our lines that the institution's statement lacks
     doubts_count: int = 0
     """Lines that may be balances or money, or that the institution may have removed: the sums prove nothing about the day."""
-    disagreements_count: int = 0
-    """Lines and balances that a second form of the day contradicts."""
+    disagreements_count: int = 0  # lines and balances that a second form of the day contradicts
 
 
 class JudgedDay(DayBalances, frozen=True, kw_only=True):
@@ -85,6 +79,8 @@ class JudgedDay(DayBalances, frozen=True, kw_only=True):
     """The reported closing balance less opening balance and items; ``None`` if there is nothing to compare."""
     sums: DaySums
     cases: DayCases
+    closed_at: datetime | None = None
+    reopened_at: datetime | None = None
 
 
 class ItemGroup(Struct, frozen=True, kw_only=True):
@@ -93,19 +89,15 @@ class ItemGroup(Struct, frozen=True, kw_only=True):
     day: date
     direction: Literal["IN", "OUT"]
     kind: str
-    is_return: bool
-    """They are our refunds, by any name of the institution."""
+    is_return: bool  # they are our refunds, by any name of the institution
     amount_cents: int
     items_count: int
 
 
 class ComparedForm(Struct, frozen=True, kw_only=True):
-    matches: Sequence[RecordedItem | None]
-    """The recorded line of another form that each line repeats."""
-    is_more: Sequence[bool]
-    """Lines beyond those recorded in any form."""
-    unlisted: Sequence[RecordedItem]
-    """Recorded lines of other forms that match no line."""
+    matches: Sequence[RecordedItem | None]  # the recorded line of another form that each line repeats
+    is_more: Sequence[bool]  # lines beyond those recorded in any form
+    unlisted: Sequence[RecordedItem]  # recorded lines of other forms that match no line
 
 
 class BalanceGap(NamedTuple):
@@ -151,6 +143,10 @@ def is_over(day: date, now: datetime) -> bool:
     return to_day(now) > day
 
 
+def list_span(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
 def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
@@ -158,10 +154,11 @@ def judge_days(
     # Of a day with neither a statement nor a balance only lines are known: the balances around it judge it.
     known = [one for one in told if one.has_balance or one.read_at is not None]
     doubts = {day for day, of_day in cases.items() if of_day.doubts_count}
-    forward = _carry(sorted(known, key=lambda balances: balances.day), sums, doubts)
+    nets = {day: of_day.net_cents for day, of_day in sums.items()}
+    forward = _carry(sorted(known, key=lambda balances: balances.day), nets, doubts)
     proved = _find_proved(forward, doubts)
     found: dict[date, tuple[DayBalances, DayState, int | None]] = {one.day: (one, "open", None) for one in told}
-    for balances, link in zip(_carry_back(forward, sums), forward, strict=True):
+    for balances, link in zip(_carry_back(forward, nets), forward, strict=True):
         is_proved, of_day = proved[balances.day], cases.get(balances.day, DayCases())
         state = _find_state(balances, link.difference_cents, of_day, now, is_proved=is_proved)
         found[balances.day] = balances, state, link.difference_cents
@@ -226,8 +223,7 @@ class _Link(Struct, frozen=True, kw_only=True):
 
     Empty for the next day; ``None`` if no balance connects the two.
     """
-    reckoned_cents: int | None
-    """The day's end computed from its beginning and its items."""
+    reckoned_cents: int | None  # the day's end computed from its beginning and its items
     difference_cents: int | None
 
     @property
@@ -238,10 +234,10 @@ class _Link(Struct, frozen=True, kw_only=True):
         return self.skipped[0].opening_cents if self.skipped else self.told.opening_cents
 
 
-def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums], doubts: Collection[date]) -> list[_Link]:
+def _carry(days: Sequence[DayBalances], nets: Mapping[date, int], doubts: Collection[date]) -> list[_Link]:
     links: list[_Link] = []
     for told in days:
-        skipped = _skip(links[-1].carried, told, sums, doubts) if links else None
+        skipped = _skip(links[-1].carried, told, nets, doubts) if links else None
         carried = None if skipped is None else [links[-1].carried, *skipped][-1].closing_cents
         # A reported balance replaces a computed one, so that one day's error is not carried into the next.
         is_computed = bool(links) and links[-1].told.closing_cents is None
@@ -249,7 +245,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums], doubts: Co
         closing, reckoned, differences = told.closing_cents, None, list[int]()
         # Only if the items of the whole day were read: a balance alone proves nothing about them.
         if opening is not None and told.read_at is not None:
-            reckoned = opening + _net_of(told.day, sums)
+            reckoned = opening + nets.get(told.day, 0)
             differences = [] if closing is None else [closing - reckoned]
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
@@ -293,7 +289,7 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
     return proved
 
 
-def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
+def _carry_back(links: Sequence[_Link], nets: Mapping[date, int]) -> list[DayBalances]:
     """Compute days before the first reported balance too; nothing is compared in these."""
     shown: list[DayBalances] = []
     after: _Link | None = None
@@ -304,30 +300,26 @@ def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[Da
             closing = shown[-1].opening_cents
         after = link
         if opening is None and closing is not None and balances.read_at is not None:
-            opening = closing - _net_of(balances.day, sums)
+            opening = closing - nets.get(balances.day, 0)
         shown.append(structs.replace(balances, opening_cents=opening, closing_cents=closing))
     return shown[::-1]
 
 
 def _skip(
-    before: DayBalances, after: DayBalances, sums: Mapping[date, DaySums], doubts: Collection[date]
+    before: DayBalances, after: DayBalances, nets: Mapping[date, int], doubts: Collection[date]
 ) -> list[DayBalances] | None:
     opening, cents, skipped = after.opening_cents, before.closing_cents, list[DayBalances]()
     if opening is None and after.closing_cents is not None and after.read_at is not None:
-        opening = after.closing_cents - _net_of(after.day, sums)
+        opening = after.closing_cents - nets.get(after.day, 0)
     if before.read_at is not None and not before.was_read_whole and opening != cents:
         return None  # its end is not known, and the difference may be its own
     for number in range(1, (after.day - before.day).days):
         day = before.day + timedelta(days=number)
         if opening is None or cents is None or day in doubts:
             return None
-        skipped.append(DayBalances(day=day, opening_cents=cents, closing_cents=cents + _net_of(day, sums)))
-        cents += _net_of(day, sums)
+        skipped.append(DayBalances(day=day, opening_cents=cents, closing_cents=cents + nets.get(day, 0)))
+        cents += nets.get(day, 0)
     return skipped if not skipped or cents == opening else None
-
-
-def _net_of(day: date, sums: Mapping[date, DaySums]) -> int:
-    return sums[day].net_cents if day in sums else 0
 
 
 def _find_state(balances: DayBalances, difference: int | None, cases: DayCases, now: datetime, *, is_proved: bool) -> DayState:

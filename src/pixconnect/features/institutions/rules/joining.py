@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemSource
-from pixconnect.features.institutions.rules.sum_line import count_parts, is_sum, may_be_sum, read_form
+from pixconnect.features.institutions.rules.sum_line import LoneSum, count_parts, is_one_of, is_sum, may_be_sum, read_form
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_return_id
 from pixconnect.platform.base.clock import to_day
 
@@ -24,7 +24,6 @@ DAYS_APART_MAX: Final = 4
 """Institutions book facts of a weekend or holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
-LoneSum = tuple[str, date, int]  # a direction, a day and the cents of what is unmatched of it
 _Mark = Callable[["InstitutionItem | BookLine"], Hashable | None]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
 Waiting = Literal[
@@ -144,7 +143,7 @@ def join_items(
     _join_named_sums(pairing)
     totals = sum_lone(pairing.lines.values()) if sum_forms else set[LoneSum]()
     for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
-        if (item.direction, item.day, item.amount_cents) in totals and (parts := find_parts(item, pairing.lines.values())):
+        if is_one_of(item, totals) and (parts := find_parts(item, pairing.lines.values())):
             pairing.join_sum(item, parts)
     pairing.summed = {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
@@ -282,7 +281,7 @@ def _list_lots(pairing: _Pairing) -> set[tuple[str, date]]:
     """List days with a line that may be the sum of all that is left of them, in other words."""
     totals = sum_lone(pairing.lines.values())
     able = [one for one in pairing.items.values() if one.kind == "other" and may_be_sum(one)]
-    return {(one.direction, one.day) for one in able if (one.direction, one.day, one.amount_cents) in totals}
+    return {(one.direction, one.day) for one in able if is_one_of(one, totals)}
 
 
 def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from itertools import accumulate
 from typing import Final
 
@@ -22,6 +23,7 @@ _COUNT: Final = re.compile(
     r"\b(?:QTDE?|QTE|QUANTIDADE)\W*(?P<count>[0-9]{1,6})\b|\b(?P<before>[0-9]{1,6})\W*(?:TRANSA|PIX\b|OPERA|LAN[CÇ]A)",
     re.IGNORECASE,
 )
+LoneSum = tuple[str, date, int]  # a direction, a day and the cents of what is unmatched of it
 _CHOSEN_FROM_MAX: Final = 100
 _CHOICES_MAX: Final = 5_000  # tried per sum
 
@@ -47,6 +49,10 @@ def count_parts(item: InstitutionItem) -> int | None:
         return item.parts.count
     count = _COUNT.search(item.text) if _MANY.match(item.text) is not None else None
     return None if count is None else int(count["count"] or count["before"])
+
+
+def is_one_of(item: InstitutionItem, sums: Collection[LoneSum]) -> bool:
+    return (item.direction, item.day, item.amount_cents) in sums
 
 
 def read_form(text: str) -> str:

@@ -150,10 +150,6 @@ def digest_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def make_address(base_url: str, name: str, secret: str) -> str:
-    return f"{base_url}{PATH}{name}/{secret}"
-
-
 def judge_address(url: str, ours: str) -> Whose:
     """Return the owner of a registered address; ``ours`` is that of this account in this installation."""
     if url == ours:

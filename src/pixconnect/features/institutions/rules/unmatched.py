@@ -22,14 +22,20 @@ from pixconnect.features.institutions.rules.joining import (
     PIX,
     BookLine,
     ItemJoin,
-    LoneSum,
-    RecordedItem,
     Waiting,
     join_sum,
     list_parts,
 )
 from pixconnect.features.institutions.rules.special_line import may_return
-from pixconnect.features.institutions.rules.sum_line import choose_parts, count_parts, is_sum, mark_parts, may_be_sum, read_form
+from pixconnect.features.institutions.rules.sum_line import (
+    LoneSum,
+    choose_parts,
+    count_parts,
+    is_sum,
+    mark_parts,
+    may_be_sum,
+    read_form,
+)
 from pixconnect.kernel.rules.rail import MovementKind
 from pixconnect.kernel.rules.refund import NewRefund, RefundRequest, plan_automatic_refund
 from pixconnect.kernel.rules.transfer import Transfer
@@ -230,10 +236,6 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
 SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
 ASKED: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "person")
-
-
-def waits_for_person(item: RecordedItem) -> bool:
-    return OUTCOMES[item.waits or "new"].asks == "person"
 
 
 def find_sums(items: Collection[InstitutionItem], lines: Collection[BookLine]) -> dict[str, ItemJoin]:

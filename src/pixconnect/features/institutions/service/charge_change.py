@@ -72,7 +72,7 @@ async def change_at_institution(
         return errors.require(found, "an unchanged charge exists")
     if not is_ours:
         return await calls.await_end(context, CHANGE_CALLS, change)
-    answer = await calls.call_once(context, CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
+    answer = await calls.call_once(CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
     return await calls.answer_caller(context, CHANGE_CALLS, change, answer)
 
 

@@ -87,7 +87,7 @@ async def open_at_institution(context: Context, caller: Caller, new: NewOpening,
             raise errors.ExternalIdConflict("txid: another charge of the account at the institution has it")
         return await open_at_institution(context, caller, new, institution_id)
     terms = call_rules.write_terms(opening.txid, opening.contents)
-    answer = await calls.call_once(context, OPENING_CALLS, opening, _open(opened.institution, terms))
+    answer = await calls.call_once(OPENING_CALLS, opening, _open(opened.institution, terms))
     # A static code has one amount for ever: no due date, no fine and no end.
     may_fall_back = opened.account.options.get("static_fallback") is True and opening.contents.due is None
     if may_fall_back and isinstance(answer, port.NotSent | port.UnknownOutcome):
@@ -156,7 +156,7 @@ async def _begin(
     try:
         async with write_alone(context.pool) as connection:
             # This process's copy of the account may be a second old, and an opening on a closed account would never end.
-            if not await call_store.may_begin(connection, opening):
+            if not await call_store.may_begin(connection, opening.holder_id, opening.institution_id):
                 raise calls.explain_pause()
             return opening if await call_store.insert_opening(connection, opening) else None
     except asyncpg.IntegrityConstraintViolationError as refused:

@@ -57,17 +57,15 @@ class BalanceThere(Struct, frozen=True, kw_only=True):
 async def read_balance_at_institution(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> BalanceThere:
-    institution = await open_for_operator(context, open_institution, account)
-    try:
+    async with open_for_operator(context, open_institution, account) as institution:
         if not institution.traits.has_balance:
             return BalanceThere()
         means = find_balance_meaning(account)
-        cents = await institution.read_balance()
+        try:
+            cents = await institution.read_balance()
+        except InstitutionUnavailable:
+            return BalanceThere()
         return BalanceThere(cents=cents, means=means, read_at=context.clock.real_now())
-    except InstitutionUnavailable:
-        return BalanceThere()
-    finally:
-        await institution.close()
 
 
 class _Kept(Struct, kw_only=True):

@@ -47,15 +47,9 @@ FILE_WITHIN: Final = 3
 """In business days: banks have a day's file on the next one, and people may read it after a weekend or a holiday."""
 
 
-class ShownDay(Struct, frozen=True, kw_only=True):
-    judged: JudgedDay
-    closed_at: datetime | None = None
-    reopened_at: datetime | None = None
-
-
 class AccountDays(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
-    days: Sequence[ShownDay]
+    days: Sequence[JudgedDay]
 
 
 class ReadDays(Struct, frozen=True, kw_only=True):
@@ -73,7 +67,7 @@ class ReadDays(Struct, frozen=True, kw_only=True):
 class DayLines(Struct, frozen=True, kw_only=True):
     """All lines of a day: the institution's, and our unmatched ones."""
 
-    shown: ShownDay
+    shown: JudgedDay
     items: Sequence[RecordedItem]
     lines_alone: Sequence[BookLine]
 
@@ -107,9 +101,9 @@ async def judge(context: Writer, account: InstitutionAccount, touched_on: date) 
 
 async def judge_days(connection: Connection, account: InstitutionAccount, touched_on: date, now: datetime) -> None:
     open_days = await day_store.find_open(connection, account.id, to_day(now) - LOOKED_BACK, touched_on)
-    judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
+    judged = await _judge_span(connection, account, open_days, to_day(now), now)
     if await _forget_early(connection, account, judged):
-        judged = [shown.judged for shown in await _judge_span(connection, account, open_days, to_day(now), now)]
+        judged = await _judge_span(connection, account, open_days, to_day(now), now)
     await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
@@ -138,23 +132,22 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     judged = await _judge_span(connection, account, open_days, today, now)
     # After all items of the day before: a position is a day and an item's id.
     after = (first_on - _ONE_DAY, "\U0010ffff")
-    items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
+    items = await item_store.list_unjoined(connection, account.id, *after, UNMATCHED_MAX, ASK_NOBODY)
     begins_on = max(first_on, to_day(account.opened_at))
     lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # A day shows its missing lines only when it is read after its end.
-    whole = {one.judged.day for one in judged if one.judged.was_read_whole}
+    whole = {one.day for one in judged if one.was_read_whole}
     days = [
-        one.judged
-        for one in judged
-        if (one.judged.difference_cents or one.judged.cases.disagreements_count) and day_rules.is_over(one.judged.day, now)
+        one for one in judged if (one.difference_cents or one.cases.disagreements_count) and day_rules.is_over(one.day, now)
     ]
     asking, redeemed = list[RecordedItem](), list[RecordedItem]()
     for item in items:
         if not waits_for_time(item) and day_rules.is_over(item.day, now):
             (redeemed if special_line.waits_for_file(item) else asking).append(item)
-    gaps = day_rules.find_gaps([one.judged for one in judged], {one.day for one in (*days, *asking)}, own, swept)
-    # Redemptions wait for one file: the gap asks for it, or the first of them does.
-    asking += [item for item in redeemed if not any(_may_lack(gap, item.day) for gap in gaps)][:1]
+    gaps = day_rules.find_gaps(judged, {one.day for one in (*days, *asking)}, own, swept)
+    # Redemptions wait for one file, of when their money was applied: the gap asks for it, or the first of them does.
+    within = special_line.UNREAD_FOR
+    asking += [one for one in redeemed if not any(gap.first_on <= one.day <= gap.last_on + within for gap in gaps)][:1]
     return UnmatchedSpan(
         since=since,
         days=days,
@@ -164,11 +157,6 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
         first=await _compare_first(connection, account, since, now),
     )
-
-
-def _may_lack(gap: BalanceGap, day: date) -> bool:
-    """Whether what a day redeems may have been applied in a gap."""
-    return gap.first_on <= day <= gap.last_on + special_line.UNREAD_FOR
 
 
 async def _find_swept(connection: Connection, account: InstitutionAccount, spans: Sequence[tuple[date, date]]) -> list[date]:
@@ -183,7 +171,7 @@ async def _find_swept(connection: Connection, account: InstitutionAccount, spans
     days = list[date]()
     for first, last in spans:
         is_swept = first - _ONE_DAY in applied
-        for day in [first + timedelta(days=number) for number in range((last - first).days + 1)]:
+        for day in day_rules.list_span(first, last):
             if day in read:
                 is_swept = day in applied
             elif is_swept and count_business_days(day - _ONE_DAY, day):
@@ -232,7 +220,7 @@ async def _compare_first(
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
     """List an account's lines of a day, or of all, that wait for an operator or a later reading, by day and id."""
-    items = await item_store.list_unjoined(connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY)
+    items = await item_store.list_unjoined(connection, institution_id, day or FIRST_DAY, "", UNMATCHED_MAX, ASK_NOBODY)
     return [item for item in items if day in (None, item.day)]
 
 
@@ -241,7 +229,7 @@ async def judge_anew(
 ) -> list[tuple[RecordedDay, JudgedDay]]:
     """Return recorded days, each with its new judgement, oldest first."""
     every = OpenDays(judged_from=since, carried_from=since)
-    judged = {shown.judged.day: shown.judged for shown in await _judge_span(connection, account, every, to_day(now), now)}
+    judged = {one.day: one for one in await _judge_span(connection, account, every, to_day(now), now)}
     return [(day, judged[day.day]) for day in await day_store.list_days(connection, account.id, since, to_day(now))]
 
 
@@ -250,20 +238,20 @@ async def find_unread(
 ) -> frozenset[date]:
     """Find days of a span that no statement covers, and that the balances around them close."""
     every = OpenDays(judged_from=span[0], carried_from=span[0])
-    judged = [shown.judged for shown in await _judge_span(connection, account, every, span[1], now)]
+    judged = await _judge_span(connection, account, every, span[1], now)
     return frozenset(one.day for one in judged if one.read_at is None and one.state in ("closed", "closed_with_cases"))
 
 
 async def find_difference(connection: Connection, account: InstitutionAccount, day: date, now: datetime) -> int | None:
     """Return by how much a recorded day's closing balance exceeds its opening balance and its lines, as known now."""
     open_days = await day_store.find_open(connection, account.id, day - LOOKED_BACK, day)
-    judged = {one.judged.day: one.judged for one in await _judge_span(connection, account, open_days, day, now)}
-    return judged[day].difference_cents
+    judged = await _judge_span(connection, account, open_days, day, now)
+    return next(one.difference_cents for one in judged if one.day == day)
 
 
 async def list_days(
     context: Core, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
-) -> list[ShownDay]:
+) -> list[JudgedDay]:
     """List the last days, oldest first; a day without a statement has nothing but its state.
 
     Raises:
@@ -277,10 +265,9 @@ async def list_days(
     async with context.pool.acquire() as connection:
         began = await day_store.find_open(connection, account.id, first_on - LOOKED_BACK, first_on)
         until = max(last_on, min(to_day(now), last_on + _PROVED_WITHIN))
-        judged = {shown.judged.day: shown for shown in await _judge_span(connection, account, began, until, now)}
-    days = [DayBalances(day=first_on + timedelta(days=number)) for number in range(count)]
-    unknown = day_rules.judge_days(days, {}, {}, now)
-    return [judged.get(one.day, ShownDay(judged=one)) for one in unknown]
+        judged = {one.day: one for one in await _judge_span(connection, account, began, until, now)}
+    days = [DayBalances(day=day) for day in day_rules.list_span(first_on, last_on)]
+    return [judged.get(one.day, one) for one in day_rules.judge_days(days, {}, {}, now)]
 
 
 async def list_accounts_days(context: Context) -> list[AccountDays]:
@@ -294,13 +281,13 @@ async def read_named_account(context: Core, name: str) -> InstitutionAccount:
 
 
 async def read_how(context: Operator, open_institution: OpenInstitution, account: InstitutionAccount) -> ReadDays:
-    institution = await open_for_operator(context, open_institution, account)
     # Opened for its traits, without calls.
-    await institution.close()
+    async with open_for_operator(context, open_institution, account) as institution:
+        source = find_day_source(institution)
     async with context.pool.acquire() as connection:
         last = await day_store.find(connection, account.id, "statement")
         failure = (last and last.failure) or await line_store.find_failure(connection, account.id)
-    return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
+    return ReadDays(source=source, last_read_at=last and last.ended_at, failure=failure)
 
 
 async def read_day(context: Core, account: InstitutionAccount, day: date) -> DayLines:
@@ -323,7 +310,7 @@ async def _sum_days(
 
 async def _judge_span(
     connection: Connection, account: InstitutionAccount, open_days: OpenDays, last_on: date, now: datetime
-) -> list[ShownDay]:
+) -> list[JudgedDay]:
     first_on = open_days.carried_from
     recorded = await day_store.list_days(connection, account.id, first_on, last_on)
     sums = await _sum_days(connection, account, first_on, last_on)
@@ -338,19 +325,12 @@ async def _judge_span(
         cases[day.day] = structs.replace(counts, disagreements_count=day.disagreements_count)
     told = [await _read_balances(connection, account, day) for day in recorded]
     judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
-    shown = [
-        ShownDay(
-            # Its proof may be older than the days read here.
-            judged=structs.replace(judged.pop(day.day), state=day.state)
-            if day.day < open_days.judged_from
-            else judged.pop(day.day),
-            closed_at=day.closed_at,
-            reopened_at=day.reopened_at,
-        )
-        for day in recorded
-    ]
-    # Days without a statement and without movement.
-    return sorted([*shown, *(ShownDay(judged=one) for one in judged.values())], key=lambda one: one.judged.day)
+    for day in recorded:
+        one = judged[day.day]
+        # Its proof may be older than the days read here.
+        state = day.state if day.day < open_days.judged_from else one.state
+        judged[day.day] = structs.replace(one, state=state, closed_at=day.closed_at, reopened_at=day.reopened_at)
+    return list(judged.values())
 
 
 async def _read_balances(connection: Connection, account: InstitutionAccount, day: DayBalances) -> DayBalances:

@@ -15,9 +15,9 @@ from msgspec import structs
 from pixconnect.features.institutions.rules import joining, special_line
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.institution import ItemKind
-from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, LoneSum, RecordedItem, Waiting
+from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
 from pixconnect.features.institutions.rules.special_line import is_own_investment
-from pixconnect.features.institutions.rules.sum_line import is_sum, may_be_sum
+from pixconnect.features.institutions.rules.sum_line import LoneSum, is_one_of, is_sum, may_be_sum
 from pixconnect.features.institutions.rules.sweep import OVERLAP, REPEATED_FOR
 from pixconnect.features.institutions.rules.unmatched import (
     SET_ASIDE,
@@ -72,25 +72,13 @@ async def find_left(
     left, may_be_blocked = await join_debits(connection, account, left, open_cents)
     waiting |= may_be_blocked
     waiting |= {item.item_id: "perhaps_text" for item in left if item.waits == "perhaps_text"}
-    # Once names are matched: an order that has its line is not open for others.
-    open_since, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
-    # Names, and how far Pix were read, are looked up for the rest.
-    known = OpenAmounts(
-        open_since=open_since,
-        unnamed_cents=unnamed_cents,
-        our_names=frozenset(),
-        begins_at=account.opened_at,
-        begins_on=to_day(account.opened_at),
-        today=to_day(now),
-        read_until=None,
-    )
-    return await _judge_left(connection, account, left, known, waiting), released
+    return await _judge_left(connection, account, left, waiting, to_day(now)), released
 
 
 async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
     found: list[RecordedItem] = []
     after = (since, "")
-    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, DONE):
+    while part := await item_store.list_unjoined(connection, account.id, *after, AT_ONCE, DONE):
         found += part
         after = (part[-1].day, part[-1].item_id)
     return found
@@ -174,21 +162,29 @@ async def _judge_left(
     connection: Connection,
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
-    known: OpenAmounts,
     waiting: Mapping[str, Waiting],
+    today: date,
 ) -> list[UnmatchedItem]:
-    listed = await _list_near(connection, account, [item for item in left if not names_its_pix(item)], known.today)
+    # Once names are matched: an order that has its line is not open for others.
+    open_since, unnamed_cents = await line_store.read_open_amounts(connection, account.id)
+    listed = await _list_near(connection, account, [item for item in left if not names_its_pix(item)], today)
     lines = LeftLines(listed, is_cut=len(listed) >= line_store.ALONE_MAX)
     near = await day_store.find(connection, account.id, "near")
     names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
     debited = [name for item in left if item.direction == "OUT" for name in item.names]
-    known = structs.replace(
-        known,
-        our_names=frozenset(await movement_store.find_names(connection, names, debited, account.id)),
+    our_names = frozenset(await movement_store.find_names(connection, names, debited, account.id))
+    own = await line_store.find_named(connection, account.id, [*our_names], []) if our_names else []
+    known = OpenAmounts(
+        open_since=open_since,
+        unnamed_cents=unnamed_cents,
+        our_names=our_names,
+        begins_at=account.opened_at,
+        begins_on=to_day(account.opened_at),
+        today=today,
         read_until=None if near is None else near.began_at - OVERLAP,
+        booked=_find_booked(own),
+        taken=_find_taken(left, own),
     )
-    own = await line_store.find_named(connection, account.id, [*known.our_names], []) if known.our_names else []
-    known = structs.replace(known, booked=_find_booked(own), taken=_find_taken(left, own))
     known = structs.replace(known, reversible=await _find_reversible(connection, account, left, lines, known))
     verdicts = [judge_left(item, lines, known) for item in left]
     lone = set[LoneSum]()
@@ -197,7 +193,7 @@ async def _judge_left(
     if lone:
         verdicts = hold_sums(verdicts, lone, await item_store.list_sum_forms(connection, account.id))
     verdicts = [structs.replace(one, waits=_find_reason(one, waiting.get(one.item.item_id))) for one in verdicts]
-    verdicts = await hold_back(connection, account, verdicts, known.today)
+    verdicts = await hold_back(connection, account, verdicts, today)
     verdicts = await _hold_forgotten(connection, account, verdicts)
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
@@ -281,11 +277,7 @@ async def join_nameless(
     out = [item for item in left if item.direction == "OUT" and not item.names]
     lines = LeftLines(await _list_near(connection, account, out, to_day(now)))
     lone = {one for day in {item.day for item in out} for one in await line_store.sum_unmatched(connection, account.id, day)}
-    doubted = {
-        item.item_id: item.amount_cents
-        for item in out
-        if lines.has_near(item) or (item.direction, item.day, item.amount_cents) in lone
-    }
+    doubted = {item.item_id: item.amount_cents for item in out if lines.has_near(item) or is_one_of(item, lone)}
     joins = special_line.join_reversals([item for item in left if item.item_id not in doubted], orders, debited)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}

@@ -24,7 +24,7 @@ from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem, Waiting
 from pixconnect.features.institutions.rules.judging import Evidence, JudgedLine, Judgement
 from pixconnect.features.institutions.rules.listed import ListReading
-from pixconnect.features.institutions.rules.unmatched import OUTCOMES, SET_ASIDE, waits_for_person
+from pixconnect.features.institutions.rules.unmatched import ASKED, OUTCOMES, SET_ASIDE
 from pixconnect.features.institutions.service.day import LOOKED_BACK, find_unread
 from pixconnect.features.institutions.service.statement_account import sum_days
 from pixconnect.features.institutions.statement_files.statement_file import ITEM_ID_LENGTH_MAX, ItemSource, StatementFile
@@ -40,6 +40,7 @@ _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines with one of these reasons are no line of their day."""
 _NO_LINES: Final = tuple(reason for reason in SET_ASIDE if reason != "same_line")
 """Reasons of the API's lines that moved no money, under this id or under that of a file's line."""
+_QUESTIONS_ASIDE: Final = tuple(reason for reason in SET_ASIDE if reason in ASKED)
 
 
 class SecondForm(Struct, frozen=True, kw_only=True):
@@ -139,10 +140,8 @@ async def _find_again(connection: Connection, account_id: int, source: ItemSourc
     """Find waiting lines of another format alone: the format of their days has them now."""
     if not new:
         return
-    aside = await item_store.list_set_aside(
-        connection, account_id, (min(item.day for item in new), max(item.day for item in new))
-    )
-    waiting = [item for item in aside if waits_for_person(item)]
+    span = min(item.day for item in new), max(item.day for item in new)
+    waiting = await item_store.list_waiting_as(connection, account_id, *span, _QUESTIONS_ASIDE)
     same = compare(new, [item for item in waiting if item.source != source], source).matches
     await item_store.note_waiting(connection, account_id, {item.item_id: "same_line" for item in same if item is not None})
 
@@ -200,7 +199,7 @@ async def _read_evidence(
         unread = frozenset(day for day in found if not file.first_on <= day <= file.last_on)
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
     known |= await _find_named(connection, account.id, lines)
-    near = await item_store.list_set_aside(connection, account.id, span)
+    near = await item_store.list_waiting_as(connection, account.id, *span, SET_ASIDE)
     of_days = await item_store.list_days(connection, account.id, first_on, last_on)
     return Evidence(
         first_on=file.first_on,
@@ -265,22 +264,21 @@ async def judge_second(
     *,
     is_whole: bool,
 ) -> SecondForm:
-    """Compare lines of days that another format has reported completely, in the caller's transaction.
+    """Compare lines of days that another format has reported completely.
+
+    It belongs to the caller's transaction, which has locked the recording.
 
     Lines in both are known. Lines in this format alone are recorded and wait for an operator: they move no money by themselves.
     If this file is known to be complete (``is_whole``), lines missing from it are no longer in question.
     """
     if not days:
         return SecondForm(lines=(), unlisted=Counter())
-    await item_store.lock_recording(connection, account_id)
     span = min(days), max(days)
     recorded = [item for item in await item_store.list_days(connection, account_id, *span) if item.day in days]
     standing = sorted((item for item in recorded if item.waits not in _GONE), key=lambda item: item.waits in SET_ASIDE)
     own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
     compared = compare(lines, [item for item in standing if item not in own_aside], source)
-    # A line in a second format is no payer's text.
-    shown = [one for one in compared.matches if one is not None and one.waits == "perhaps_text" and one.source != source]
-    await item_store.note_waiting(connection, account_id, {item.item_id: None for item in shown})
+    await _note_shown(connection, account_id, source, compared.matches)
     more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
     named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
     # A reference may come again on another day, or for a line that an operator has answered.
@@ -310,7 +308,7 @@ def _list_shown(waiting: Sequence[RecordedItem], known: Sequence[InstitutionItem
     """List lines of this form that wait, and that it shows among the lines that the other form has now."""
     counts, shown = Counter((*count_by(line), line.text) for line in known), list[JudgedLine]()
     for item in waiting:
-        if waits_for_person(item) and counts[key := (*count_by(item), item.text)] > 0:
+        if item.waits in ASKED and counts[key := (*count_by(item), item.text)] > 0:
             counts[key] -= 1
             shown.append(JudgedLine(item=item, outcome="same_line", known_id=item.item_id))
     return shown

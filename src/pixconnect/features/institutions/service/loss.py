@@ -17,11 +17,11 @@ from typing import Final
 import structlog
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount, may_lie_on
+from pixconnect.features.institutions.rules.day import list_span
 from pixconnect.features.institutions.rules.institution import InstitutionTraits
 from pixconnect.features.institutions.rules.sweep import is_read_since
 from pixconnect.features.institutions.service.account import find_account, found, name_account
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
-from pixconnect.features.institutions.service.statement import list_span
 from pixconnect.features.institutions.service.sweep import PACES
 from pixconnect.features.institutions.tables import account as account_store
 from pixconnect.features.institutions.tables import day as day_store
@@ -60,10 +60,9 @@ async def recover_account(
         accounts = await account_store.list_all(connection)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
-    institution = await open_for_operator(context, open_institution, account)
     # Opened for its traits, without calls.
-    traits = institution.traits
-    await institution.close()
+    async with open_for_operator(context, open_institution, account) as institution:
+        traits = institution.traits
     unread = [
         pace
         for pace in (*PACES, *(("statement",) if traits.has_statement else ()))

@@ -6,7 +6,8 @@ A process reads an account again after an operator's change, which is visible wi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
 
@@ -116,8 +117,8 @@ async def _reseal(run: Resealing) -> int:
             elif before.sending is not None:
                 run.broken.append(about_sending)
             if receiving is not None or sending is not None:
-                after = SealedCredentials(receiving=receiving or before.receiving, sending=sending or before.sending)
-                await account_store.reseal(connection, account.id, after)
+                again = receiving or before.receiving, sending or before.sending
+                await account_store.reseal(connection, account.id, *again)
                 count += 1
         for callback in await account_store.lock_callbacks(connection):
             if (sealed := run.again(callback.secret_sealed, callback_seal(callback.institution_id))) is not None:
@@ -136,10 +137,15 @@ async def open_credential(context: Operator, account_id: int) -> Credential:
     return credential
 
 
+@asynccontextmanager
 async def open_for_operator(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
-) -> port.Institution:
-    return open_institution(account, await open_credential(context, account.id))
+) -> AsyncGenerator[port.Institution]:
+    institution = open_institution(account, await open_credential(context, account.id))
+    try:
+        yield institution
+    finally:
+        await institution.close()
 
 
 async def list_ending(connection: Connection | Pool, now: datetime) -> list[EndingCertificate]:
@@ -204,7 +210,7 @@ async def try_permissions(
     context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Sequence[port.PermissionTried]:
     """Try each permission of the credentials without moving money; record and return when their certificates expire."""
-    institution = await open_for_operator(context, open_institution, account)
+    institution = open_institution(account, await open_credential(context, account.id))
     tried = await _check(institution, account)
     async with write_alone(context.pool) as connection:
         await account_store.note_certificates(connection, account.id, institution.traits.certificates)

@@ -69,7 +69,7 @@ def explain_pause() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
 
 
-async def call_once(context: Context, kind: CallKind[Row], row: Row, call: Awaitable[port.OpeningAnswer]) -> port.OpeningAnswer:
+async def call_once(kind: CallKind[Row], row: Row, call: Awaitable[port.OpeningAnswer]) -> port.OpeningAnswer:
     try:
         async with asyncio.timeout(CALL_TIMEOUT_S):
             with or_unknown(kind.unknown_outcome(row)):

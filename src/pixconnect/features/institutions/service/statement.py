@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
-from pixconnect.features.institutions.rules.day import is_over
+from pixconnect.features.institutions.rules.day import is_over, list_span
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.judging import JudgedLine, Judgement
 from pixconnect.features.institutions.rules.unmatched import ASKED, OUTCOMES, SET_ASIDE, UnmatchedItem
@@ -221,7 +221,7 @@ async def _record(
     await _note_second(connection, account, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
     if judgement.replaced_from is not None and file.closing is not None:
-        await day_store.replace_proof(connection, account.id, (judgement.replaced_from, file.closing.on), as_of)
+        await day_store.replace_proof(connection, account.id, judgement.replaced_from, file.closing.on, as_of)
     # A file that contradicts proved days without a proof changes nothing about them, not even when they were read.
     is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
     contradicts = any(line.outcome == "contradicts" for line in own_lines)
@@ -311,10 +311,6 @@ async def find_others(
     """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
     told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
     return {one.day: one for one in told if one.source != source and (one.source == "api" or one.was_read_whole)}
-
-
-def list_span(first: date, last: date) -> list[date]:
-    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
 
 
 class SettledStatement(Struct, frozen=True, kw_only=True):

@@ -173,7 +173,7 @@ async def sum_days(
         return groups, frozenset()
     # The opening day's lines before the opening balance cancel, each with its whole amount.
     without = (*SET_ASIDE, "before_opening")
-    others = await item_store.list_unjoined_others(connection, account.id, (first_on, last_on), without)
+    others = await item_store.list_unjoined_others(connection, account.id, first_on, last_on, without)
     own = [item for item in others if is_own_investment(item)]
     groups += [
         ItemGroup(

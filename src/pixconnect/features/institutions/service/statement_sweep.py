@@ -26,7 +26,7 @@ from msgspec import structs
 
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.balance_proof import is_called_balance
-from pixconnect.features.institutions.rules.day import is_over
+from pixconnect.features.institutions.rules.day import is_over, list_span
 from pixconnect.features.institutions.rules.institution import DayFiles, Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.features.institutions.rules.listed import ListReading
 from pixconnect.features.institutions.rules.sweep import REPEATED_FOR, Sweep, is_due
@@ -35,7 +35,7 @@ from pixconnect.features.institutions.service.day import read_named_account
 from pixconnect.features.institutions.service.line_joining import AT_ONCE
 from pixconnect.features.institutions.service.line_judging import judge_listed, judge_second
 from pixconnect.features.institutions.service.open_accounts import OpenInstitution, open_for_operator
-from pixconnect.features.institutions.service.statement import find_others, list_span, record_day_file, settle_items
+from pixconnect.features.institutions.service.statement import find_others, record_day_file, settle_items
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
 from pixconnect.features.institutions.service.sweep import keep_unreadable, note_end, noting_failure
 from pixconnect.features.institutions.tables import books as books_store
@@ -262,7 +262,7 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
                 requested = DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
-                await statement_file_store.write(context.pool, requested)
+                await statement_file_store.ASKED.put(context.pool, requested)
             elif asked.ended_at is None and is_confirmed:
                 content = await files.fetch_day_file(asked.name)
                 count += content is not None and await _read(context, account, asked, content)
@@ -280,16 +280,14 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
     account = await read_named_account(context, name)
     asked = await statement_file_store.list_since(context.pool, account.id, to_day(account.opened_at))
     day = min((one.day for one in asked.values() if one.ended_at is None), default=None)
-    institution = await open_for_operator(context, open_institution, account)
-    try:
+    async with open_for_operator(context, open_institution, account) as institution:
         files = institution.day_files
         if day is None or files is None:
             raise errors.NotFound(f"file: {name} has no file of the institution's own that waits; name a file")
-        content = await files.fetch_day_file(asked[day].name)
-    except InstitutionUnavailable as error:
-        raise errors.ServiceUnavailable(f"{name}: {error.reason}") from error
-    finally:
-        await institution.close()
+        try:
+            content = await files.fetch_day_file(asked[day].name)
+        except InstitutionUnavailable as error:
+            raise errors.ServiceUnavailable(f"{name}: {error.reason}") from error
     if content is None:
         raise errors.ServiceUnavailable(f"{name}: the file of {day} is not written yet: try again in an hour")
     return content
@@ -314,5 +312,5 @@ async def _read(context: Context, account: InstitutionAccount, asked: DayFile, c
         failure = str(error)[:_FAILURE_MAX]
         _log.error("the file of a day cannot be read", institution=account.name, day=str(asked.day), reason=failure)
     ended = structs.replace(asked, ended_at=context.clock.real_now(), failure=failure)
-    await statement_file_store.write(context.pool, ended)
+    await statement_file_store.ASKED.put(context.pool, ended)
     return failure is None

@@ -265,7 +265,7 @@ async def _make_secret(context: Operator, connection: Connection, account: Insti
 
 
 def _address(context: Operator, account: InstitutionAccount, secret: str) -> str:
-    return sweep_rules.make_address(context.policy.callback_base_url, account.name, secret)
+    return f"{context.policy.callback_base_url}{sweep_rules.PATH}{account.name}/{secret}"
 
 
 def _open_secret(context: Operator, callback: sweep_rules.CallbackSecret) -> str:
@@ -284,11 +284,8 @@ async def _open(
     context: Operator, open_institution: OpenInstitution, name: str
 ) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
     account = await find_account(context.pool, name)
-    institution = await open_for_operator(context, open_institution, account)
-    try:
+    async with open_for_operator(context, open_institution, account) as institution:
         yield account, institution
-    finally:
-        await institution.close()
 
 
 class Callbacks:

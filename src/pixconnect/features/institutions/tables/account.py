@@ -126,24 +126,21 @@ set_state: Final = Command[int, AccountState]("""
 """Set the state on an operator's behalf, which ends any state set by a loss."""
 
 
-async def pause(connection: Connection, account_id: int) -> None:
-    """Pause an account as an operator; one that a loss has paused is still read, and stays paused afterwards."""
-    how: LiteralString = "set state = 'paused', paused_because = null, revision = revision + 1 where id = $1"
-    await ACCOUNT.change(connection, how, account_id)
-
+pause: Final = Command[int]("""
+    update institution_account set state = 'paused', paused_because = null, revision = revision + 1 where id = $1
+""")
+"""Pause an account as an operator; one that a loss has paused is still read, and stays paused afterwards."""
 
 # An account paused by an operator, before the loss or since, stays paused.
-_RECOVER: Final[LiteralString] = """
-    set state = case when paused_because is null then state else 'active' end, paused_because = null, lost_at = null,
-        revision = revision + 1
-    where id = $1
-"""
-
-
-async def recover(connection: Connection, account_id: int) -> InstitutionAccount | None:
-    """Restore the account's state from before the database's loss."""
-    return await ACCOUNT.change(connection, _RECOVER, account_id)
-
+recover: Final = ReadOne[InstitutionAccount, int](
+    ACCOUNT,
+    f"""
+    update institution_account set state = case when paused_because is null then state else 'active' end,
+        paused_because = null, lost_at = null, revision = revision + 1
+    where id = $1 returning {ACCOUNT.select}
+""",
+)
+"""Restore the account's state from before the database's loss."""
 
 _CHANGED: Final = ACCOUNT.only("id", "base_url", "token_url", "authorities", "keys", "poll_s", "options")
 _ROTATE: Final[LiteralString] = f"""
@@ -165,12 +162,10 @@ async def set_addresses(connection: Connection, account_id: int, addresses: Mapp
     return await ACCOUNT.change(connection, how, account_id, *values)
 
 
-_RESEAL: Final[LiteralString] = "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
-
-
-async def reseal(connection: Connection, account_id: int, sealed: SealedCredentials) -> None:
-    """Store the same credentials, sealed with other secret keys."""
-    await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
+reseal: Final = Command[int, bytes, bytes | None](
+    "update institution_account set receiving_sealed = $2, sending_sealed = $3 where id = $1"
+)
+"""Store the same credentials, receiving and sending, sealed with other secret keys."""
 
 
 async def name_alone(connection: Connection) -> None:

@@ -1,14 +1,13 @@
 """Figures of accounts, and the alarms that pause them: bounded statements over all accounts."""
 
-from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Final, Literal, LiteralString
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
-from pixconnect.kernel.tables.lookup import Command, FindAll, Pairs, Value
+from pixconnect.features.movements.tables import IS_KEPT
+from pixconnect.kernel.tables.lookup import Command, FindAll, Pairs, ReadAll, Value
 from pixconnect.kernel.tables.table import Table
-from pixconnect.platform.pool import Pool
 
 AlarmKind = Literal["strays", "drain"]
 
@@ -46,7 +45,7 @@ end: Final = Command[int, str]("""
 """)
 
 # A line without an hour is dated by the institution's first listing; a line of a file may be of any hour of its day.
-count_strays: Final = Value[int, int, datetime]("""
+count_strays: Final = Value[int, int, datetime](f"""
     select coalesce(max(count), 0) from (
         select count(*) over (order by at range between interval '1 hour' preceding and current row) as count
         from (
@@ -56,10 +55,7 @@ count_strays: Final = Value[int, int, datetime]("""
                 and item.joined_id = movement.item_id
             where movement.institution_id = $1 and movement.kind = 'by_hand' and movement.direction = 'OUT'
                 and movement.created_at > $2 and movement.opposite_of is null
-                and not exists (
-                    select from movement as opposite
-                    where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-                )
+                and {IS_KEPT}
                 and not exists (
                     select from case_ending
                     where case_ending.institution_id = item.institution_id and contrary_item_id = item.item_id
@@ -70,7 +66,7 @@ count_strays: Final = Value[int, int, datetime]("""
 """)
 """The maximum of Pix per hour, since an instant, that left without an order of this service."""
 
-sum_out: Final = Value[int, int, datetime]("""
+sum_out: Final = Value[int, int, datetime](f"""
     select coalesce(sum(amount_cents), 0)::bigint from (
         select amount_cents from transfer
         where institution_id = $1 and direction = 'OUT' and not is_book and network_settled_at > $2
@@ -82,10 +78,7 @@ sum_out: Final = Value[int, int, datetime]("""
         select amount_cents from movement
         where institution_id = $1 and direction = 'OUT' and kind <> 'opening_balance' and network_settled_at > $2
             and created_at > $2 and status = 'POSTED' and opposite_of is null
-            and not exists (
-                select from movement as opposite
-                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-            )
+            and {IS_KEPT}
     ) as gone
 """)
 """The money that left an account since then, ordered here or not, in cents."""
@@ -108,7 +101,9 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
 
 
 # A day without a statement has no row: it is not closed either.
-_LIST: Final[LiteralString] = """
+list_figures: Final = ReadAll[AccountFigures, date, int](
+    AccountFigures,
+    """
     select account.id, account.name, account.poll_s, coalesce(near.ended_at, account.created_at) as read_at,
         case when account.state = 'active' then null when account.lost_at is not null then 'loss' else coalesce((
             select kind from account_alarm where institution_id = account.id and ended_at is null order by id limit 1
@@ -125,13 +120,9 @@ _LIST: Final[LiteralString] = """
     from institution_account as account
     left join institution_sweep as near on near.institution_id = account.id and near.pace = 'near'
     where account.removed_at is null and account.state <> 'closed' order by account.id
-"""
-
-
-async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[AccountFigures]:
-    """List the figures of all open accounts; ``days_max`` days before today are checked."""
-    return [convert(dict(row), AccountFigures) for row in await pool.fetch(_LIST, today, days_max)]
-
+""",
+)
+"""List the figures of all open accounts, as of a day, with so many days before it checked."""
 
 # Orders handed over count as gone, except those that wait at the institution for funds. Orders that wait for an operator's
 # approval here may never leave.

@@ -16,6 +16,7 @@ from pixconnect.features.institutions.rules.special_line import BlockOfAccount
 from pixconnect.features.institutions.rules.unmatched import ReversedMovement
 from pixconnect.features.institutions.tables.day import POSITION
 from pixconnect.features.institutions.tables.item import ITEM
+from pixconnect.features.movements.tables import IS_KEPT
 from pixconnect.kernel.tables.lookup import FindAll, Tuples, Value
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection, Pool
@@ -126,10 +127,7 @@ _LIST_EARLY: Final[LiteralString] = f"""
         offset 0
     ) as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-        and movement.status = 'POSTED' and movement.created_at < block.created_at and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
+        and movement.status = 'POSTED' and movement.created_at < block.created_at and {IS_KEPT}
     where block.institution_id = $1 and block.state = 'open' and block.kind <> 'precautionary' and block.line_id is null
         and held_cents > 0
     order by block.id, item.day, item.item_id

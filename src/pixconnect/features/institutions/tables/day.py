@@ -144,17 +144,12 @@ async def note_second(
     await connection.execute(_NOTE_SECOND, day.institution_id, day.day, *noted)
 
 
-_REPLACE: Final[LiteralString] = """
+replace_proof: Final = Command[int, date, date, datetime]("""
     update institution_day set closing_cents = case when day < $3 then null else closing_cents end,
         opening_cents = case when day > $2 then null else opening_cents end
     where institution_id = $1 and day between $2 and $3 and (read_at <= $4) is not false
-"""
-
-
-async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date], as_of: datetime) -> None:
-    """Delete the balances between the beginning of the first day and the end of the last, unless a file made later has them."""
-    await connection.execute(_REPLACE, institution_id, *days, as_of)
-
+""")
+"""Delete the balances between the beginning of the first day and the end of the last, unless a file made later has them."""
 
 write_closing: Final = Command[int, date, int]("""
     update institution_day set closing_cents = $3 where institution_id = $1 and day = $2 and source = 'api'

@@ -117,42 +117,30 @@ list_surplus: Final = FindAll[RecordedItem, int, date](
 )
 """List credits after a day that are movements, wholly or beyond what was invested."""
 
-_ALONE: Final[LiteralString] = """
+list_unjoined: Final = FindAll[RecordedItem, int, date, str, int, Sequence[str]](
+    ITEM,
+    """
     where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
         and (day, item_id) > ($2, $3)
     order by day, item_id limit $4
-"""
+    """,
+)
+"""List unmatched or waiting items by day and id after a position, at most so many, except for some reasons."""
 
-
-async def list_unjoined(
-    connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
-) -> list[RecordedItem]:
-    """List unmatched or waiting items, except for some reasons, by day and id after a position."""
-    return await ITEM.find_all(connection, _ALONE, institution_id, *after, count, without)
-
-
-_UNJOINED_OTHERS: Final[LiteralString] = """
+list_unjoined_others: Final = FindAll[RecordedItem, int, date, date, Sequence[str]](
+    ITEM,
+    """
     where institution_id = $1 and day between $2 and $3 and joined_kind is null and kind = 'other'
         and not coalesce(waits, '') = any($4)
-"""
+    """,
+)
+"""List unmatched items of some days and of no particular kind, except for some reasons."""
 
-
-async def list_unjoined_others(
-    connection: Connection | Pool, institution_id: int, days: tuple[date, date], without: Sequence[str]
-) -> list[RecordedItem]:
-    """List unmatched items of some days and of no particular kind, except for some reasons."""
-    return await ITEM.find_all(connection, _UNJOINED_OTHERS, institution_id, *days, without)
-
-
-_ASIDE: Final[LiteralString] = """
-    where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id
-"""
-
-
-async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
-    """List lines of some days that moved no money, according to the files."""
-    return await ITEM.find_all(connection, _ASIDE, institution_id, *days, SET_ASIDE)
-
+list_waiting_as: Final = FindAll[RecordedItem, int, date, date, Sequence[str]](
+    ITEM,
+    "where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id",
+)
+"""List unmatched lines of some days that wait for some reasons."""
 
 _ADD_NAMES: Final[LiteralString] = """
     update institution_item set end_to_end_id = coalesce(end_to_end_id, $3), return_id = coalesce(return_id, $4)

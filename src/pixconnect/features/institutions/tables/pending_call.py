@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString, TypeVar
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from pixconnect.features.institutions.rules.pending_call import (
     ChargeChange,
@@ -179,18 +179,13 @@ insert_opening: Final = OPENINGS.insert_new
 
 # A paused account still opens charges, since a pause only stops outgoing money. After a loss, the charges open at the
 # institution are unknown.
-_MAY_BEGIN: Final[LiteralString] = """
+may_begin: Final = Value[bool, int, int]("""
     select exists (
         select from holder join institution_account as account on account.id = holder.institution_id
         where holder.id = $1 and account.id = $2 and account.state <> 'closed' and account.lost_at is null
     )
-"""
-
-
-async def may_begin(connection: Connection, opening: ChargeOpening) -> bool:
-    """Whether its holder is on the account, and the account is neither closed nor paused by a loss."""
-    return await connection.fetchval(_MAY_BEGIN, opening.holder_id, opening.institution_id)
-
+""")
+"""Whether a holder is on an account, and the account is neither closed nor paused by a loss."""
 
 find_opening: Final = FindOne[ChargeOpening, int, str](
     OPENINGS, "where external_id = $2 and holder_id = $1 and state in ('opening', 'opened')"
@@ -265,7 +260,9 @@ take_named: Final = ReadAll[ChargeOpening, int, Sequence[str], datetime](
 """Take openings of these txids with an unknown outcome, postponed for all other workers."""
 
 # Few wait at any time, and each table has an index of those alone.
-_LIST: Final[LiteralString] = """
+list_begun: Final = ReadAll[WaitingCharge, datetime, int](
+    WaitingCharge,
+    """
     select name as institution, holder_id, txid, wanted, asked_count, said, waiting.created_at as since from (
         select institution_id, holder_id, txid, 'open' as wanted, calls_count as asked_count, refusal_reason as said, created_at
         from charge_opening where state = 'opening' and created_at < $1
@@ -275,9 +272,6 @@ _LIST: Final[LiteralString] = """
     ) as waiting
     join institution_account on institution_account.id = institution_id
     order by waiting.created_at, txid limit $2
-"""
-
-
-async def list_begun(connection: Connection | Pool, begun_before: datetime, count_max: int) -> Sequence[WaitingCharge]:
-    """List those that began before an instant, longest waiting first."""
-    return [convert(dict(row), WaitingCharge) for row in await connection.fetch(_LIST, begun_before, count_max)]
+    """,
+)
+"""List those that began before an instant, longest waiting first; at most so many."""

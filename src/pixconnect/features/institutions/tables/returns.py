@@ -12,6 +12,7 @@ from typing import Final, LiteralString
 
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.features.institutions.rules.unmatched import CreditedItem, GiveBack, ReversedMovement, UnmatchedCredit
+from pixconnect.features.movements.tables import IS_KEPT
 from pixconnect.kernel.rules.refund import Refund
 from pixconnect.kernel.tables.lookup import Column, FindAll, Pairs, ReadAll
 from pixconnect.kernel.tables.refund import REFUND
@@ -58,10 +59,7 @@ _FIND_MISTAKEN: Final[LiteralString] = f"""
             )
         end
         and item.day between least($8, $5 - $6::integer) and $5 + $6::integer
-        and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
+        and movement.status = 'POSTED' and movement.opposite_of is null and {IS_KEPT}
     order by is_named desc, item.day, item.item_id
 """
 
@@ -94,10 +92,7 @@ _LIST_MOVED: Final[LiteralString] = f"""
     select distinct item.amount_cents from institution_item as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
     where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'OUT'
-        and {_MAY_BE_PIX.format(no_pix="$4")} and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
+        and {_MAY_BE_PIX.format(no_pix="$4")} and {IS_KEPT}
 """
 
 
@@ -107,16 +102,13 @@ async def list_moved_amounts(connection: Connection, institution_id: int, days: 
     return [row["amount_cents"] for row in rows]
 
 
-_LIST_CREDITED: Final[LiteralString] = """
+_LIST_CREDITED: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id, item.day, item.amount_cents
     from institution_item as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
     where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'IN'
         and item.kind <> all($4) and item.end_to_end_id is null and item.return_id is null
-        and item.joined_by is distinct from 'answer' and movement.opposite_of is null and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
+        and item.joined_by is distinct from 'answer' and movement.opposite_of is null and {IS_KEPT}
     order by item.day, item.item_id
 """
 
@@ -159,10 +151,7 @@ _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
         select from database_loss {_OF_A_LOSS}
         left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
         where noticed_at > $6::timestamptz - $3::interval and item.amount_cents = $2
-            and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
-                select from movement as opposite
-                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-            )
+            and coalesce(item.joined_kind, 'movement') = 'movement' and {IS_KEPT}
     )
 """
 

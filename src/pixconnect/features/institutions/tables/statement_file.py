@@ -16,9 +16,11 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules import joining
 from pixconnect.features.institutions.rules.joining import BookLine
+from pixconnect.features.institutions.rules.sum_line import LoneSum
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.features.institutions.statement_files.statement_file import FileSource, RecordedFile
 from pixconnect.features.institutions.tables.books import DEBITS
+from pixconnect.features.movements.tables import IS_KEPT
 from pixconnect.kernel.rules.rail import date_settled
 from pixconnect.kernel.tables.lookup import Column, FindAll, FindBy, Pairs, Value
 from pixconnect.kernel.tables.table import Table
@@ -46,16 +48,15 @@ find_first_covered: Final = Pairs[date, datetime, int, Sequence[date]]("""
 """)
 """Find when a file first covered some days; other days are left out."""
 
-
 find_read_since: Final = Value[date | None, int, datetime](
     "select min(first_on) from institution_file where institution_id = $1 and recorded_at >= $2"
 )
 """Find the first day of the files that were recorded since then."""
 
 
-async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
-    file = await FILE.find(connection, "where institution_id = $1 and digest = $2", institution_id, digest)
-    return None if file is None else file.recorded_at
+find_first_reading: Final = Value[datetime | None, int, bytes](
+    "select recorded_at from institution_file where institution_id = $1 and digest = $2"
+)
 
 
 def _read_account(bank: str, branch: str, number: str, account_type: str, agreement: str) -> StatementAccount:
@@ -166,11 +167,6 @@ find_unconfirmed: Final = Value[datetime | None, int]("""
 """)
 """Find since when the institution's own files wait for an operator's first confirmation; ``None`` if they do not."""
 
-
-async def write(pool: Pool, asked: DayFile) -> None:
-    await ASKED.put(pool, asked)
-
-
 # Book transfers and reversed movements are on no institution's statement. A refund is where its original is.
 _TRANSFERS: Final[LiteralString] = """
     select 'transfer' as kind, transfer.id::text as id, transfer.holder_id, transfer.direction, transfer.amount_cents,
@@ -196,10 +192,7 @@ _MOVEMENTS: Final[LiteralString] = f"""
     where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
         and movement.item_id not like '{joining.CLOSING_PREFIX}%' and movement.item_id not like '{joining.YIELD_PREFIX}%'
         and movement.item_id not like '{joining.KEPT_PREFIX}%'
-        and movement.opposite_of is null and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
+        and movement.opposite_of is null and {IS_KEPT}
 """
 
 # A debit awaits no reversal if two operators closed its order as never sent: the line contradicts them.
@@ -249,6 +242,22 @@ _IS_ALONE: Final[LiteralString] = """
     ) and not exists (
         select from institution_item_part as part where part.institution_id = $1 and part.kind = line.kind
             and part.record_id = case when line.kind in ('transfer', 'refund') then line.id::bigint end
+    ) and not exists (
+        -- The lines that took the money of its block, or of its contest's, if nothing was covered here.
+        select from (
+            select step.block_id, (
+                select sum(amount_cents) from block_step as taken where taken.block_id = step.block_id and taken.kind = 'taken'
+            ) as cents from block_step as step
+            where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
+            union
+            select block.id, own.taken_cents from infraction_return as given
+            join infraction as own on own.id = infraction_id and own.holder_id = given.holder_id
+            join block on block.transfer_id = own.transfer_id and block.holder_id = own.holder_id and reference = own.name
+            where given.refund_id = case line.kind when 'refund' then line.id::bigint end and given.holder_id = line.holder_id
+        ) as paid join institution_item as debit
+            on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = paid.block_id::text
+        group by paid.block_id, paid.cents
+        having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= paid.cents
     )
 """
 # Transfers have an index for each span; the others, which are few, are read once for all.
@@ -268,23 +277,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
                 and movement.network_settled_at >= around.since and movement.network_settled_at < around.until
         ) as moved where exists (select from span where {_DAY} between first_on and last_on)
     ) as line
-    where {_IS_ALONE} and not exists (
-        -- The lines that took the money of its block, or of its contest's, if nothing was covered here.
-        select from (
-            select step.block_id, (
-                select sum(amount_cents) from block_step as taken where taken.block_id = step.block_id and taken.kind = 'taken'
-            ) as cents from block_step as step
-            where step.refund_id = case line.kind when 'refund' then line.id::bigint end and step.holder_id = line.holder_id
-            union
-            select block.id, own.taken_cents from infraction_return as given
-            join infraction as own on own.id = infraction_id and own.holder_id = given.holder_id
-            join block on block.transfer_id = own.transfer_id and block.holder_id = own.holder_id and reference = own.name
-            where given.refund_id = case line.kind when 'refund' then line.id::bigint end and given.holder_id = line.holder_id
-        ) as paid join institution_item as debit
-            on debit.institution_id = $1 and debit.joined_kind = 'block' and debit.joined_id = paid.block_id::text
-        group by paid.block_id, paid.cents
-        having sum(case when debit.is_reversal then -debit.amount_cents else debit.amount_cents end) >= paid.cents
-    ) and ($4::bigint[] is null or line.amount_cents = any($4))
+    where {_IS_ALONE} and ($4::bigint[] is null or line.amount_cents = any($4))
     order by line.settled_at, line.kind, line.id limit $5
 """
 ALONE_MAX: Final = 20_000
@@ -320,8 +313,8 @@ _SUM_ALONE: Final[LiteralString] = f"""
 """
 
 
-async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> set[joining.LoneSum]:
-    """Run ``joining.sum_lone`` on all of a day."""
+async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> set[LoneSum]:
+    """Return what ``joining.sum_lone`` returns of all unmatched lines of a day."""
     begin, end = _begin_of(day - timedelta(days=1)), _begin_of(day + timedelta(days=2))
     rows = await connection.fetch(_SUM_ALONE, institution_id, begin, end, day)
     return {(row["direction"], day, row["cents"]) for row in rows}

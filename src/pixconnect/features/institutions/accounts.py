@@ -26,12 +26,9 @@ from pixconnect.kernel.writing.unit_of_work import UnitOfWork
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Pool
 
-CallCounts = Counter[tuple[str, str]]
-"""Of calls to institutions, by account and outcome."""
-OpenRail = Callable[[OpenAccount, RailMemory], Rail]
-"""Makes the rail that is an open account."""
-_PAUSED_S: Final = 60
-"""When to come back while an account is paused."""
+CallCounts = Counter[tuple[str, str]]  # of calls to institutions, by account and outcome
+OpenRail = Callable[[OpenAccount, RailMemory], Rail]  # makes the rail that is an open account
+_PAUSED_S: Final = 60  # when to come back while an account is paused
 
 
 class Institutions(Protocol):

@@ -38,8 +38,7 @@ from pixconnect.kernel.tables import order as order_store
 from pixconnect.platform.base import errors
 from pixconnect.platform.pool import Connection, Pool
 
-_UNSENT_S: Final = 5
-"""Retry-After while others wait to be sent."""
+_UNSENT_S: Final = 5  # Retry-After while others wait to be sent
 _SHARE_OF_HANDOVER: Final = 0.5
 """Fraction of the time in which an order must leave; orders accepted beyond that may be given up."""
 _LATER: Final = "funds and limits allow it"

@@ -55,8 +55,7 @@ SETTLE_DEEP_EVERY_S: Final = 86_400.0
 LOOK_EVERY_S: Final = 1.0
 AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
 """The backoff while an institution gives no answer; the last one repeats."""
-ORDERS_MAX: Final = 16
-"""Orders moved at once over one account: they are sent concurrently."""
+ORDERS_MAX: Final = 16  # orders moved at once over one account: they are sent concurrently
 
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last argument has the paces to read because the institution called."""

@@ -36,11 +36,9 @@ READ_PATIENCE_S: Final = 60.0
 CHANGE_PATIENCE_S: Final = 1.0
 _FILE_S: Final = 60.0
 _REFUSED: Final = (401, 403)
-_TRIED_FOR_S: Final = 5.0
-"""A call that took longer is not retried at once."""
+_TRIED_FOR_S: Final = 5.0  # a call that took longer is not retried at once
 _TRIED_AFTER_S: Final = 0.1
-_WAITED_MAX_S: Final = 2.0
-"""If an institution asks for a longer pause, the caller gives up."""
+_WAITED_MAX_S: Final = 2.0  # if an institution asks for a longer pause, the caller gives up
 _SECRET_LENGTH_MIN: Final = 4
 _JSON: Final = "application/json"
 _ACCEPTED: Final = "application/json, application/problem+json"
@@ -59,8 +57,7 @@ class Call(Struct, frozen=True):
     """Statuses of an expired token after which the call is repeated, since it is idempotent."""
     is_new: bool = False
     """Whether to use a new connection: a kept one may just be closing, which would leave the outcome unknown."""
-    patience_s: float = CHANGE_PATIENCE_S
-    """Maximum wait for its turn."""
+    patience_s: float = CHANGE_PATIENCE_S  # maximum wait for its turn
     not_after_s: float | None = None
     """By the monotonic clock: a call not sent by then is not sent, however long its token or its turn took."""
 

@@ -40,12 +40,9 @@ _PEM_MAX: Final = 256 * 1024
 
 
 class CallBounds(Struct, frozen=True, kw_only=True):
-    connect_s: float = 5.0
-    """For DNS, the connection and TLS together."""
-    exchange_s: float = 15.0
-    """For a request and its whole answer."""
-    tried_max: int = 3
-    """Maximum of tries of a reading call whose answers fail quickly."""
+    connect_s: float = 5.0  # for DNS, the connection and TLS together
+    exchange_s: float = 15.0  # for a request and its whole answer
+    tried_max: int = 3  # maximum of tries of a reading call whose answers fail quickly
 
 
 class Unsent(InstitutionUnavailable):
@@ -63,8 +60,7 @@ class InstitutionHost(Struct, frozen=True):
     name: str
     port: int
     is_tls: bool
-    prefix: str
-    """Precedes each path; empty except for counterparts."""
+    prefix: str  # precedes each path; empty except for counterparts
 
     @property
     def authority(self) -> str:
@@ -253,8 +249,7 @@ class RecordedConnection(InstitutionConnection):
         return answer
 
 
-PAUSE_MAX_S: Final = 600.0
-"""Maximum pause, even if the institution requests more."""
+PAUSE_MAX_S: Final = 600.0  # maximum pause, even if the institution requests more
 _PAUSE_FIRST_S: Final = 1.0
 _PAUSE_GROWN_MAX_S: Final = 60.0
 _MINUTE_S: Final = 60

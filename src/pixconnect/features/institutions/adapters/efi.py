@@ -134,8 +134,7 @@ _LISTED: Final = "/v2/gn/pix/enviados"
 _RETURNED: Final = PagedList(route="sent", path=_LISTED, query={"devolucaoPresente": "true"})
 _SENT: Final = f"{_LISTED}/id-envio"
 _RESENT_FOR: Final = timedelta(hours=12)
-_OUTCOME_S: Final = 3.0
-"""Usual time until an order's outcome is known."""
+_OUTCOME_S: Final = 3.0  # usual time until an order's outcome is known
 _BALANCE: Final = "/v2/gn/saldo"
 _REPORTS: Final = "/v2/gn/relatorios"
 _NAME: Final = re.compile(r"[A-Za-z0-9-]{1,100}")

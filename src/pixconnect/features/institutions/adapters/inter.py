@@ -136,8 +136,7 @@ _BALANCE: Final = "/banking/v2/saldo"
 _SEND: Final = "/banking/v2/pix"
 _RESENT_FOR: Final = timedelta(seconds=60)
 """Libraries say that the same key gets the same answer, and no source says for how long."""
-_OUTCOME_S: Final = 4.0
-"""Usual time until an order's outcome is known; it is queried 15 times a minute."""
+_OUTCOME_S: Final = 4.0  # usual time until an order's outcome is known; it is queried 15 times a minute
 _LOOKED_FOR: Final = timedelta(days=40)
 _CLOCKS_APART: Final = timedelta(hours=1)
 _STATEMENT: Final = "/banking/v2/extrato/completo"

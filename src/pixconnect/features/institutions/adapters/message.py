@@ -23,8 +23,7 @@ BODY_MAX: Final = 64 * 1024
 LIST_MAX: Final = 4 * 1024 * 1024
 ELEMENTS_MAX: Final = 400_000
 """Maximum of an answer larger than ``BODY_MAX``: a page of a thousand Pix has a tenth of that."""
-FILE_MAX: Final = 32 * 1024 * 1024
-"""A day's file: two hundred octets for each of 150,000 lines."""
+FILE_MAX: Final = 32 * 1024 * 1024  # a day's file: two hundred octets for each of 150,000 lines
 
 _MEDIA_TYPES: Final = ("application/json", "text/json")
 _WAIT_MAX_S: Final = 86_400.0
@@ -49,10 +48,8 @@ class MalformedAnswer(Exception):  # noqa: N818  the institution's answer is, wh
 
 class Content(Struct, frozen=True, kw_only=True):
     status: int
-    value: object
-    """Its JSON; ``None`` without a body."""
-    wait_s: float | None
-    """From ``Retry-After``."""
+    value: object  # its JSON; ``None`` without a body
+    wait_s: float | None  # from ``Retry-After``
 
     @property
     def is_success(self) -> bool:

@@ -121,12 +121,9 @@ def _fold(word: str) -> str:
 _SENT: Final = "/pix-pagamentos/v2/pagamentos"
 _NO_SUCH_KEY: Final = (400, 404, 422)
 """The first step's possible answers for an unknown key (undocumented). It moves nothing, so each is conclusive."""
-_PATIENCE_S: Final = 5.0
-"""Sicoob accepts one request a second, and each transfer takes two."""
-_OUTCOME_S: Final = 4.0
-"""Usual time until an order's outcome is known."""
-_SENDS_PER_S_MAX: Final = 0.3
-"""Two requests each, from the two thirds of the budget that are not for queries."""
+_PATIENCE_S: Final = 5.0  # Sicoob accepts one request a second, and each transfer takes two
+_OUTCOME_S: Final = 4.0  # usual time until an order's outcome is known
+_SENDS_PER_S_MAX: Final = 0.3  # two requests each, from the two thirds of the budget that are not for queries
 _BALANCE: Final = "/conta-corrente/v4/saldo"
 _STATEMENT: Final = "/conta-corrente/v4/extrato/{month}/{year}"
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](CREDITO="IN", DEBITO="OUT")

@@ -36,8 +36,7 @@ _DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
 ANOTHER_REFUND: Final = "the institution answered another refund than we asked for"
-WINDOW: Final = timedelta(days=1)
-"""The standard does not limit the span of a list, but institutions may."""
+WINDOW: Final = timedelta(days=1)  # the standard does not limit the span of a list, but institutions may
 _PAGES_MAX: Final = 10_000
 
 ReadT = TypeVar("ReadT")
@@ -46,8 +45,7 @@ ReadT = TypeVar("ReadT")
 class PagedList(Struct, frozen=True, kw_only=True):
     route: Route
     path: str
-    member: str = "pix"
-    """The member with the rows."""
+    member: str = "pix"  # the member with the rows
     query: Mapping[str, str] = {}
     page_size: int = 1000
     window: timedelta = WINDOW

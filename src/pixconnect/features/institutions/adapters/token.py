@@ -36,12 +36,10 @@ from pixconnect.features.institutions.rules.account import AccountCertificate, C
 from pixconnect.platform.base.clock import Clock
 from pixconnect.platform.base.entropy import Entropy
 
-RENEWED_AFTER: Final = 0.8
-"""Fraction of its life."""
+RENEWED_AFTER: Final = 0.8  # fraction of its life
 PATIENCE_S: Final = 5.0
 _LIFE_MAX_S: Final = 86_400
-_VALUE: Final = re.compile("[!-~]{1,8000}")
-"""Visible characters of ASCII, which fit into a header."""
+_VALUE: Final = re.compile("[!-~]{1,8000}")  # visible characters of ASCII, which fit into a header
 _GRANT: Final = dict(grant_type="client_credentials")
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
@@ -62,11 +60,9 @@ class NoToken(Unsent):
 
 class Token(Struct, frozen=True, kw_only=True):
     value: str
-    renewed_at_s: float
-    """By the monotonic clock."""
+    renewed_at_s: float  # by the monotonic clock
     ends_at_s: float
-    granted: frozenset[str] | None
-    """Its scopes, if the institution reports them."""
+    granted: frozenset[str] | None  # its scopes, if the institution reports them
 
     def __repr__(self) -> str:
         return "Token(...)"
@@ -84,8 +80,7 @@ class CallParts(Struct, frozen=True, kw_only=True):
     entropy: Entropy
     bounds: CallBounds
     certificates: Sequence[AccountCertificate]
-    note: Callable[[str], None]
-    """Receives each call's outcome, in one word."""
+    note: Callable[[str], None]  # receives each call's outcome, in one word
 
 
 class Tokens:

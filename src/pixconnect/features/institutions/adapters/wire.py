@@ -37,8 +37,7 @@ _CONTENT_MAX: Final = 2000
 _NAME_MAX: Final = 200
 _NUMBER_MAX: Final = 20
 _ISPB_LENGTH: Final = 8
-MALFORMED_MAX: Final = 24
-"""Maximum of unreadable items of one answer that are kept separately."""
+MALFORMED_MAX: Final = 24  # maximum of unreadable items of one answer that are kept separately
 
 
 class Malformed(Exception):  # noqa: N818  the institution's answer is

@@ -26,10 +26,8 @@ from pixconnect.platform.base.clock import format_milliseconds
 
 _ROOT: Final = "/api/v1"
 _LIMIT: Final = 100
-_SKIP_MAX: Final = 2000
-"""Its own limit is undocumented: an interval with more is read in halves."""
-_SKIPPED_MAX: Final = 5_000
-"""Maximum within one second, so that reading ends."""
+_SKIP_MAX: Final = 2000  # its own limit is undocumented: an interval with more is read in halves
+_SKIPPED_MAX: Final = 5_000  # maximum within one second, so that reading ends
 _HALVED_MIN: Final = timedelta(seconds=1)
 _COUNT_MAX: Final = 100_000_000
 _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"

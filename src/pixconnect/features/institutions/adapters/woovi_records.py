@@ -13,8 +13,7 @@ from pixconnect.features.institutions.adapters.standard_records import check_cod
 from pixconnect.features.institutions.rules.institution import ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.kernel.rules.holder import KEY_LENGTH_MAX, Party, describe_party
 
-_WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
-"""Base64 in its document."""
+_WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")  # Base64 in its document
 _NAME_MAX: Final = 200
 _CODE_MAX: Final = 600
 _LIFETIME_MAX_S: Final = 2**31 - 1

@@ -164,26 +164,21 @@ def has_more(members: Mapping[str, object], rows_count: int, read_count: int, li
 
 SENDS: Final = "/api/v1/payment"
 RESENT_FOR: Final = timedelta(hours=12)
-OUTCOME_S: Final = 3.0
-"""Usual time until an order's outcome is known."""
+OUTCOME_S: Final = 3.0  # usual time until an order's outcome is known
 _APPROVE: Final = "/api/v1/payment/approve"
 _REFUSED: Final = (400, 403)
 _KNOWN_TEXTS: Final = ("correlationid", "saldo", "balance")
 """In errors for a used name, or too little money: the payment exists, or may exist."""
 _ABSENT: Final = (400, 404)
-_NO_LIST: Final = (403, 404, 405)
-"""This AppID has no list, which proves nothing about payments."""
-_LISTED_AFTER: Final = timedelta(seconds=50)
-"""Minimum age before a refusal by text is trusted."""
+_NO_LIST: Final = (403, 404, 405)  # this AppID has no list, which proves nothing about payments
+_LISTED_AFTER: Final = timedelta(seconds=50)  # minimum age before a refusal by text is trusted
 _WAITS_AFTER: Final = timedelta(minutes=1)
 """A payment created and not approved by then waits for a person at the institution."""
 _LOOKED_FOR: Final = timedelta(days=1)
-_GONE_AFTER: Final = timedelta(hours=1)
-"""Since its first call: late list entries appear within this time."""
+_GONE_AFTER: Final = timedelta(hours=1)  # since its first call: late list entries appear within this time
 _CLOCKS_APART: Final = timedelta(hours=1)
 _LIMIT: Final = 100
-_PAGES_MAX: Final = 100
-"""Maximum pages of the list of payments: its own limit on skipping is undocumented."""
+_PAGES_MAX: Final = 100  # maximum pages of the list of payments: its own limit on skipping is undocumented
 _APPROVALS_MAX: Final = 3
 _APPROVED_AFTER_MAX_S: Final = 2.0
 

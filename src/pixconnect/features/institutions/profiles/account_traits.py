@@ -55,8 +55,7 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     """The error's name, from ``nome`` or the last part of ``type``; empty if the form has no such name."""
     properties: Sequence[str] = ()
     """If any, it is conclusive only if all violations are of these members; a trailing asterisk matches any suffix."""
-    reject_code: str | None = None
-    """For a transfer: the equivalent reason of the scheme."""
+    reject_code: str | None = None  # for a transfer: the equivalent reason of the scheme
 
     def is_about(self, violated: str) -> bool:
         below = (name[:-1] for name in self.properties if name.endswith("*"))
@@ -66,12 +65,9 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
 class AnswerWords(_Part, frozen=True, kw_only=True):
     """Its own words in answers, accepted beside the central bank's. An unknown one is never guessed."""
 
-    charges: Mapping[str, ChargeWord] = {}
-    """Our states by its words for a charge's status."""
-    refunds: Mapping[str, RefundWord] = {}
-    """Our states by its words for a return's status."""
-    codes: Sequence[str] = ()
-    """Its names of the member with a charge's code."""
+    charges: Mapping[str, ChargeWord] = {}  # our states by its words for a charge's status
+    refunds: Mapping[str, RefundWord] = {}  # our states by its words for a return's status
+    codes: Sequence[str] = ()  # its names of the member with a charge's code
 
 
 USUAL_PACES: Final = (
@@ -87,21 +83,17 @@ USUAL_PACES: Final = (
 class AccountTraits(_Part, frozen=True, kw_only=True):
     hosts: Mapping[Estate, Sequence[str]]
     """A closed list: credentials go nowhere else, unless the whole installation is a counterpart's."""
-    token_hosts: Mapping[Estate, str] = {}
-    """Token hosts that differ from the other calls' host."""
+    token_hosts: Mapping[Estate, str] = {}  # token hosts that differ from the other calls' host
     token_style: TokenStyle
     asks_scopes: bool = True
     """Whether a token is requested with its scopes; otherwise it has the credential's."""
-    scopes: Sequence[str] = ()
-    """All that receiving needs."""
+    scopes: Sequence[str] = ()  # all that receiving needs
     due_scopes: Sequence[str] = ()
     """Additional scopes for charges with a due date: requested too, until the institution refuses a token with them."""
-    sending_scopes: Sequence[str] = ()
-    """Scopes that a receiving credential should not have."""
+    sending_scopes: Sequence[str] = ()  # scopes that a receiving credential should not have
     asked_to_send: Sequence[str] = ()
     """The scopes of a separate token for sending: a credential without them still receives."""
-    token_ended: Sequence[int] = (401,)
-    """Statuses of a call whose token has expired."""
+    token_ended: Sequence[int] = (401,)  # statuses of a call whose token has expired
     homologation_paths: Mapping[str, str] = {}
     """Path prefixes in the test environment, by those in production."""
     headers: Mapping[str, str] = {}
@@ -116,17 +108,13 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     send_refusals: Sequence[CertainAnswer] = ()
     code_refusals: Sequence[CertainAnswer] = ()
     """Conclusive refusals of a call that pays a code, besides those of all sending calls."""
-    pays_from_webhook_keys: bool = False
-    """A key without a webhook cannot pay."""
+    pays_from_webhook_keys: bool = False  # a key without a webhook cannot pay
     words: AnswerWords = AnswerWords()
-    absent: Sequence[str] = ()
-    """Names of errors with 400 that mean "not found"; 404 does everywhere."""
+    absent: Sequence[str] = ()  # names of errors with 400 that mean "not found"; 404 does everywhere
     balance: BalanceMeaning = "ledger"
     """The meaning of its balances, in its API and in its files; an account's option of this name overrides it."""
-    list_lag_s: int = 60
-    """How late a payment may appear in the list of received ones; undocumented."""
-    lifetime_min_s: int = 1
-    """How long a charge must run."""
+    list_lag_s: int = 60  # how late a payment may appear in the list of received ones; undocumented
+    lifetime_min_s: int = 1  # how long a charge must run
 
     def place_in_tests(self, path: str) -> str:
         """Return where a path of production is in the test environment."""

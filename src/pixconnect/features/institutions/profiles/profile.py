@@ -62,26 +62,17 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     """An operation's differences from the standard."""
 
     known: Known
-    errors: str = "general"
-    """The group of refusals."""
-    status: int | None = None
-    """Of a success; ``None`` is the standard's."""
-    repeats: Literal["answered", "refused"] = "answered"
-    """The result of a repeated request under its own id."""
-    members: Sequence[str] | None = None
-    """All permitted members of its body; ``None`` takes the standard's."""
-    omits: Sequence[str] = ()
-    """Members that the answer lacks, as paths without the numbers of lists."""
-    renames: Mapping[str, str] = {}
-    """Its names of the answer's members, by such paths."""
+    errors: str = "general"  # the group of refusals
+    status: int | None = None  # of a success; ``None`` is the standard's
+    repeats: Literal["answered", "refused"] = "answered"  # the result of a repeated request under its own id
+    members: Sequence[str] | None = None  # all permitted members of its body; ``None`` takes the standard's
+    omits: Sequence[str] = ()  # members that the answer lacks, as paths without the numbers of lists
+    renames: Mapping[str, str] = {}  # its names of the answer's members, by such paths
     requires: Sequence[str] = ()
     """Members of the body that it needs and the standard does not, as `cob.calendario`."""
-    path: str = ""
-    """Where it is, if not below the prefix as the standard has it."""
-    parameters: Mapping[str, str] = {}
-    """Its names of parameters of the query, by the standard's."""
-    differs: str = ""
-    """The difference from the institution, and the reason."""
+    path: str = ""  # where it is, if not below the prefix as the standard has it
+    parameters: Mapping[str, str] = {}  # its names of parameters of the query, by the standard's
+    differs: str = ""  # the difference from the institution, and the reason
 
 
 class StandardTraits(_Part, frozen=True, kw_only=True):
@@ -102,10 +93,8 @@ class RefusalTemplate(_Part, frozen=True, kw_only=True):
 class RefusalTraits(_Part, frozen=True, kw_only=True):
     status: int
     name: str
-    text: str = ""
-    """Empty uses the standard API's text."""
-    form: str = ""
-    """The template; empty is the group's."""
+    text: str = ""  # empty uses the standard API's text
+    form: str = ""  # the template; empty is the group's
     headers: Mapping[str, str] = {}
     """``{size}`` is filled in with the number of requests that the limit allows."""
 
@@ -114,15 +103,12 @@ class RefusalGroup(_Part, frozen=True, kw_only=True):
     form: str
     codes: Mapping[str, RefusalTraits] = {}
     """By the error's code; missing ones fall back to the group ``general``."""
-    properties: Mapping[str, str] = {}
-    """Codes by the faulty member of a request."""
-    below: str = ""
-    """The prefix of paths for which this group also covers unknown paths."""
+    properties: Mapping[str, str] = {}  # codes by the faulty member of a request
+    below: str = ""  # the prefix of paths for which this group also covers unknown paths
 
 
 class WebhookTraits(_Part, frozen=True, kw_only=True):
-    url: Literal["joined", "appended"]
-    """Whether ``/pix`` is joined to the path or appended to the whole text."""
+    url: Literal["joined", "appended"]  # whether ``/pix`` is joined to the path or appended to the whole text
     event_types: Sequence[str]
     only_with_txid: bool
     omits: Sequence[str] = ()
@@ -134,8 +120,7 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     """Our events by its names, if each webhook of an account has one event."""
     signatures: Mapping[Literal["hmac_sha1", "rsa_sha256"], str] = {}
     """The headers of its signatures over the body; if empty, ours are sent."""
-    retry_waits_s: Sequence[int] = ()
-    """After each failed attempt; if empty, ours."""
+    retry_waits_s: Sequence[int] = ()  # after each failed attempt; if empty, ours
 
 
 class Choice(_Part, frozen=True, kw_only=True):
@@ -148,35 +133,27 @@ class Choice(_Part, frozen=True, kw_only=True):
 class HomologationTraits(_Part, frozen=True, kw_only=True):
     """Rules of its test environment, by amount."""
 
-    paid_cents_max: int = 0
-    """Charges up to this are paid automatically."""
+    paid_cents_max: int = 0  # charges up to this are paid automatically
     sent_cents_max: int = 0
     rejected_cents_max: int = 0
     """Sends above ``sent_cents_max`` and up to this are accepted and rejected later; larger ones are refused at once."""
-    refund_rejected_cents: int = 0
-    """A refund of exactly this is rejected after it was taken."""
+    refund_rejected_cents: int = 0  # a refund of exactly this is rejected after it was taken
     returned_cents: Mapping[str, Sequence[int]] = {}
     """The amount returned for a completed send, by its amount."""
-    test_key: str = ""
-    """The only key that can be paid; empty if the amount decides nothing."""
-    settled_key: str = ""
-    """The sandbox's key that it leads to for a completed send."""
+    test_key: str = ""  # the only key that can be paid; empty if the amount decides nothing
+    settled_key: str = ""  # the sandbox's key that it leads to for a completed send
     rejected_key: str = ""
     rejected_accounts: Mapping[str, Sequence[str]] = {}
     """The network's rejection code of a send to an account of this number, and the reported code, if different."""
-    rejected_description: str = ""
-    """The description by which the sandbox rejects a refund."""
+    rejected_description: str = ""  # the description by which the sandbox rejects a refund
 
 
 class SentTraits(_Part, frozen=True, kw_only=True):
     """Its words for the result of a send."""
 
-    statuses: Mapping[str, str] = {}
-    """By our status."""
-    rejections: Mapping[str, str] = {}
-    """By the network's code; missing ones use the word of ``ERROR``."""
-    told: Mapping[str, str] = {}
-    """Different words in callbacks; ``other`` is for all others."""
+    statuses: Mapping[str, str] = {}  # by our status
+    rejections: Mapping[str, str] = {}  # by the network's code; missing ones use the word of ``ERROR``
+    told: Mapping[str, str] = {}  # different words in callbacks; ``other`` is for all others
     error_codes: Mapping[str, str] = {}
     """Its codes of why a send failed, by the network's; ``other`` is for all others."""
 
@@ -190,33 +167,26 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     name: str
     title: str
     ispb: str
-    compe: str = ""
-    """Its three-digit code, if it has one."""
+    compe: str = ""  # its three-digit code, if it has one
     client_certificate: Literal["required", "none"]
     ports: Ports
     token: TokenTraits
-    scopes: Mapping[str, str]
-    """Our scopes by theirs."""
+    scopes: Mapping[str, str]  # our scopes by theirs
     standard: StandardTraits
     forms: Mapping[str, RefusalTemplate]
     errors: Mapping[str, RefusalGroup]
-    inferred: Sequence[str]
-    """Names of refusals without a source."""
+    inferred: Sequence[str]  # names of refusals without a source
     webhook: WebhookTraits
     account: AccountTraits
     choices: Mapping[str, Choice] = {}
     homologation: HomologationTraits = HomologationTraits()
     sent: SentTraits = SentTraits()
-    checked_by: str = ""
-    """The library that tests the profile; empty if it was only derived from documents."""
-    interval: Sequence[str] = ()
-    """The parameters for begin and end of all its lists, if not the standard's."""
-    slips: Sequence[str] = ()
-    """Errors of its official document, where its face answers otherwise."""
+    checked_by: str = ""  # the library that tests the profile; empty if it was only derived from documents
+    interval: Sequence[str] = ()  # the parameters for begin and end of all its lists, if not the standard's
+    slips: Sequence[str] = ()  # errors of its official document, where its face answers otherwise
     libraries: Mapping[str, str] = {}
     """Lines that point a library to its face, by the library's name; words in braces are filled in."""
-    not_done: Mapping[str, str] = {}
-    """Operations that its face lacks, and why."""
+    not_done: Mapping[str, str] = {}  # operations that its face lacks, and why
 
     def choose(self, answers: Mapping[str, str], choice: str) -> str:
         """Return the chosen answer, or the default, where an answer is undocumented."""
@@ -255,8 +225,7 @@ def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[
     return laid
 
 
-FACES_PATH: Final = "/faces/"
-"""Below it each face has its name."""
+FACES_PATH: Final = "/faces/"  # below it each face has its name
 NAMES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
@@ -297,10 +266,8 @@ _PORT_MAX: Final = 65535
 
 
 class FaceListener(Struct, frozen=True, kw_only=True):
-    face: str
-    """The institution's name, with ``+homologation`` for its test environment's."""
-    port: int
-    """0 picks a free one."""
+    face: str  # the institution's name, with ``+homologation`` for its test environment's
+    port: int  # 0 picks a free one
 
     def __str__(self) -> str:
         return f"{self.face}:{self.port}"

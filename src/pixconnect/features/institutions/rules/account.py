@@ -69,19 +69,13 @@ class AccountTerms(Struct, frozen=True, kw_only=True):
     """An account as its operator's file describes it."""
 
     kind: Kind
-    profile: str
-    """The institution's traits (``features/institutions/profiles``)."""
+    profile: str  # the institution's traits (``features/institutions/profiles``)
     environment: Environment
-    tax_id: str
-    """CPF or CNPJ of its owner."""
-    base_url: str
-    """Scheme, host and port."""
-    token_url: str
-    """Empty is the profile's path below ``base_url``."""
-    authorities: str
-    """PEM of the authority of the institution's certificate; empty trusts the system's."""
-    account: str
-    """The institution's number for it, if requests need it."""
+    tax_id: str  # CPF or CNPJ of its owner
+    base_url: str  # scheme, host and port
+    token_url: str  # empty is the profile's path below ``base_url``
+    authorities: str  # PEM of the authority of the institution's certificate; empty trusts the system's
+    account: str  # the institution's number for it, if requests need it
     keys: Sequence[str]
     poll_s: int
     options: Mapping[str, Option]
@@ -93,10 +87,8 @@ class InstitutionAccount(AccountTerms, frozen=True, kw_only=True):
     id: int
     name: str
     state: AccountState
-    house_id: int
-    """The holder of the account's unassigned money."""
-    opened_at: datetime
-    """Start of its books."""
+    house_id: int  # the holder of the account's unassigned money
+    opened_at: datetime  # start of its books
     opening_cents: int
     revision: int
     created_at: datetime
@@ -136,11 +128,9 @@ class AccountCertificate(Struct, frozen=True, kw_only=True):
 
 
 class EndingCertificate(Struct, frozen=True, kw_only=True):
-    institution: str
-    """The account's name."""
+    institution: str  # the account's name
     used: AccountCertificate
-    said: str
-    """How soon it expires."""
+    said: str  # how soon it expires
 
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:

@@ -36,8 +36,7 @@ from pixconnect.kernel.rules import holder
 from pixconnect.kernel.rules.tax_id import check_tax_id, unmask_tax_id
 from pixconnect.platform.base import errors
 
-ReadFile = Callable[[str], str]
-"""The text of a file that the description names; raises ``BadRequest``."""
+ReadFile = Callable[[str], str]  # the text of a file that the description names; raises ``BadRequest``
 
 _KEYS_MAX: Final = 100
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -87,8 +86,7 @@ class AccountDescription(AccountTerms, frozen=True, kw_only=True):
     """The validated contents of an account's file."""
 
     receiving: Credential
-    sending: Credential | None
-    """A separate credential for sending; ``None`` if the file has no ``[send]``."""
+    sending: Credential | None  # a separate credential for sending; ``None`` if the file has no ``[send]``
 
 
 def check_name(name: str) -> None:

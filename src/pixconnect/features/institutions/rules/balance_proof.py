@@ -31,8 +31,7 @@ _CHOICES_MAX: Final = 20_000
 """Maximum of sums tried for one span of balances; beyond it, none of its lines is decided."""
 _STEPS_MAX: Final = 1_000_000
 """Maximum of additions for all spans of a file: a second's work, while the account's lines are locked."""
-_STEPS_MIN: Final = 10_000
-"""Those that each span has, however many there are."""
+_STEPS_MIN: Final = 10_000  # those that each span has, however many there are
 _BALANCE: Final = r"(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE|LIMITE|DISPON[IÍ]VEL|POSI[CÇ][AÃ]O)\b"
 _WORDS: Final = re.compile(r"\b" + _BALANCE, re.IGNORECASE)
 _BEGINS: Final = re.compile(r"\W*" + _BALANCE, re.IGNORECASE)
@@ -49,32 +48,27 @@ _Taken: TypeAlias = tuple[int, "_Taken"] | None
 class Balances(Struct, frozen=True, kw_only=True):
     first_on: date
     last_on: date
-    opening_cents: int | None = None
-    """From the file, at the end of the day before ``first_on``."""
-    closing: StatedBalance | None = None
-    """From the file."""
+    opening_cents: int | None = None  # from the file, at the end of the day before ``first_on``
+    closing: StatedBalance | None = None  # from the file
     ends: Mapping[date, int] = {}
     """Balances at the ends of days, from other files or the account's opening balance."""
     begins: Mapping[date, int] = {}
     """Balances before days, from those days' files: ``ends`` lacks them if the day before has another."""
     agreed: frozenset[date] = frozenset()
     """Other days of ``ends`` with an uncontradicted balance: provisional ones, and the day on which the books began."""
-    closed: frozenset[date] = frozenset()
-    """Days that two balances have proved."""
+    closed: frozenset[date] = frozenset()  # days that two balances have proved
     unread: frozenset[date] = frozenset()
     """Those of them that no file covers, nor this one: lines that change no balance contradict none of these."""
     lacking: frozenset[date] = frozenset()
     """Days whose recorded lines the file, changed or filtered, does not all list, or that another format sums otherwise."""
     newer: frozenset[date] = frozenset()
     """Days reported by a file made later: this file's balances do not replace theirs."""
-    has_investments: bool = False
-    """The balances include the account's investments."""
+    has_investments: bool = False  # the balances include the account's investments
     unsure: frozenset[date] = frozenset()
     """Days with lines of which it is unknown what they change of the balances: these decide nothing about such a day."""
     nets: Mapping[date, int] = {}
     """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
-    today: date
-    """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
+    today: date  # the last day of which the file can list a movement, as ``StatementFile.date`` returns it
     elsewhere: frozenset[date] = frozenset()
     """Days that another format has reported completely: the file is compared with that format, and no line is missing in it."""
 
@@ -92,8 +86,7 @@ class Balances(Struct, frozen=True, kw_only=True):
 class Doubt(Struct, frozen=True, kw_only=True):
     day: date
     signed_cents: int
-    alike: Hashable
-    """Equal lines are interchangeable."""
+    alike: Hashable  # equal lines are interchangeable
     is_contrary: bool = False
     """It is doubtful only because its day was proved without it: together such lines may move nothing."""
     is_listed: bool = True

@@ -33,8 +33,7 @@ class BalanceReading(Struct, frozen=True, kw_only=True):
     after_cents: int
     began_at: datetime
     ended_at: datetime
-    called: Mapping[str, int]
-    """Cents by name of the orders that were called and had not ended."""
+    called: Mapping[str, int]  # cents by name of the orders that were called and had not ended
 
 
 class Books(Struct, frozen=True, kw_only=True):
@@ -48,19 +47,16 @@ class Books(Struct, frozen=True, kw_only=True):
     waiting_in_cents: int
     """Lines of the institution's statement that are not in the books, and ``waiting_out_cents`` likewise."""
     waiting_out_cents: int
-    held_cents: int
-    """Blocked money."""
+    held_cents: int  # blocked money
     invested_cents: int
     """In the account's own investments: included in its holders' funds, but not in the institution's balance."""
-    fees_cents: int
-    """The maximum of fees not yet on a statement."""
+    fees_cents: int  # the maximum of fees not yet on a statement
 
 
 class DifferenceRange(Struct, frozen=True, kw_only=True):
     """The institution's excess over the books: least and most."""
 
-    low_cents: int | None
-    """``None`` is unbounded."""
+    low_cents: int | None  # ``None`` is unbounded
     high_cents: int
 
     def has(self, cents: int) -> bool:

@@ -41,19 +41,15 @@ class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
 class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Reliable traits of the institution; they never change while a process runs."""
 
-    list_lag: timedelta = timedelta(minutes=1)
-    """How late a payment may appear in the list of received Pix."""
+    list_lag: timedelta = timedelta(minutes=1)  # how late a payment may appear in the list of received Pix
     lifetime_min_s: int = 1
     lifetime_max_s: int = 2_147_483_647
-    opens_due: bool = False
-    """Charges with a due date, as the central bank's API has them (``cobv``)."""
+    opens_due: bool = False  # charges with a due date, as the central bank's API has them (``cobv``)
     repeats_refunds: bool = False
     """It documents that a second request under the same name returns no more money, regardless of its answer."""
-    sends: Sequence[InitiationType] = ()
-    """How payees may be named when sending; empty if it cannot send."""
+    sends: Sequence[InitiationType] = ()  # how payees may be named when sending; empty if it cannot send
     sends_per_s: float = 1.0
-    sends_at_once: int = 1
-    """Maximum of pending transfers."""
+    sends_at_once: int = 1  # maximum of pending transfers
     resend_for: timedelta = timedelta(0)
     """How long after its first call an order may be resent: the institution documents that this moves no more money."""
     resends_after_restart: bool = True
@@ -65,8 +61,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     names_first: bool = False
     """It sends in two steps (``FirstStep``), is queried only by the first one's name, and keeps none of our names."""
     has_balance: bool = True
-    has_statement: bool = False
-    """It lists everything that moved on the account, by day."""
+    has_statement: bool = False  # it lists everything that moved on the account, by day
     certificates: Sequence[AccountCertificate] = ()
     """The account's and the institution's certificates, if the operator has configured any."""
     has_webhook_per_key: bool = True
@@ -76,16 +71,13 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
 class ListedRefund(Struct, frozen=True, kw_only=True):
     """A return of a received Pix in the institution's list, whether or not we requested it."""
 
-    id: str
-    """The requester's id: ours, a person's or the institution's."""
-    return_id: str | None
-    """The network's (``rtrId``), which begins with D."""
+    id: str  # the requester's id: ours, a person's or the institution's
+    return_id: str | None  # the network's (``rtrId``), which begins with D
     amount_cents: int
     status: Literal["under_way", "returned", "refused"]
     asked_at: datetime | None
     settled_at: datetime | None
-    reason: str | None = None
-    """Why it was refused, in the institution's words."""
+    reason: str | None = None  # why it was refused, in the institution's words
 
 
 class ReceivedPix(Struct, frozen=True, kw_only=True):
@@ -95,13 +87,10 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     txid: str | None
     key: str | None
     amount_cents: int
-    settled_at: datetime
-    """The institution's ``horario``."""
-    payer: Party = UNKNOWN_PARTY
-    """As far as reported: in full, masked with asterisks, or unknown."""
+    settled_at: datetime  # the institution's ``horario``
+    payer: Party = UNKNOWN_PARTY  # as far as reported: in full, masked with asterisks, or unknown
     payer_message: str | None = None
-    parts: DayAmount | None = None
-    """Its parts, if the institution reports them."""
+    parts: DayAmount | None = None  # its parts, if the institution reports them
     refunds: Sequence[ListedRefund] = ()
 
 
@@ -113,20 +102,15 @@ class ChargeTerms(ChargeContents, frozen=True, kw_only=True):
 
 class OpenedCharge(Struct, frozen=True, kw_only=True):
     txid: str
-    network_txid: str | None = None
-    """The institution's own txid, if it does not accept ours."""
+    network_txid: str | None = None  # the institution's own txid, if it does not accept ours
     key: str | None
     amount_cents: int
     status: Literal["active", "paid", "removed_by_us", "removed_by_institution"]
-    created_at: datetime
-    """Its expiry counts from here."""
-    lifetime_s: int
-    """As of ``ChargeTerms``."""
+    created_at: datetime  # its expiry counts from here
+    lifetime_s: int  # as of ``ChargeTerms``
     due: DueTerms | None = None
-    code: str | None
-    """The text of its QR code ("copia e cola")."""
-    location: str | None
-    """Where its payload is served, without a scheme."""
+    code: str | None  # the text of its QR code ("copia e cola")
+    location: str | None  # where its payload is served, without a scheme
     revision: int = 0
     paid_by: Sequence[str] = ()
     """End-to-end ids of its payments, if the institution lists them with the charge."""
@@ -148,10 +132,8 @@ class CertainRefusal(Struct, frozen=True, kw_only=True):
 
     code: str
     reason: str
-    member: str | None = None
-    """The request's member, if the answer names it."""
-    reject_code: str | None = None
-    """The equivalent reason of the scheme, if there is one."""
+    member: str | None = None  # the request's member, if the answer names it
+    reject_code: str | None = None  # the equivalent reason of the scheme, if there is one
 
 
 class NotSent(Struct, frozen=True, kw_only=True):
@@ -170,9 +152,8 @@ class UnknownOutcome(Struct, frozen=True, kw_only=True):
 
 
 ItemKind = MovementKind | Literal["pix", "refund"]
-ItemSource = str
-"""A file's format, or `api` for the institution's API, which lists lines of whole days."""
 """``pix`` and ``refund`` are Pix and their returns, which orders and credits explain; all others are movements."""
+ItemSource = str  # a file's format, or `api` for the institution's API, which lists lines of whole days
 OpeningAnswer = OpenedCharge | CertainRefusal | NotSent | UnknownOutcome
 RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
 SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
@@ -188,21 +169,16 @@ class ItemParts(Struct, frozen=True, kw_only=True):
 class InstitutionItem(Struct, frozen=True, kw_only=True):
     """One line of the account's statement; its day is one of Sao Paulo."""
 
-    item_id: str
-    """The institution's; unique on the account."""
+    item_id: str  # the institution's; unique on the account
     day: date
-    settled_at: datetime | None
-    """Set if the institution reports more than the day."""
+    settled_at: datetime | None  # set if the institution reports more than the day
     direction: Literal["IN", "OUT"]
     amount_cents: int
     kind: ItemKind
-    end_to_end_id: str | None = None
-    """The Pix or return that it is, or is about."""
-    return_id: str | None = None
-    """The network's name of the return that it is, where its Pix is named too."""
+    end_to_end_id: str | None = None  # the Pix or return that it is, or is about
+    return_id: str | None = None  # the network's name of the return that it is, where its Pix is named too
     txid: str | None = None
-    tax_id: str | None = None
-    """The counterparty's, with its name in ``counterparty``, if the line has them."""
+    tax_id: str | None = None  # the counterparty's, with its name in ``counterparty``, if the line has them
     counterparty: str | None = None
     text: str = ""
     parts: ItemParts | None = None
@@ -229,8 +205,7 @@ class PermissionTried(Struct, frozen=True, kw_only=True):
     """A permission of the credential, tried without moving money."""
 
     name: str
-    is_given: bool | None
-    """``None`` if it cannot be tried."""
+    is_given: bool | None  # ``None`` if it cannot be tried
     explanation: str = ""
 
 
@@ -361,8 +336,7 @@ def find_day_source(institution: Institution) -> DaySource:
 class OpenAccount(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
     institution: Institution
-    own_sender: Sender | None = None
-    """Separate sending, if the account has a credential for that alone."""
+    own_sender: Sender | None = None  # separate sending, if the account has a credential for that alone
 
     @property
     def sender(self) -> Sender:

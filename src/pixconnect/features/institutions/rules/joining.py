@@ -20,8 +20,7 @@ from pixconnect.features.institutions.rules.sum_line import LoneSum, count_parts
 from pixconnect.kernel.rules.identifiers import is_end_to_end_id, is_return_id
 from pixconnect.platform.base.clock import to_day
 
-DAYS_APART_MAX: Final = 4
-"""Institutions book facts of a weekend or holiday on the next banking day."""
+DAYS_APART_MAX: Final = 4  # institutions book facts of a weekend or holiday on the next banking day
 MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
 _Mark = Callable[["InstitutionItem | BookLine"], Hashable | None]
@@ -82,8 +81,7 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
 
 class Joined(Struct, frozen=True, kw_only=True):
     joins: tuple[ItemJoin, ...]
-    fees: dict[str, LineKey]
-    """The transfer or refund that a fee was charged for."""
+    fees: dict[str, LineKey]  # the transfer or refund that a fee was charged for
 
 
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):

@@ -41,8 +41,7 @@ class Evidence(balance_proof.Balances, frozen=True, kw_only=True):
 
     known: Sequence[RecordedItem] = ()
     """Recorded lines: of the file's days, with an id or a debit's name of it, and set aside ones on the days of ``nets``."""
-    taken: Collection[str] = ()
-    """Further ids of recorded lines."""
+    taken: Collection[str] = ()  # further ids of recorded lines
     is_whole: bool = False
     """The lines are known to be complete, as an API's list is; otherwise the balances must show it."""
     perhaps_texts: Collection[InstitutionItem] = ()
@@ -52,11 +51,9 @@ class Evidence(balance_proof.Balances, frozen=True, kw_only=True):
 
 
 class JudgedLine(Struct, frozen=True, kw_only=True):
-    item: InstitutionItem
-    """With the id under which it is or will be recorded."""
+    item: InstitutionItem  # with the id under which it is or will be recorded
     outcome: Outcome
-    known_id: str | None = None
-    """The recorded line that it repeats."""
+    known_id: str | None = None  # the recorded line that it repeats
 
 
 class Judgement(Struct, frozen=True, kw_only=True):

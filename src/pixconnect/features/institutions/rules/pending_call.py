@@ -38,8 +38,7 @@ from pixconnect.kernel.rules.charge import Removal
 from pixconnect.kernel.rules.charge_contents import ChargeContents
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
 
-CALL_TIMEOUT_S: Final = 3.0
-"""How long a caller waits for the institution; then a worker goes on."""
+CALL_TIMEOUT_S: Final = 3.0  # how long a caller waits for the institution; then a worker goes on
 WORKER_AFTER: Final = timedelta(seconds=5)
 """Since the beginning: no worker calls while the caller's process may still."""
 TAKEN_FOR: Final = timedelta(seconds=10)
@@ -51,8 +50,7 @@ the next query, as after a caller's timeout. A call that took longer is made twi
 ABSENT_FOR: Final = timedelta(minutes=10)
 """How long after its beginning an opening may still arrive; if absent afterwards, it was never opened."""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
-REFERENCE_LENGTH: Final = 25
-"""The capacity of a static code."""
+REFERENCE_LENGTH: Final = 25  # the capacity of a static code
 
 ChangeKind = Literal["revise", "remove", "withdraw"]
 """``withdraw`` removes a possibly opened charge that was answered with a static code."""
@@ -66,27 +64,21 @@ class PendingCall(Struct, frozen=True, kw_only=True):
     institution_id: int
     txid: str
     state: str
-    asked_by: Caller | None = None
-    """``None`` for an operator's call."""
+    asked_by: Caller | None = None  # ``None`` for an operator's call
     calls_count: int
     """Number of processes that have begun to call the institution: an earlier one no longer ends anything."""
-    due_at: datetime
-    """When a worker asks next, in real time."""
+    due_at: datetime  # when a worker asks next, in real time
     created_at: datetime
 
 
 class ChargeChange(PendingCall, frozen=True, kw_only=True):
     id: int
     kind: ChangeKind
-    contents: ChargeContents | None = None
-    """The wanted contents of a revised charge."""
-    removal: Removal | None = None
-    """The wanted status of a removed charge."""
+    contents: ChargeContents | None = None  # the wanted contents of a revised charge
+    removal: Removal | None = None  # the wanted status of a removed charge
     state: ChangeState = "asked"
-    reason: str | None = None
-    """In the institution's words: the refusal, or its last answer."""
-    revision_there: int | None = None
-    """The institution's revision of the charge before the call."""
+    reason: str | None = None  # in the institution's words: the refusal, or its last answer
+    revision_there: int | None = None  # the institution's revision of the charge before the call
 
     def wants_the_same(self, other: ChargeChange) -> bool:
         return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)
@@ -99,19 +91,15 @@ class ChargeOpening(PendingCall, frozen=True, kw_only=True):
     fingerprint: bytes
     refusal_code: str | None
     refusal_reason: str | None
-    reference: str | None = None
-    """In the static code that the caller got."""
-    network_txid: str | None = None
-    """The institution's own txid, if it does not accept ours."""
+    reference: str | None = None  # in the static code that the caller got
+    network_txid: str | None = None  # the institution's own txid, if it does not accept ours
 
 
 class NamedPix(Struct, frozen=True, kw_only=True):
     """The result of a first step."""
 
-    code: str
-    """Its name in the second step and in each query."""
-    owner_tax_id: str | None
-    """The tax id of the key's owner, as reported: it may be masked."""
+    code: str  # its name in the second step and in each query
+    owner_tax_id: str | None  # the tax id of the key's owner, as reported: it may be masked
     owner_name: str | None
 
 

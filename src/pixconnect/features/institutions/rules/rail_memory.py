@@ -33,56 +33,38 @@ Kind = Literal["refund", "order"]
 State = Literal["new", "minted", "calling", "asked", "closed"]
 Outcome = Literal["answered", "refused", "never", "decided"]
 SentStatus = Literal["under_way", "settled", "refused"]
-_NAME_LENGTH: Final = 32
-"""The central bank's API takes up to 35 letters and digits."""
+_NAME_LENGTH: Final = 32  # the central bank's API takes up to 35 letters and digits
 
 
 class OutgoingPix(Struct, frozen=True, kw_only=True):
     """An order in the institution's terms."""
 
-    name: str
-    """Its name in queries; the same order always has the same."""
+    name: str  # its name in queries; the same order always has the same
     amount_cents: int
-    payer_key: str | None
-    """The account's key, if it has one."""
-    payee: Party
-    """The account; or, if ``is_by_key``, a key, of whose owner at most the CPF or CNPJ is known."""
-    is_by_key: bool
-    """Or by a code, which leads to a key too."""
-    br_code: str | None = None
-    """The text of the code that is paid."""
-    txid: str | None = None
-    """The txid of the code's charge, if it has one."""
+    payer_key: str | None  # the account's key, if it has one
+    payee: Party  # the account; or, if ``is_by_key``, a key, of whose owner at most the CPF or CNPJ is known
+    is_by_key: bool  # or by a code, which leads to a key too
+    br_code: str | None = None  # the text of the code that is paid
+    txid: str | None = None  # the txid of the code's charge, if it has one
     payer_message: str | None = None
-    code: str | None = None
-    """The institution's own code, if a first step returned it."""
+    code: str | None = None  # the institution's own code, if a first step returned it
     not_after_s: float | None = None
     """The monotonic time by which a repeated call, or the payment of a code, must have left."""
 
 
 class SentPix(Struct, frozen=True, kw_only=True):
-    name: str
-    """The requester's name for it."""
-    code: str | None = None
-    """The institution's own code, if queries use it in place of our name."""
-    end_to_end_id: str | None
-    """The network's, once reported."""
-    amount_cents: int | None
-    """``None`` for one that no longer exists."""
+    name: str  # the requester's name for it
+    code: str | None = None  # the institution's own code, if queries use it in place of our name
+    end_to_end_id: str | None  # the network's, once reported
+    amount_cents: int | None  # ``None`` for one that no longer exists
     status: SentStatus
     settled_at: datetime | None
-    payee: str | None = None
-    """As ``name_payee``, if reported in full."""
-    paid: Party | None = None
-    """The reported payee: masked members as received, the others unknown."""
-    reason: str | None = None
-    """Why it was refused, in the institution's words."""
-    waits_for: WaitsFor | None = None
-    """Set for a pending one that waits for a person at the institution."""
-    reject_code: str | None = None
-    """The equivalent reason of the scheme, if the institution reports it."""
-    returns: Sequence[SentReturn] = ()
-    """Returns by its payee, if the institution reports them."""
+    payee: str | None = None  # as ``name_payee``, if reported in full
+    paid: Party | None = None  # the reported payee: masked members as received, the others unknown
+    reason: str | None = None  # why it was refused, in the institution's words
+    waits_for: WaitsFor | None = None  # set for a pending one that waits for a person at the institution
+    reject_code: str | None = None  # the equivalent reason of the scheme, if the institution reports it
+    returns: Sequence[SentReturn] = ()  # returns by its payee, if the institution reports them
 
 
 def name_payee(payee: Party, *, is_by_key: bool) -> str:
@@ -115,28 +97,21 @@ def _trim_account(named: str) -> tuple[str, ...]:
 
 
 class RailStep(Struct, frozen=True, kw_only=True):
-    order_name: str
-    """Our ``return_id`` or ``end_to_end_id``."""
+    order_name: str  # our ``return_id`` or ``end_to_end_id``
     institution_id: int
     kind: Kind
     holder_id: int
-    original_end_to_end_id: str | None
-    """The received Pix, of a refund."""
+    original_end_to_end_id: str | None  # the received Pix, of a refund
     amount_cents: int
-    payee: str | None = None
-    """The payee of an order to send (``name_payee``)."""
-    name_there: str | None
-    """The institution's name for it; it never changes."""
+    payee: str | None = None  # the payee of an order to send (``name_payee``)
+    name_there: str | None  # the institution's name for it; it never changes
     code_there: str | None = None
     """The institution's own code of it (``SentPix.code``), once reported; it never changes either."""
-    owner_tax_id: str | None = None
-    """The owner of the payee's key, from a first step, with the owner's name."""
+    owner_tax_id: str | None = None  # the owner of the payee's key, from a first step, with the owner's name
     owner_name: str | None = None
     state: State
-    may_be_done: bool = False
-    """Whether a call of it may have taken effect."""
-    called_at: datetime | None = None
-    """When it was first called, in real time."""
+    may_be_done: bool = False  # whether a call of it may have taken effect
+    called_at: datetime | None = None  # when it was first called, in real time
     outcome: Outcome | None = None
     """*Answered*: the institution has it, and reports how it ended; *never*: no call was made, and none will be."""
     refusal_code: str | None = None
@@ -189,13 +164,11 @@ def name_at_institution(naming_key: bytes, institution_id: int, kind: Kind, hold
 
 # Returns of sent Pix by their payees, as an institution lists them with its sent Pix.
 
-SPAN: Final = timedelta(days=100)
-"""A payee may return a Pix for 90 days; lists are by the time of sending."""
+SPAN: Final = timedelta(days=100)  # a payee may return a Pix for 90 days; lists are by the time of sending
 
 
 class SentReturn(Struct, frozen=True, kw_only=True):
-    end_to_end_id: str
-    """The network's, of the Pix that was sent."""
+    end_to_end_id: str  # the network's, of the Pix that was sent
     return_id: str
     amount_cents: int
     settled_at: datetime

@@ -24,8 +24,7 @@ from pixconnect.kernel.rules.br_code import format_static_br_code
 REDACTED: Final = "redacted"
 _CODE: Final = format_static_br_code("redacted@pix.example", "REDACTED", "SAO PAULO")
 """Stands for each QR code, whose checksum would not survive a change."""
-_TEXT_MAX: Final = 600
-"""Anything longer is a picture, without information."""
+_TEXT_MAX: Final = 600  # anything longer is a picture, without information
 _SECRET: Final = re.compile(r"(?i)token$|secret|password|senha|app_?id|client_?id|authorization|chave_?acesso")
 _PERSONAL: Final = re.compile(
     r"(?i)(?!tipo).*(nome|name|friendly|fantasia|razao|cpf|cnpj|tax_?id|document|mail|fone|phone|logradouro|endereco|address|"
@@ -42,10 +41,8 @@ _PATTERNS: Final = (
     re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
 )
 """People's identifiers, anywhere."""
-_KEY: Final = re.compile(r"key\d+@pix\.example")
-"""As ``redact_key`` makes them."""
-_SEARCHED_MIN: Final = 8
-"""Shorter ones are replaced only as a whole text: they could be a part of anything."""
+_KEY: Final = re.compile(r"key\d+@pix\.example")  # as ``redact_key`` makes them
+_SEARCHED_MIN: Final = 8  # shorter ones are replaced only as a whole text: they could be a part of anything
 
 
 class TakenExchange(Struct, frozen=True, kw_only=True):
@@ -58,8 +55,7 @@ class TakenExchange(Struct, frozen=True, kw_only=True):
     status: int | None = None
     media_type: str = ""
     content: bytes = b""
-    failure: str | None = None
-    """The name of the exception, and why there was no answer."""
+    failure: str | None = None  # the name of the exception, and why there was no answer
 
     def __repr__(self) -> str:
         return f"TakenExchange({self.method})"
@@ -72,8 +68,7 @@ class RecordedExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sent: object = None
     status: int | None = None
     media_type: str = ""
-    form: Literal["json", "none", "other"] = "none"
-    """The content type of the answer; only JSON is stored."""
+    form: Literal["json", "none", "other"] = "none"  # the content type of the answer; only JSON is stored
     content: object = None
     failure: str | None = None
 
@@ -84,17 +79,13 @@ class RehearsalRecording(Struct, frozen=True, kw_only=True):
     kind: Kind
     profile: str
     environment: Environment
-    options: Sequence[str]
-    """Their names alone."""
+    options: Sequence[str]  # their names alone
     made_at: datetime
-    key: str
-    """In place of the account's own."""
+    key: str  # in place of the account's own
     txid: str
     refund_id: str
-    refunds: bool
-    """Whether it was permitted to return a cent."""
-    steps: Sequence[Sequence[str]]
-    """The rehearsal's results: each step, its outcome and the reason."""
+    refunds: bool  # whether it was permitted to return a cent
+    steps: Sequence[Sequence[str]]  # the rehearsal's results: each step, its outcome and the reason
     exchanges: Sequence[RecordedExchange]
 
 
@@ -227,8 +218,7 @@ def mask(text: str) -> str:
     return "".join("0" if each.isdigit() else "x" if each.isalpha() else each for each in text)
 
 
-_NAMING: Final = ("type", "nome")
-"""Members that name a refusal."""
+_NAMING: Final = ("type", "nome")  # members that name a refusal
 
 
 class RehearsedStep(Struct, frozen=True, kw_only=True):

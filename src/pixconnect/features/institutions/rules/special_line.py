@@ -45,8 +45,7 @@ _BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 _PAID: Final = dict(IN=re.compile(r"\bRECEBID", re.IGNORECASE), OUT=re.compile(r"\b(ENVIAD|PAGO\b|PAGAMENTO)", re.IGNORECASE))
 _OTHERS: Final = frozenset[ItemKind]({"fee", "wire", "boleto"})
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
-BACK_WITHIN: Final = timedelta(days=10)
-"""How long after an order a line may be its reversal."""
+BACK_WITHIN: Final = timedelta(days=10)  # how long after an order a line may be its reversal
 _INVESTED: Final = re.compile(
     r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)", re.IGNORECASE
 )
@@ -70,20 +69,13 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     kind: BlockKind
-    held_cents: int
-    """Its amount; for an ended block, what it had covered."""
-    days: tuple[date, date] | None = None
-    """The first and the last day of an ended block."""
-    debited_cents: int | None = None
-    """By the lines matched with it."""
-    credited_cents: int = 0
-    """By further ones."""
-    taken_cents: int = 0
-    """Including returns that the institution made."""
-    contested_cents: int = 0
-    """A contest's amount, which the institution may have debited before its decision."""
-    end_to_end_id: str | None = None
-    """Of the contested Pix."""
+    held_cents: int  # its amount; for an ended block, what it had covered
+    days: tuple[date, date] | None = None  # the first and the last day of an ended block
+    debited_cents: int | None = None  # by the lines matched with it
+    credited_cents: int = 0  # by further ones
+    taken_cents: int = 0  # including returns that the institution made
+    contested_cents: int = 0  # a contest's amount, which the institution may have debited before its decision
+    end_to_end_id: str | None = None  # of the contested Pix
 
     def may_be(self, item: InstitutionItem) -> bool:
         """Whether a line is a debit or a return of such a block."""

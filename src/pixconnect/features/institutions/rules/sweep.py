@@ -33,8 +33,7 @@ REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat requests made before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
 _EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
-APART_S: Final = 2.0
-"""Minimum interval between readings of an account, however often it is called."""
+APART_S: Final = 2.0  # minimum interval between readings of an account, however often it is called
 PATH: Final = "/institutions/"
 """Followed by the account's name, the secret, and any suffix of the institution."""
 SECRET_LENGTH: Final = 32
@@ -50,12 +49,10 @@ class Sweep(Struct, frozen=True, kw_only=True):
 
     institution_id: int
     pace: Pace
-    began_at: datetime
-    """Earlier facts are recorded too, within the institution's lag."""
+    began_at: datetime  # earlier facts are recorded too, within the institution's lag
     ended_at: datetime
     items_count: int
-    failed_at: datetime | None = None
-    """The last failure since."""
+    failed_at: datetime | None = None  # the last failure since
     failure: str | None = None
 
 
@@ -63,8 +60,7 @@ class MalformedItem(Struct, frozen=True, kw_only=True):
     """An item of a list in a wrong form or with an unknown word: it is never guessed, and blocks none of the others."""
 
     reason: str
-    end_to_end_id: str | None
-    """If at least that is readable."""
+    end_to_end_id: str | None  # if at least that is readable
     content: str
     """As sent, cut if long. It may contain personal data: it is for an operator, not for logs."""
 
@@ -75,21 +71,17 @@ ContestWord = Literal["open", "answered", "accepted", "rejected"]
 class ListedContest(Struct, frozen=True, kw_only=True):
     """A contest of a received Pix, in its present state."""
 
-    name: str
-    """The institution's name, unique on the account."""
+    name: str  # the institution's name, unique on the account
     end_to_end_id: str
     amount_cents: int
-    status: ContestWord
-    """``accepted``: it returns, or has returned, the available money."""
+    status: ContestWord  # ``accepted``: it returns, or has returned, the available money
     reason: InfractionReason
     situation: Situation
     words: str | None
-    defence: str | None
-    """The answer, sent by us or by a person at the institution."""
+    defence: str | None  # the answer, sent by us or by a person at the institution
     opened_at: datetime
     respond_by: datetime
-    reported_at: datetime
-    """When the institution last changed it."""
+    reported_at: datetime  # when the institution last changed it
 
 
 class Contests(Protocol):

@@ -66,12 +66,10 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
 
     open_since: Mapping[int, date] = {}
     """Amounts of open orders and refunds, with the day of the first: the institution may have debited it since."""
-    unnamed_cents: frozenset[int]
-    """Of those without a known network name."""
+    unnamed_cents: frozenset[int]  # of those without a known network name
     our_names: frozenset[str]
     """Network names of items that a transfer or refund here has, regardless of day, amount and side."""
-    begins_at: datetime
-    """The opening balance's instant: the balance includes everything before it."""
+    begins_at: datetime  # the opening balance's instant: the balance includes everything before it
     begins_on: date
     today: date
     read_until: datetime | None
@@ -198,10 +196,8 @@ ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 
 
 class OutcomeTraits(Struct, frozen=True):
-    counts: bool
-    """The line moved money: it is in its day's sums, and is matched or posted."""
-    asks: Literal["nobody", "later", "person"]
-    """Only if no reading has explained it for a while."""
+    counts: bool  # the line moved money: it is in its day's sums, and is matched or posted
+    asks: Literal["nobody", "later", "person"]  # only if no reading has explained it for a while
     answers: tuple[Answer, ...] = ()
     """An operator's possible answers, executed by ``features/cases/service/answer.py``."""
 
@@ -346,8 +342,7 @@ class UnmatchedCredit(Struct, frozen=True, kw_only=True):
     returned_cents: int
     returning_cents: int
     settled_at: datetime
-    given_back: State | None
-    """``None`` if the account returns nothing automatically."""
+    given_back: State | None  # ``None`` if the account returns nothing automatically
     reason: str | None
 
 

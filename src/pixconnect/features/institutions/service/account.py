@@ -38,21 +38,17 @@ _CHANGING: Final = ("base_url", "token_url", "authorities", "keys", "poll_s", "o
 """What a file says about an account: it stays for good, or a rotation replaces it."""
 _ADDRESSES: Final = ("base_url", "token_url", "authorities")
 """Of the latter, those that another operator confirms."""
-STILL_TRIES_MAX: Final = 5
-"""Maximum of tries to find a moment without movement, to begin the books in it."""
+STILL_TRIES_MAX: Final = 5  # maximum of tries to find a moment without movement, to begin the books in it
 
 
 class ShownAccount(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
     balance_here_cents: int
     last_reading_at: datetime | None
-    last_failure: str | None
-    """Of a reading since then."""
+    last_failure: str | None  # of a reading since then
     holder_ids: Sequence[int]
-    ending: Sequence[EndingCertificate]
-    """Its certificates that expire soon."""
-    waiting: Sequence[Proposal]
-    """Proposals that wait for a second operator."""
+    ending: Sequence[EndingCertificate]  # its certificates that expire soon
+    waiting: Sequence[Proposal]  # proposals that wait for a second operator
     allowance: Allowance
 
 

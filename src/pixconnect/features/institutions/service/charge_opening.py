@@ -44,10 +44,8 @@ class NewOpening(Struct, frozen=True, kw_only=True):
     contents: ChargeContents
     asked_by: Caller
     external_id: str | None = None
-    txid: str | None = None
-    """If ``None``, the service generates one."""
-    request: ChargeRequest | None = None
-    """The request of the contract's API."""
+    txid: str | None = None  # if ``None``, the service generates one
+    request: ChargeRequest | None = None  # the request of the contract's API
 
     def was_made_as(self, found: Charge | call_rules.ChargeOpening) -> bool:
         """Whether the existing charge of this name is the result of the same request."""

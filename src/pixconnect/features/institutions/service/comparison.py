@@ -38,8 +38,7 @@ from pixconnect.kernel.flows.settlement import Fence
 from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 
 COMPARE_EVERY_S: Final = 600.0
-AGAIN_AFTER_S: Final = 180.0
-"""After a first difference."""
+AGAIN_AFTER_S: Final = 180.0  # after a first difference
 READ_FURTHER_EVERY: Final = timedelta(minutes=10)
 _FORGOTTEN_AFTER: Final = timedelta(minutes=30)
 _NAME: Final = "balance"

@@ -34,8 +34,7 @@ from pixconnect.platform.pool import Connection
 LOOKED_BACK: Final = timedelta(days=400)
 """Earlier days are no longer checked, and no balance of them is searched."""
 SHOWN_DAYS: Final = 7
-FIRST_DAY: Final = date(2020, 11, 16)
-"""Of Pix."""
+FIRST_DAY: Final = date(2020, 11, 16)  # of Pix
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
 _ONE_DAY: Final = timedelta(days=1)
@@ -56,8 +55,7 @@ class ReadDays(Struct, frozen=True, kw_only=True):
     source: DaySource
     last_read_at: datetime | None
     """The last whole reading of its list, or check for files; ``None`` if no worker does that."""
-    failure: str | None
-    """Of the last try since, or of the last unreadable file."""
+    failure: str | None  # of the last try since, or of the last unreadable file
 
     @property
     def close_by_themselves(self) -> bool:
@@ -75,18 +73,12 @@ class DayLines(Struct, frozen=True, kw_only=True):
 class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     """Differences between both sides, from the first day that is not closed."""
 
-    since: date
-    """Earlier days are no longer checked."""
-    days: Sequence[JudgedDay]
-    """Past days whose reported balances and lines disagree."""
-    items: Sequence[RecordedItem]
-    """The institution's items of past days without one of our records."""
-    lines: Sequence[BookLine]
-    """Our lines of days read after their end that the statement lacks."""
-    is_cut: bool
-    """Whether there are more."""
-    gaps: Sequence[BalanceGap]
-    """Days whose statement has been missing for ``FILE_WITHIN``."""
+    since: date  # earlier days are no longer checked
+    days: Sequence[JudgedDay]  # past days whose reported balances and lines disagree
+    items: Sequence[RecordedItem]  # the institution's items of past days without one of our records
+    lines: Sequence[BookLine]  # our lines of days read after their end that the statement lacks
+    is_cut: bool  # whether there are more
+    gaps: Sequence[BalanceGap]  # days whose statement has been missing for ``FILE_WITHIN``
     first: tuple[date, int] | None = None
     """The first day with a balance, and by how much that before it exceeds the books; later balances chain to that one."""
 

@@ -36,18 +36,13 @@ from pixconnect.platform.base.clock import format_local
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
-    charge: port.OpenedCharge | None
-    """If a txid was requested."""
+    charge: port.OpenedCharge | None  # if a txid was requested
     received: Sequence[port.ReceivedPix]
-    before: Mapping[str, Transfer]
-    """Its recorded facts before the query, by end-to-end id."""
+    before: Mapping[str, Transfer]  # its recorded facts before the query, by end-to-end id
     now: Mapping[str, Transfer]
-    order: Transfer | None = None
-    """If a transfer over the account was requested: its present record."""
-    sent: SentPix | None = None
-    """The institution's record of that transfer."""
-    lists_returns: bool = False
-    """Whether the institution lists payees' returns."""
+    order: Transfer | None = None  # if a transfer over the account was requested: its present record
+    sent: SentPix | None = None  # the institution's record of that transfer
+    lists_returns: bool = False  # whether the institution lists payees' returns
 
     @property
     def is_unknown(self) -> bool:

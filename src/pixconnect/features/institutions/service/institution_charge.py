@@ -42,14 +42,11 @@ class InstitutionViolated(Violated):
 
 
 class NewContents(Struct, frozen=True, kw_only=True):
-    txid: str | None
-    """If ``None``, the service generates one."""
+    txid: str | None  # if ``None``, the service generates one
     contents: ChargeContents
     location_id: int | None
-    is_new: bool
-    """Refuse an existing one, with any contents."""
-    violations: Sequence[Violation] = ()
-    """Raised unless nothing is to be changed."""
+    is_new: bool  # refuse an existing one, with any contents
+    violations: Sequence[Violation] = ()  # raised unless nothing is to be changed
 
     @property
     def kind(self) -> LocationKind:

@@ -45,8 +45,7 @@ _QUESTIONS_ASIDE: Final = tuple(reason for reason in SET_ASIDE if reason in ASKE
 
 class SecondForm(Struct, frozen=True, kw_only=True):
     lines: Sequence[JudgedLine]
-    unlisted: Counter[date]
-    """Recorded lines of each day that count and are not in this form."""
+    unlisted: Counter[date]  # recorded lines of each day that count and are not in this form
 
 
 async def judge_file(

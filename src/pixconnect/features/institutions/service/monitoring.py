@@ -33,16 +33,13 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 # Each worker counts at each scrape, so counts of busy accounts are bounded.
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
-UNCLOSED_DAYS_MAX: Final = 40
-"""`pixconnect institution days` lists older open days."""
+UNCLOSED_DAYS_MAX: Final = 40  # `pixconnect institution days` lists older open days
 STRAYS_MAX: Final = 2
 """Permitted Pix an hour without an order here: a person paid by hand, in the institution's app."""
 STRAYS_SINCE: Final = timedelta(days=1)
 """Older ones only appear in a late statement: reading last month's must not pause the account."""
-DRAIN_PERCENT: Final = 50
-"""Of the balance and the incoming money, unless the account's options differ."""
-DRAIN_MIN_CENTS: Final = 100_000
-"""Less than R$ 1,000 in an hour is no drain, with any balance."""
+DRAIN_PERCENT: Final = 50  # of the balance and the incoming money, unless the account's options differ
+DRAIN_MIN_CENTS: Final = 100_000  # less than R$ 1,000 in an hour is no drain, with any balance
 _AN_HOUR: Final = timedelta(hours=1)
 UNREAD_MAX: Final = timedelta(minutes=5)
 """How long an account at an institution may stay unread; one with a longer interval, for three intervals."""

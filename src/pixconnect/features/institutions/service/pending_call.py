@@ -31,8 +31,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.database_failure import DATABASE_FAILED
 
 LOOK_EVERY_S: Final = 0.05
-DUE_MAX: Final = 20
-"""Rows of a kind that a worker queries before the account's other work."""
+DUE_MAX: Final = 20  # rows of a kind that a worker queries before the account's other work
 
 Row = TypeVar("Row", bound=PendingCall)
 _log = structlog.get_logger(__name__)
@@ -52,8 +51,7 @@ class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
     """Reads the charge's state at the institution, and calls if it is not as wanted."""
     settle: Callable[[Context, Row, port.OpeningAnswer], Awaitable[Charge | port.UnknownOutcome | None]]
     """Writes the end of a row: its charge, or why it is still open; ``None`` if ``rows`` have the end."""
-    explain: Callable[[Row], Exception | None]
-    """Explains why an ended row did not have the wanted effect."""
+    explain: Callable[[Row], Exception | None]  # explains why an ended row did not have the wanted effect
     unknown_outcome: Callable[[Row], errors.OutcomeUnknown]
 
 

@@ -60,8 +60,7 @@ class ListedReturn(Struct, frozen=True, kw_only=True):
     report: InstitutionReturn
     refund_id: int
     return_id: str
-    mistaken: ReversedMovement | None
-    """Its line was read before, and posted as a movement."""
+    mistaken: ReversedMovement | None  # its line was read before, and posted as a movement
 
 
 RecordedReturn = bool | Misfit

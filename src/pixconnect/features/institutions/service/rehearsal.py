@@ -29,8 +29,7 @@ from pixconnect.platform.base.clock import to_day
 _LIFETIME_S: Final = 3600
 _RETURNED_CENTS: Final = 1
 _NAME_LENGTH: Final = 32
-_NOBODYS: Final = "E00000000202001010000rehearsal00"
-"""A well-formed end-to-end id that no Pix has."""
+_NOBODYS: Final = "E00000000202001010000rehearsal00"  # a well-formed end-to-end id that no Pix has
 
 Walked = AsyncGenerator[recordings.RehearsedStep]
 
@@ -43,8 +42,7 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
     txid: str
     refund_id: str
     at: datetime
-    returns: bool
-    """Whether a cent may be returned."""
+    returns: bool  # whether a cent may be returned
 
     @property
     def terms(self) -> port.ChargeTerms:

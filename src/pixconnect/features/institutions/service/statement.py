@@ -45,8 +45,7 @@ from pixconnect.platform.pool import Connection
 
 WAITED_MAX: Final = timedelta(days=35)
 """Lines that have waited for longer are checked once a day, or when a statement covers their day."""
-_BEFORE: Final = timedelta(days=35)
-"""How far before a day a lasting difference of two forms is looked for."""
+_BEFORE: Final = timedelta(days=35)  # how far before a day a lasting difference of two forms is looked for
 _SETTLED_WITHIN: Final = timedelta(hours=1)
 """For this long after a file is recorded its days are judged with each look; for ``WAITED_MAX`` once a day."""
 
@@ -60,16 +59,11 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     read_at: datetime  # when it was first read
     new: Sequence[InstitutionItem]
     known_count: int
-    set_aside: Sequence[JudgedLine] = ()
-    """Lines that moved no money, or may not have."""
-    closing_cents: int | None = None
-    """The balance at the end of the last day, if reported."""
-    compared_days: Sequence[date] = ()
-    """Days reported by another format, with which this one was compared."""
-    notes: Sequence[str] = ()
-    """What the file's reader skipped or could not prove."""
-    others: Sequence[StatementAccount] = ()
-    """Further accounts of the file, which were not read."""
+    set_aside: Sequence[JudgedLine] = ()  # lines that moved no money, or may not have
+    closing_cents: int | None = None  # the balance at the end of the last day, if reported
+    compared_days: Sequence[date] = ()  # days reported by another format, with which this one was compared
+    notes: Sequence[str] = ()  # what the file's reader skipped or could not prove
+    others: Sequence[StatementAccount] = ()  # further accounts of the file, which were not read
 
 
 class FilePreview(Struct, frozen=True, kw_only=True):
@@ -77,8 +71,7 @@ class FilePreview(Struct, frozen=True, kw_only=True):
 
     chosen: statement_account.ChosenStatements
     recorded: RecordedStatement
-    posts: Sequence[UnmatchedItem]
-    """Lines that would become movements now."""
+    posts: Sequence[UnmatchedItem]  # lines that would become movements now
     waiting_count: int
 
     @property

@@ -40,17 +40,14 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO
 from pixconnect.platform.pool import Connection
 
-DAYS_MAX: Final = 400
-"""Maximum length of a statement."""
+DAYS_MAX: Final = 400  # maximum length of a statement
 YEARS: Final = range(2000, 3000)
 _START_LENGTH: Final = 4096
 
 
 class ChosenStatements(Struct, frozen=True, kw_only=True):
-    statements: Sequence[StatementFile]
-    """The account's, in the order of their days."""
-    others: Sequence[StatementAccount]
-    """Further accounts of the file, which are not read."""
+    statements: Sequence[StatementFile]  # the account's, in the order of their days
+    others: Sequence[StatementAccount]  # further accounts of the file, which are not read
     is_own: bool
     is_confirmed: bool
 

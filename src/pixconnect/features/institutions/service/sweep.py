@@ -50,8 +50,7 @@ EXPIRED_MAX: Final = 256
 class ListedPayer(Struct, frozen=True, kw_only=True):
     holder_id: int
     transfer_id: int
-    party: Party
-    """The party as the institution reports it now."""
+    party: Party  # the party as the institution reports it now
 
     @property
     def key(self) -> tuple[int, int]:

@@ -33,8 +33,7 @@ from pixconnect.platform.notifier import CALLBACK_CHANNEL, EventNotifier
 from pixconnect.platform.pool import Connection
 from pixconnect.platform.shared_look import SharedLook
 
-_URL_MAX: Final = 200
-"""Sicoob's maximum."""
+_URL_MAX: Final = 200  # Sicoob's maximum
 
 
 class RegisteredWebhook(Struct, frozen=True, kw_only=True):
@@ -55,11 +54,9 @@ class RegisteredWebhook(Struct, frozen=True, kw_only=True):
 
 class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
-    address: str | None
-    """Ours; ``None`` until a secret is made."""
+    address: str | None  # ours; ``None`` until a secret is made
     found: Sequence[RegisteredWebhook]
-    kept: Sequence[sweep_rules.KeptWebhook]
-    """The registrations that ours replaced."""
+    kept: Sequence[sweep_rules.KeptWebhook]  # the registrations that ours replaced
 
     @property
     def whose(self) -> sweep_rules.Whose | None:

@@ -12,10 +12,8 @@ from pixconnect.features.institutions.statement_files.statement_file import Stat
 
 
 class ReadFormat(NamedTuple):
-    name: str
-    """For people; the stored one is in the reader's records."""
-    start: re.Pattern[bytes]
-    """The beginning of its files has it."""
+    name: str  # for people; the stored one is in the reader's records
+    start: re.Pattern[bytes]  # the beginning of its files has it
     read: Callable[[bytes], StatementFile]
 
 

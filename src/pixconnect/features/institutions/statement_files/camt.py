@@ -22,11 +22,9 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 _DEPTH_MAX: Final = 40
 _NAME_LENGTH_MAX: Final = 64
-_PATH_LENGTH_MAX: Final = 400
-"""Of the names around a text, which are kept with it."""
+_PATH_LENGTH_MAX: Final = 400  # of the names around a text, which are kept with it
 _TEXT_LENGTH_MAX: Final = 4096
-_PARTS_COUNT_MAX: Final = 400
-"""Maximum of accounts, spans and balances of a statement, each."""
+_PARTS_COUNT_MAX: Final = 400  # maximum of accounts, spans and balances of a statement, each
 _TEXTS_COUNT_MAX: Final = 50_000
 """Maximum of elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
 _NAMES_COUNT_MAX: Final = 5_000
@@ -46,8 +44,7 @@ class _Part(Struct, kw_only=True):
 
     line: int
     texts: list[tuple[str, str]]
-    transactions_count: int = 0
-    """Of an entry."""
+    transactions_count: int = 0  # of an entry
 
     def find(self, *paths: str) -> str | None:
         """Find the first text at the first non-empty path."""

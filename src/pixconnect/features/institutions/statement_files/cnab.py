@@ -23,8 +23,7 @@ _COLUMNS: Final = 240
 _CATEGORIES: Final = dict[str, ItemKind](
     {"103": "reversal", "204": "reversal", "105": "fee", "120": "wire", "209": "wire", "202": "boleto"}
 )
-_NOT_SPENDABLE: Final = frozenset(("SSR", "SCR", "CDS"))
-"""Natures of blocked or tied money."""
+_NOT_SPENDABLE: Final = frozenset(("SSR", "SCR", "CDS"))  # natures of blocked or tied money
 
 
 class _Record(Struct, frozen=True):
@@ -83,8 +82,7 @@ class _Lot(Struct):
     header: _Record
     number: int
     opening: files.StatedBalance | None
-    lines: list[tuple[_Record, int]]
-    """With their cents."""
+    lines: list[tuple[_Record, int]]  # with their cents
     closing: files.StatedBalance | None = None
 
 
@@ -94,8 +92,7 @@ class _Statement(Struct):
     lots: list[_Lot]
     items: files.ItemList
     notes: list[str]
-    firsts: dict[tuple[str, str], int] = {}
-    """The number of the first lot with a balance and a line."""
+    firsts: dict[tuple[str, str], int] = {}  # the number of the first lot with a balance and a line
 
     def conclude(self, header: _Record) -> files.StatementFile:
         items, made_at, notes = self.items.items, _find_instant(header), self.notes

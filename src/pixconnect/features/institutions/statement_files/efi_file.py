@@ -21,8 +21,7 @@ from pixconnect.features.institutions.statement_files.statement_account import S
 from pixconnect.kernel.rules import identifiers
 from pixconnect.platform.base.clock import to_day
 
-_LINE_LENGTH_MAX: Final = 32 * 1024
-"""A received Pix has up to 18,336 characters of the charge's texts."""
+_LINE_LENGTH_MAX: Final = 32 * 1024  # a received Pix has up to 18,336 characters of the charge's texts
 _NOTES_MAX: Final = 100
 _HEADER_COLUMNS: Final = ("CA", "institution", "bank", "branch", "account", "owner", "asked_on", "day", "title", "version")
 

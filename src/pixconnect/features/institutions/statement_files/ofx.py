@@ -24,12 +24,10 @@ from pixconnect.features.institutions.statement_files.statement_account import S
 from pixconnect.kernel.rules.rail import MovementKind
 
 _OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
-_AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}
-"""The permitted parents."""
+_AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}  # the permitted parents
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 _WAITS: Final = "what is nothing of yours waits for your answer, unless balances prove it"
-_TAGS_MAX: Final = 400
-"""Maximum directly in one element, apart from lines of money."""
+_TAGS_MAX: Final = 400  # maximum directly in one element, apart from lines of money
 _TEXT_LENGTH_MAX: Final = 4096
 # Markup that banks and payers write into texts is stripped.
 _MARKUP: Final = re.compile(r"</?(?:BR|P|B|I|U|DIV|SPAN|FONT|STRONG|EM)\b[^<>]{0,200}>", re.IGNORECASE)
@@ -49,8 +47,7 @@ class _Aggregate(Struct, kw_only=True):
     line: int
     texts: dict[str, str]
     tags_count: int = 0
-    is_foreign: bool = False
-    """A free text of it contains another currency."""
+    is_foreign: bool = False  # a free text of it contains another currency
 
 
 class _Reader:

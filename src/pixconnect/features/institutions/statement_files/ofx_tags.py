@@ -65,39 +65,30 @@ _FOLLOWING: Final = re.compile(
 _START: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?OFX[\s>/]", re.IGNORECASE)
 _BARE: Final = re.compile("&(?!(?:[A-Za-z]{2,6}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
 _CURRENCY: Final = frozenset(("CURSYM", "CURRATE"))
-_HEAD_MAX: Final = 2 * len(_FIELDS)
-"""Tags before the first free text of a line of money."""
+_HEAD_MAX: Final = 2 * len(_FIELDS)  # tags before the first free text of a line of money
 _MARKS_MAX: Final = 2 * ITEMS_MAX
 
 
 class Tag(NamedTuple):
-    name: str
-    """In capitals, without a namespace."""
+    name: str  # in capitals, without a namespace
     is_end: bool
-    is_empty: bool
-    """Written as ``<NAME/>``."""
-    content: str
-    """The text that follows it, with its entities and, in a free text, text that resembles tags."""
+    is_empty: bool  # written as ``<NAME/>``
+    content: str  # the text that follows it, with its entities and, in a free text, text that resembles tags
     line: int
 
 
 class Layout(NamedTuple):
     """How a bank writes its lines of money."""
 
-    own_lines: bool
-    """Each of their fields begins a line of the file: a free text ends with its line."""
+    own_lines: bool  # each of their fields begins a line of the file: a free text ends with its line
     in_lines: bool
     """Each line of money begins one: a free text ends with it too, but further fields may share its line."""
-    closed: bool
-    """Their fields have end tags: a free text ends with the last of its end tags in its line."""
+    closed: bool  # their fields have end tags: a free text ends with the last of its end tags in its line
 
-    needed: frozenset[str]
-    """The required fields before each line's first free text."""
+    needed: frozenset[str]  # the required fields before each line's first free text
 
-    escaped: bool
-    """It is XML, and by the standard its texts contain no tags."""
-    is_mixed: bool
-    """Its lines end in more than one way: a payer may have written some of the ends."""
+    escaped: bool  # it is XML, and by the standard its texts contain no tags
+    is_mixed: bool  # its lines end in more than one way: a payer may have written some of the ends
 
     @property
     def is_certain(self) -> bool:

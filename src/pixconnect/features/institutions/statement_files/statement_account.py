@@ -16,15 +16,11 @@ _SETTINGS: Final = dict(bank="bank", branch="branch", type="account_type", agree
 class StatementAccount(Struct, frozen=True, kw_only=True):
     """The account as a file names it; a missing part is an empty text."""
 
-    bank: str = ""
-    """Its ISPB, its code of three digits (COMPE) or its BIC; several are joined by a slash."""
+    bank: str = ""  # its ISPB, its code of three digits (COMPE) or its BIC; several are joined by a slash
     branch: str = ""
-    number: str = ""
-    """With its check digit."""
-    type: str = ""
-    """``checking``, ``savings``, or as the file writes it."""
-    agreement: str = ""
-    """The bank's number of the customer's contract (CNAB)."""
+    number: str = ""  # with its check digit
+    type: str = ""  # ``checking``, ``savings``, or as the file writes it
+    agreement: str = ""  # the bank's number of the customer's contract (CNAB)
 
     def __str__(self) -> str:
         return ", ".join(f"{title} {getattr(self, name)}" for name, title in _FIELDS.items() if getattr(self, name))

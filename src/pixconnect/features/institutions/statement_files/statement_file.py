@@ -25,10 +25,8 @@ from pixconnect.kernel.rules.money import AMOUNT_MAX_CENTS
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
 
 BYTES_MAX: Final = 32 * 1024 * 1024
-ITEMS_MAX: Final = 250_000
-"""A day of 100,000 received Pix, each with its fee, and other lines."""
-ITEM_ID_LENGTH_MAX: Final = 255
-"""The maximum length of an OFX ``FITID``."""
+ITEMS_MAX: Final = 250_000  # a day of 100,000 received Pix, each with its fee, and other lines
+ITEM_ID_LENGTH_MAX: Final = 255  # the maximum length of an OFX ``FITID``
 STATEMENTS_MAX: Final = 400
 TEXT_LENGTH_MAX: Final = 255
 
@@ -45,8 +43,7 @@ class InvalidStatement(ValueError):  # noqa: N818  named by its subject
 
 class StatedBalance(Struct, frozen=True, kw_only=True):
     cents: int
-    on: date
-    """The balance is of the end of this day in Sao Paulo, as far as the file knew it."""
+    on: date  # the balance is of the end of this day in Sao Paulo, as far as the file knew it
 
 
 class StatementFile(Struct, frozen=True, kw_only=True):
@@ -54,15 +51,13 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     account: StatementAccount
     first_on: date
     last_on: date
-    opening: StatedBalance | None = None
-    """At the end of the day before ``first_on``."""
+    opening: StatedBalance | None = None  # at the end of the day before ``first_on``
     may_begin_later: bool = False
     """That balance is dated ``first_on``: by lines of that day it is of the day's beginning, or they are late ones."""
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
     """All lines with an amount, in the file's order; an id may occur more than once (``judging.judge_lines``)."""
-    has_investments: bool = False
-    """Its balances include the account's investments."""
+    has_investments: bool = False  # its balances include the account's investments
     perhaps_texts: frozenset[InstitutionItem] = frozenset()
     """Those that a payer may have written into another one's text, or whose currency a payer may have written."""
     made_at: datetime | date | None = None
@@ -90,20 +85,15 @@ class StatementFile(Struct, frozen=True, kw_only=True):
 
 class RecordedFile(Struct, frozen=True, kw_only=True):
     institution_id: int
-    digest: bytes
-    """SHA-256 of it."""
-    name: str
-    """As named by the operator's machine or the institution."""
+    digest: bytes  # SHA-256 of it
+    name: str  # as named by the operator's machine or the institution
     format: ItemSource
-    is_own: bool
-    """The institution wrote it, and the worker fetched it."""
+    is_own: bool  # the institution wrote it, and the worker fetched it
     first_on: date
     last_on: date
     items_count: int
-    same_ids_count: int = 0
-    """Known lines that were repeated with the same id."""
-    other_ids_count: int = 0
-    """Lines with another id than before, and ids that two lines share."""
+    same_ids_count: int = 0  # known lines that were repeated with the same id
+    other_ids_count: int = 0  # lines with another id than before, and ids that two lines share
     recorded_at: datetime
 
 
@@ -114,8 +104,7 @@ class FileSource(Struct, frozen=True, kw_only=True):
     format: ItemSource
     is_own: bool
     """The institution writes such files, and the worker fetches them; otherwise operators bring them."""
-    account: StatementAccount
-    """As the first file names it."""
+    account: StatementAccount  # as the first file names it
     confirmed_at: datetime
     confirmed_by: str
 
@@ -267,8 +256,7 @@ def check_item_id(text: str, field: str, line: int) -> str:
     return text
 
 
-YEARS: Final = range(1990, 2100)
-"""Programs write 0001, 1900 or 9999 if they have no date."""
+YEARS: Final = range(1990, 2100)  # programs write 0001, 1900 or 9999 if they have no date
 
 
 def check_instant(told: datetime | None) -> datetime | date | None:

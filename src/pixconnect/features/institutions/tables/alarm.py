@@ -94,8 +94,7 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
     poll_s: int
     read_at: datetime
     """Real time: when the last complete reading of incoming Pix ended, or when the account was added."""
-    paused_by: PauseReason | None
-    """``operator``, ``loss``, or an alarm by its kind; ``None`` if it is active."""
+    paused_by: PauseReason | None  # ``operator``, ``loss``, or an alarm by its kind; ``None`` if it is active
     unclosed_on: date | None
     """The oldest past day that is not closed, among the last ones since the books began."""
 

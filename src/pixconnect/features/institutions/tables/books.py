@@ -196,8 +196,7 @@ Args:
 """
 
 _FEES_SINCE: Final = timedelta(days=90)
-_FEES_MAX: Final = 10_000
-"""Maximum of newest fee lines read."""
+_FEES_MAX: Final = 10_000  # maximum of newest fee lines read
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
 _CALLED: Final[LiteralString] = """

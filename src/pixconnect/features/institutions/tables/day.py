@@ -15,8 +15,7 @@ from pixconnect.kernel.tables.lookup import AdvisoryLocks, Column, Command, Find
 from pixconnect.kernel.tables.table import Table
 from pixconnect.platform.pool import Connection, Pool
 
-_LOCKS: Final = AdvisoryLocks(0x1D57)
-"""Of accounts' items."""
+_LOCKS: Final = AdvisoryLocks(0x1D57)  # of accounts' items
 lock_work, working_on = _LOCKS.try_lock, _LOCKS.holding
 
 
@@ -24,10 +23,8 @@ class RecordedDay(DayBalances, frozen=True, kw_only=True):
     institution_id: int
     source: ItemSource
     state: DayState = "open"
-    disagreements_count: int = 0
-    """Recorded lines and balances that a second form of the day contradicts."""
-    second_closing_cents: int | None = None
-    """From a second form."""
+    disagreements_count: int = 0  # recorded lines and balances that a second form of the day contradicts
+    second_closing_cents: int | None = None  # from a second form
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
@@ -38,8 +35,7 @@ class RecordedDay(DayBalances, frozen=True, kw_only=True):
 
 
 class OpenDays(Struct, frozen=True, kw_only=True):
-    judged_from: date
-    """Days before it are closed and unchanged."""
+    judged_from: date  # days before it are closed and unchanged
     carried_from: date
     """The last earlier day with a balance, reported or of the books' beginning: balances are carried forward from it."""
 
@@ -308,8 +304,7 @@ list_invested: Final = Tuples[tuple[date, str, int], int]("""
     where institution_id = $1
 """)
 
-read_position: Final = Value[int, int](POSITION)
-"""Return the invested sum of an account, in cents."""
+read_position: Final = Value[int, int](POSITION)  # the invested sum of an account, in cents
 
 
 async def add(connection: Connection, institution_id: int, principals: Mapping[str, int]) -> None:

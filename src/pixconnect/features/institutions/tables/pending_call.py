@@ -32,17 +32,13 @@ Row = TypeVar("Row", bound=PendingCall)
 class WaitingCharge(Struct, frozen=True, kw_only=True):
     """A charge that is being opened, revised, removed or withdrawn, with an unknown outcome."""
 
-    institution: str
-    """The account's name."""
+    institution: str  # the account's name
     holder_id: int
     txid: str
-    wanted: str
-    """``open``, or the kind of its change."""
+    wanted: str  # ``open``, or the kind of its change
     asked_count: int
-    said: str | None
-    """The institution's last answer, in its words or ours."""
-    since: datetime
-    """Real time."""
+    said: str | None  # the institution's last answer, in its words or ours
+    since: datetime  # real time
 
 
 class PendingCalls(Table[Row]):

@@ -45,11 +45,9 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
     original_end_to_end_id: str | None
     amount_cents: int
     initiation_type: InitiationType | None
-    counterparty: str | None
-    """For a sent order: the payee as named, and as JSON."""
+    counterparty: str | None  # for a sent order: the payee as named, and as JSON
     naming_key: bytes
-    outlived_loss: bool
-    """It was open at a loss of the database: requests under it may be lost."""
+    outlived_loss: bool  # it was open at a loss of the database: requests under it may be lost
 
 
 find_unended: Final = ReadAll[OrderNaming, int, Sequence[str]](
@@ -95,8 +93,7 @@ find_loss: Final = Value[datetime | None, datetime]("""
 """)
 """Find the beginning of the span that may be lost, by the losses detected since an instant."""
 
-insert: Final = STEP.insert_new
-"""Insert a new row; an existing one stays."""
+insert: Final = STEP.insert_new  # insert a new row; an existing one stays
 
 # One statement with the fence in it, which locks the account's slot before the row. A worker that resumes after losing its slot
 # begins no call, but records an earlier unrecorded one.

@@ -205,8 +205,7 @@ class StatementLines(EndRule):
 
     def __init__(self, work: UnitOfWork) -> None:
         super().__init__(work)
-        self._moved: dict[tuple[int, str], Movement] = {}
-        """By holder and item."""
+        self._moved: dict[tuple[int, str], Movement] = {}  # by holder and item
         self._proved: list[tuple[ReversedMovement, LineKey]] = []
         self._late: list[tuple[int, LineKey, date]] = []
 

@@ -38,8 +38,7 @@ from pixconnect.kernel.register import is_outside_window
 from pixconnect.kernel.rules import rail, reject_code
 from pixconnect.platform.base.clock import Clock
 
-REPEATED_FOR: Final = timedelta(hours=12)
-"""For refunds, since the first call; later an unknown one is only queried."""
+REPEATED_FOR: Final = timedelta(hours=12)  # for refunds, since the first call; later an unknown one is only queried
 SILENT_AFTER: Final = timedelta(seconds=30)
 """A called order without an end for this long no longer blocks others; it is queried beside them."""
 BELIEVED_AFTER: Final = timedelta(minutes=1)

@@ -50,11 +50,9 @@ from pixconnect.platform.shared_look import wait_for
 
 READ_EVERY_S: Final = 60.0
 SETTLE_EVERY_S: Final = 300.0
-SETTLE_DEEP_EVERY_S: Final = 86_400.0
-"""Lines that have waited for weeks are compared with all records of these weeks."""
+SETTLE_DEEP_EVERY_S: Final = 86_400.0  # lines that have waited for weeks are compared with all records of these weeks
 LOOK_EVERY_S: Final = 1.0
-AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)
-"""The backoff while an institution gives no answer; the last one repeats."""
+AWAY_S: Final = (2.0, 5.0, 15.0, 30.0, 60.0)  # the backoff while an institution gives no answer; the last one repeats
 ORDERS_MAX: Final = 16  # orders moved at once over one account: they are sent concurrently
 
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
@@ -65,8 +63,7 @@ class AccountTask(Struct, frozen=True, kw_only=True):
     """A feature's task for each account that may receive."""
 
     do: LookAfter
-    is_reading: bool = False
-    """Also for accounts that are only read, and sooner after a call from the institution."""
+    is_reading: bool = False  # also for accounts that are only read, and sooner after a call from the institution
 
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
@@ -75,8 +72,7 @@ _log = structlog.get_logger(__name__)
 
 class AccountBalances:
     def __init__(self) -> None:
-        self.cents: dict[str, int] = {}
-        """By the account's name."""
+        self.cents: dict[str, int] = {}  # by the account's name
         self._next_s: dict[int, float] = {}
 
     def drop_others(self, names: Collection[str]) -> None:

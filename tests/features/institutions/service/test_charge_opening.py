@@ -109,7 +109,7 @@ async def test_the_txid_that_an_institution_makes_is_kept(shop: Shop, answers: l
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
     await go_on(shop.at, shop.opened, OPENING_CALLS)
     charge = await shop.charge("order-1")
-    opening = await call_store.find_opening_of_charge(shop.context.pool, charge)
+    opening = await call_store.find_opening_of_charge(shop.context.pool, charge.id, charge.holder_id)
     assert opening is not None
     assert (opening.state, opening.txid, opening.network_txid) == ("opened", charge.txid, "there0")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):

@@ -260,10 +260,7 @@ async def read_contests(context: Context, opened: OpenAccount, contests: Contest
 
 async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedContest | MalformedItem]) -> None:
     account = opened.account
-    for item in page:
-        if isinstance(item, MalformedItem):
-            await keep_unreadable(context, account, item)
-    listed = sorted((item for item in page if isinstance(item, ListedContest)), key=lambda item: item.reported_at)
+    listed = sorted(await keep_unreadable(context, account, page), key=lambda item: item.reported_at)
     if not listed:
         return
     transfers = await transfer_store.find_named(context.pool, [item.end_to_end_id for item in listed], "IN")

@@ -34,8 +34,7 @@ from pixconnect.platform.base.clock import Clock, RatePolicy, TokenBucket
 from pixconnect.platform.base.entropy import Entropy
 from pixconnect.platform.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
 
-CONNECTIONS_MAX: Final = 16
-"""Maximum per account: a request that waits longer than an exchange may take was never sent."""
+CONNECTIONS_MAX: Final = 16  # maximum per account: a request that waits longer than an exchange may take was never sent
 _PEM_MAX: Final = 256 * 1024
 
 

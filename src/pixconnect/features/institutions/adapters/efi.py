@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.features.institutions.adapters import wire
 from pixconnect.features.institutions.adapters.calls import Call, obtain
@@ -102,29 +102,18 @@ def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentRet
     )
 
 
-class ReadCode(Struct, frozen=True, kw_only=True):
-    key: str | None
-    amount_cents: int
-    txid: str
-    is_payable: bool
-
-
 def is_static(code: str) -> bool:
     return parse_br_code(code).kind == "static"
 
 
-def decode_code(members: Mapping[str, object]) -> ReadCode:
-    """Read the reported contents of a code; ``Malformed`` if any of them is unreliable."""
+def decode_code(members: Mapping[str, object]) -> tuple[bool, str | None, int, str]:
+    """Read whether a code can be paid, its key, cents and txid; ``Malformed`` if any of them is unreliable."""
     amounts = wire.take_members(members, "valor")
     # The documentation has one, and the library the other.
     amount = "final" if "final" in amounts else "original"
-    return ReadCode(
-        key=wire.find_whole_key(members, "chave"),
-        amount_cents=wire.take_reais(amounts, amount),
-        txid=wire.take_text(members, "txid", 35),
-        # An unknown word does not permit a payment.
-        is_payable=wire.take_text(members, "status", 40) == "ATIVA",
-    )
+    key, cents = wire.find_whole_key(members, "chave"), wire.take_reais(amounts, amount)
+    # An unknown word does not permit a payment.
+    return wire.take_text(members, "status", 40) == "ATIVA", key, cents, wire.take_text(members, "txid", 35)
 
 
 _SEND: Final = "/v3/gn/pix"
@@ -217,8 +206,7 @@ class EfiInstitution(StandardInstitution):
             return port.NotSent(reason=read.reason)
         if isinstance(read, port.CertainRefusal):
             return read
-        accepted = pix.payee.key, pix.amount_cents, pix.txid
-        if read.is_payable and (read.key, read.amount_cents, read.txid) == accepted:
+        if read == (True, pix.payee.key, pix.amount_cents, pix.txid):
             return None
         reason = "the code asks for something else than when the transfer was accepted, or is paid or over"
         return port.CertainRefusal(code="pixCopiaECola", reason=reason, reject_code=reject_code.QR_CODE_REFUSED)

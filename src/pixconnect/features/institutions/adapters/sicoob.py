@@ -39,8 +39,7 @@ _NAME_MAX: Final = 200
 _REASON_MAX: Final = 500
 _ENDED: Final = dict[str, SentStatus](FINALIZADO="settled", REJEITADO="refused")
 """With any other word, the payment may still be made."""
-NOT_DONE: Final = "NAO_REALIZADO"
-"""Named and not confirmed, or ended without effect (undocumented), so it ends nothing."""
+NOT_DONE: Final = "NAO_REALIZADO"  # named and not confirmed, or ended without effect (undocumented), so it ends nothing
 
 
 def write_confirmation(pix: OutgoingPix) -> dict[str, object]:

@@ -33,10 +33,10 @@ an overdraft limit or investments.
 """
 
 
-class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
+class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
-class Pace(_Part, frozen=True, kw_only=True):
+class Pace(Part, frozen=True, kw_only=True):
     """A budget for some routes together; in any minute at most ``burst + per_minute`` calls are made.
 
     A route may have its own share of a common budget.
@@ -47,12 +47,11 @@ class Pace(_Part, frozen=True, kw_only=True):
     per_minute: int
 
 
-class CertainAnswer(_Part, frozen=True, kw_only=True):
+class CertainAnswer(Part, frozen=True, kw_only=True):
     """An answer that is conclusive: this very call was refused, and nothing was done."""
 
     status: int
-    name: str
-    """The error's name, from ``nome`` or the last part of ``type``; empty if the form has no such name."""
+    name: str  # the error's name, from ``nome`` or the last part of ``type``; empty if the form has no such name
     properties: Sequence[str] = ()
     """If any, it is conclusive only if all violations are of these members; a trailing asterisk matches any suffix."""
     reject_code: str | None = None  # for a transfer: the equivalent reason of the scheme
@@ -62,7 +61,7 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
         return violated in self.properties or violated.startswith(tuple(below))
 
 
-class AnswerWords(_Part, frozen=True, kw_only=True):
+class AnswerWords(Part, frozen=True, kw_only=True):
     """Its own words in answers, accepted beside the central bank's. An unknown one is never guessed."""
 
     charges: Mapping[str, ChargeWord] = {}  # our states by its words for a charge's status
@@ -80,13 +79,12 @@ USUAL_PACES: Final = (
 """Used if none are documented."""
 
 
-class AccountTraits(_Part, frozen=True, kw_only=True):
+class AccountTraits(Part, frozen=True, kw_only=True):
     hosts: Mapping[Estate, Sequence[str]]
     """A closed list: credentials go nowhere else, unless the whole installation is a counterpart's."""
     token_hosts: Mapping[Estate, str] = {}  # token hosts that differ from the other calls' host
     token_style: TokenStyle
-    asks_scopes: bool = True
-    """Whether a token is requested with its scopes; otherwise it has the credential's."""
+    asks_scopes: bool = True  # whether a token is requested with its scopes; otherwise it has the credential's
     scopes: Sequence[str] = ()  # all that receiving needs
     due_scopes: Sequence[str] = ()
     """Additional scopes for charges with a due date: requested too, until the institution refuses a token with them."""
@@ -94,8 +92,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     asked_to_send: Sequence[str] = ()
     """The scopes of a separate token for sending: a credential without them still receives."""
     token_ended: Sequence[int] = (401,)  # statuses of a call whose token has expired
-    homologation_paths: Mapping[str, str] = {}
-    """Path prefixes in the test environment, by those in production."""
+    homologation_paths: Mapping[str, str] = {}  # path prefixes in the test environment, by those in production
     headers: Mapping[str, str] = {}
     """Headers of each call, with ``{client_id}``, ``{account}`` and ``{uuid}`` filled in; empty ones are left out."""
     query: Mapping[str, str] = {}

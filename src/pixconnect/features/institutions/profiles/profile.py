@@ -17,7 +17,7 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from pixconnect.features.institutions.profiles.account_traits import AccountTraits
+from pixconnect.features.institutions.profiles.account_traits import AccountTraits, Part
 from pixconnect.kernel.rules.event import EventName
 
 Known = Literal["seen", "read", "one source", "inferred"]
@@ -40,17 +40,13 @@ OPERATIONS: Final[Mapping[str, tuple[str, str, int]]] = {
 """Those of the central bank's API that accounts use: method, path, and the status of a success."""
 
 
-class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
-
-
-class Ports(_Part, frozen=True, kw_only=True):
+class Ports(Part, frozen=True, kw_only=True):
     production: int
     homologation: int
 
 
-class TokenTraits(_Part, frozen=True, kw_only=True):
-    path: str = ""
-    """Empty if there are no tokens: each request carries the base64 of ``client_id:client_secret``."""
+class TokenTraits(Part, frozen=True, kw_only=True):
+    path: str = ""  # empty if there are no tokens: each request carries the base64 of ``client_id:client_secret``
     lifetime_s: int
     by_certificate: bool = False
     """A certificate that names the client is enough, without a secret; the token is bound to it."""
@@ -58,7 +54,7 @@ class TokenTraits(_Part, frozen=True, kw_only=True):
     differs: str = ""
 
 
-class OperationTraits(_Part, frozen=True, kw_only=True):
+class OperationTraits(Part, frozen=True, kw_only=True):
     """An operation's differences from the standard."""
 
     known: Known
@@ -68,21 +64,19 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     members: Sequence[str] | None = None  # all permitted members of its body; ``None`` takes the standard's
     omits: Sequence[str] = ()  # members that the answer lacks, as paths without the numbers of lists
     renames: Mapping[str, str] = {}  # its names of the answer's members, by such paths
-    requires: Sequence[str] = ()
-    """Members of the body that it needs and the standard does not, as `cob.calendario`."""
+    requires: Sequence[str] = ()  # members of the body that it needs and the standard does not, as `cob.calendario`
     path: str = ""  # where it is, if not below the prefix as the standard has it
     parameters: Mapping[str, str] = {}  # its names of parameters of the query, by the standard's
     differs: str = ""  # the difference from the institution, and the reason
 
 
-class StandardTraits(_Part, frozen=True, kw_only=True):
+class StandardTraits(Part, frozen=True, kw_only=True):
     prefix: str
     unknown_members: Literal["ignored", "refused"]
-    operations: Mapping[str, OperationTraits]
-    """By the ids of the standard's table; other operations are not offered."""
+    operations: Mapping[str, OperationTraits]  # by the ids of the standard's table; other operations are not offered
 
 
-class RefusalTemplate(_Part, frozen=True, kw_only=True):
+class RefusalTemplate(Part, frozen=True, kw_only=True):
     """A body of refusals; texts in braces are filled in, and ``{violations}`` is left out if there are none."""
 
     body: Mapping[str, str]
@@ -90,24 +84,22 @@ class RefusalTemplate(_Part, frozen=True, kw_only=True):
     media_type: str = "application/json"
 
 
-class RefusalTraits(_Part, frozen=True, kw_only=True):
+class RefusalTraits(Part, frozen=True, kw_only=True):
     status: int
     name: str
     text: str = ""  # empty uses the standard API's text
     form: str = ""  # the template; empty is the group's
-    headers: Mapping[str, str] = {}
-    """``{size}`` is filled in with the number of requests that the limit allows."""
+    headers: Mapping[str, str] = {}  # ``{size}`` is filled in with the number of requests that the limit allows
 
 
-class RefusalGroup(_Part, frozen=True, kw_only=True):
+class RefusalGroup(Part, frozen=True, kw_only=True):
     form: str
-    codes: Mapping[str, RefusalTraits] = {}
-    """By the error's code; missing ones fall back to the group ``general``."""
+    codes: Mapping[str, RefusalTraits] = {}  # by the error's code; missing ones fall back to the group ``general``
     properties: Mapping[str, str] = {}  # codes by the faulty member of a request
     below: str = ""  # the prefix of paths for which this group also covers unknown paths
 
 
-class WebhookTraits(_Part, frozen=True, kw_only=True):
+class WebhookTraits(Part, frozen=True, kw_only=True):
     url: Literal["joined", "appended"]  # whether ``/pix`` is joined to the path or appended to the whole text
     event_types: Sequence[str]
     only_with_txid: bool
@@ -116,21 +108,20 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     """The suffix of the URL that receives the account's sends; empty if keys' webhooks receive them, or none."""
     sent_body: Literal["request", "payment"] = "request"
     """Whether that names a send by the code of its request, or by its end-to-end id."""
-    events: Mapping[str, EventName] = {}
-    """Our events by its names, if each webhook of an account has one event."""
+    events: Mapping[str, EventName] = {}  # our events by its names, if each webhook of an account has one event
     signatures: Mapping[Literal["hmac_sha1", "rsa_sha256"], str] = {}
     """The headers of its signatures over the body; if empty, ours are sent."""
     retry_waits_s: Sequence[int] = ()  # after each failed attempt; if empty, ours
 
 
-class Choice(_Part, frozen=True, kw_only=True):
+class Choice(Part, frozen=True, kw_only=True):
     """An undocumented answer: each possible one; the first is the default."""
 
     about: str
     answers: Sequence[str]
 
 
-class HomologationTraits(_Part, frozen=True, kw_only=True):
+class HomologationTraits(Part, frozen=True, kw_only=True):
     """Rules of its test environment, by amount."""
 
     paid_cents_max: int = 0  # charges up to this are paid automatically
@@ -138,8 +129,7 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     rejected_cents_max: int = 0
     """Sends above ``sent_cents_max`` and up to this are accepted and rejected later; larger ones are refused at once."""
     refund_rejected_cents: int = 0  # a refund of exactly this is rejected after it was taken
-    returned_cents: Mapping[str, Sequence[int]] = {}
-    """The amount returned for a completed send, by its amount."""
+    returned_cents: Mapping[str, Sequence[int]] = {}  # the amount returned for a completed send, by its amount
     test_key: str = ""  # the only key that can be paid; empty if the amount decides nothing
     settled_key: str = ""  # the sandbox's key that it leads to for a completed send
     rejected_key: str = ""
@@ -148,14 +138,13 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     rejected_description: str = ""  # the description by which the sandbox rejects a refund
 
 
-class SentTraits(_Part, frozen=True, kw_only=True):
+class SentTraits(Part, frozen=True, kw_only=True):
     """Its words for the result of a send."""
 
     statuses: Mapping[str, str] = {}  # by our status
     rejections: Mapping[str, str] = {}  # by the network's code; missing ones use the word of ``ERROR``
     told: Mapping[str, str] = {}  # different words in callbacks; ``other`` is for all others
-    error_codes: Mapping[str, str] = {}
-    """Its codes of why a send failed, by the network's; ``other`` is for all others."""
+    error_codes: Mapping[str, str] = {}  # its codes of why a send failed, by the network's; ``other`` is for all others
 
     def choose_word(self, status: str, code: str | None) -> str:
         """Return the word for a transfer of this status here that ended with this code."""
@@ -163,7 +152,7 @@ class SentTraits(_Part, frozen=True, kw_only=True):
         return rejection or self.statuses[status]
 
 
-class InstitutionProfile(_Part, frozen=True, kw_only=True):
+class InstitutionProfile(Part, frozen=True, kw_only=True):
     name: str
     title: str
     ispb: str

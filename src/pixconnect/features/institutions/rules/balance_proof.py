@@ -27,8 +27,7 @@ from pixconnect.features.institutions.rules.joining import RecordedItem
 from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment, sum_told_changes
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
-_CHOICES_MAX: Final = 20_000
-"""Maximum of sums tried for one span of balances; beyond it, none of its lines is decided."""
+_CHOICES_MAX: Final = 20_000  # maximum of sums tried for one span of balances; beyond it, none of its lines is decided
 _STEPS_MAX: Final = 1_000_000
 """Maximum of additions for all spans of a file: a second's work, while the account's lines are locked."""
 _STEPS_MIN: Final = 10_000  # those that each span has, however many there are
@@ -50,8 +49,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     last_on: date
     opening_cents: int | None = None  # from the file, at the end of the day before ``first_on``
     closing: StatedBalance | None = None  # from the file
-    ends: Mapping[date, int] = {}
-    """Balances at the ends of days, from other files or the account's opening balance."""
+    ends: Mapping[date, int] = {}  # balances at the ends of days, from other files or the account's opening balance
     begins: Mapping[date, int] = {}
     """Balances before days, from those days' files: ``ends`` lacks them if the day before has another."""
     agreed: frozenset[date] = frozenset()
@@ -66,8 +64,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     has_investments: bool = False  # the balances include the account's investments
     unsure: frozenset[date] = frozenset()
     """Days with lines of which it is unknown what they change of the balances: these decide nothing about such a day."""
-    nets: Mapping[date, int] = {}
-    """The sum of each day's certain lines, from the first of ``ends`` to the last one."""
+    nets: Mapping[date, int] = {}  # the sum of each day's certain lines, from the first of ``ends`` to the last one
     today: date  # the last day of which the file can list a movement, as ``StatementFile.date`` returns it
     elsewhere: frozenset[date] = frozenset()
     """Days that another format has reported completely: the file is compared with that format, and no line is missing in it."""

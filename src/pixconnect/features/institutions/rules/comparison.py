@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.profiles.account_traits import BalanceMeaning
 
-CLOCKS_APART: Final = timedelta(minutes=1)
-"""Maximum distance between the institution's balance and our entries."""
+CLOCKS_APART: Final = timedelta(minutes=1)  # maximum distance between the institution's balance and our entries
 
 
 class BalanceReading(Struct, frozen=True, kw_only=True):
@@ -40,8 +39,7 @@ class Books(Struct, frozen=True, kw_only=True):
     """An account's books at one instant after the balance was read."""
 
     here_cents: int
-    booked_in_cents: int
-    """Entries since ``CLOCKS_APART`` before the reading began, and ``booked_out_cents`` likewise."""
+    booked_in_cents: int  # entries since ``CLOCKS_APART`` before the reading began, and ``booked_out_cents`` likewise
     booked_out_cents: int
     called: Mapping[str, int]
     waiting_in_cents: int
@@ -75,7 +73,6 @@ class DifferenceRange(Struct, frozen=True, kw_only=True):
 
 
 def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeaning) -> DifferenceRange:
-    """Return the range of the unexplained difference."""
     called_cents = sum({**reading.called, **books.called}.values())
     more_cents = books.booked_out_cents + books.waiting_in_cents
     less_cents = books.booked_in_cents + called_cents + books.waiting_out_cents + books.fees_cents

@@ -112,8 +112,7 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
     code: str | None  # the text of its QR code ("copia e cola")
     location: str | None  # where its payload is served, without a scheme
     revision: int = 0
-    paid_by: Sequence[str] = ()
-    """End-to-end ids of its payments, if the institution lists them with the charge."""
+    paid_by: Sequence[str] = ()  # end-to-end ids of its payments, if the institution lists them with the charge
 
     @property
     def has_code(self) -> bool:

@@ -136,7 +136,8 @@ def join_items(
     # Without a line that gives it back, the debit of an order that failed is a question.
     back = find_given_back(items, lines)
     pairing = _Pairing(items, (one for one in lines if one.key not in debited and (one.state != "failed" or one.key in back)))
-    reversals = _join_names(pairing, lines, set(debited))
+    _join_names(pairing)
+    reversals = _join_reversals(pairing, lines, {*debited, *(join.key for join in pairing.joins)})
     _join_parts(pairing)
     _join_named_sums(pairing)
     totals = sum_lone(pairing.lines.values()) if sum_forms else set[LoneSum]()
@@ -176,7 +177,7 @@ def _index(lines: Iterable[BookLine], names_of: Callable[[BookLine], Iterable[st
     return found
 
 
-def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
+def _join_names(pairing: _Pairing) -> None:
     by_name = _index(pairing.lines.values(), lambda line: line.names)
     by_original = _index(pairing.lines.values(), lambda line: line.original)
     for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
@@ -190,17 +191,17 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
         if line is not None:
             # An item called a fee yields to another line with the same name.
             pairing.join(item, line, "amount" if may_be_fee(item) and line.key[0] != "movement" else "name")
-    return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
 
 
 def _join_named_sums(pairing: _Pairing) -> None:
     """Match sums with the transfers and refunds that they name, if these are all and have the amount."""
     settled = (line for line in pairing.lines.values() if line.state == "settled" and line.key[0] != "movement")
     by_name = _index(settled, lambda line: line.names)
-    for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
-        named = {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
+    for item in list(pairing.items.values()):
+        names = () if item.parts is None else item.parts.names
+        named = {line.key: line for name in names for line in by_name[name]}
         lines = [line for line in named.values() if line.key in pairing.lines and line.direction == item.direction]
-        if count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:
+        if names and count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:
             pairing.join_sum(item, [line.key for line in lines])
 
 

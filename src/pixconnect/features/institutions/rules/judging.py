@@ -66,7 +66,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
-    """Judge each line of a file."""
     # A line removed by two operators no longer counts: if it is listed again, it is another.
     known = [item for item in evidence.known if item.waits != "struck"]
     matches, unlisted = _match(lines, known, evidence.today)

@@ -39,8 +39,7 @@ from pixconnect.kernel.rules.charge_contents import ChargeContents
 from pixconnect.kernel.rules.holder import UNKNOWN_PARTY, Party
 
 CALL_TIMEOUT_S: Final = 3.0  # how long a caller waits for the institution; then a worker goes on
-WORKER_AFTER: Final = timedelta(seconds=5)
-"""Since the beginning: no worker calls while the caller's process may still."""
+WORKER_AFTER: Final = timedelta(seconds=5)  # since the beginning: no worker calls while the caller's process may still
 TAKEN_FOR: Final = timedelta(seconds=10)
 """How long a row that a worker queries is hidden from all others; it stays hidden if that worker is killed.
 

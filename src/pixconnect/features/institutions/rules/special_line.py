@@ -37,8 +37,7 @@ from pixconnect.features.institutions.rules.joining import (
 )
 from pixconnect.kernel.rules.block_report import BlockKind
 
-CREDITED_WITHIN: Final = timedelta(days=5)
-"""How long after the end of a block its money may be credited again."""
+CREDITED_WITHIN: Final = timedelta(days=5)  # how long after the end of a block its money may be credited again
 _APART: Final = timedelta(days=DAYS_APART_MAX)
 _BLOCKED: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 # A bank's word for a payment, which the payer's or payee's own words follow.

@@ -34,8 +34,7 @@ REPEATED_FOR: Final = timedelta(days=35)
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
 _EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
 APART_S: Final = 2.0  # minimum interval between readings of an account, however often it is called
-PATH: Final = "/institutions/"
-"""Followed by the account's name, the secret, and any suffix of the institution."""
+PATH: Final = "/institutions/"  # followed by the account's name, the secret, and any suffix of the institution
 SECRET_LENGTH: Final = 32
 _RETURN_WORDS: Final = (b"devolucoes", b"REFUND")
 """A member of the central bank's notices, and a part of the names of Woovi's events."""

@@ -72,8 +72,7 @@ class OpenAmounts(Struct, frozen=True, kw_only=True):
     begins_at: datetime  # the opening balance's instant: the balance includes everything before it
     begins_on: date
     today: date
-    read_until: datetime | None
-    """All Pix that came in before it are recorded; ``None`` before the first reading."""
+    read_until: datetime | None  # all Pix that came in before it are recorded; ``None`` before the first reading
     booked: Mapping[str, Collection[BookedLine]] = {}
     """By network name, the lines that its records here have, or may still have."""
     taken: Mapping[int, Collection[date]] = {}
@@ -198,8 +197,7 @@ ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 class OutcomeTraits(Struct, frozen=True):
     counts: bool  # the line moved money: it is in its day's sums, and is matched or posted
     asks: Literal["nobody", "later", "person"]  # only if no reading has explained it for a while
-    answers: tuple[Answer, ...] = ()
-    """An operator's possible answers, executed by ``features/cases/service/answer.py``."""
+    answers: tuple[Answer, ...] = ()  # an operator's possible answers, executed by ``features/cases/service/answer.py``
 
 
 OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {

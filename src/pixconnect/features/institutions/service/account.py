@@ -36,8 +36,7 @@ _PAUSED_AT_ONCE: Final = 4
 _LASTING: Final = ("kind", "profile", "environment", "tax_id", "account")
 _CHANGING: Final = ("base_url", "token_url", "authorities", "keys", "poll_s", "options")
 """What a file says about an account: it stays for good, or a rotation replaces it."""
-_ADDRESSES: Final = ("base_url", "token_url", "authorities")
-"""Of the latter, those that another operator confirms."""
+_ADDRESSES: Final = ("base_url", "token_url", "authorities")  # of the latter, those that another operator confirms
 STILL_TRIES_MAX: Final = 5  # maximum of tries to find a moment without movement, to begin the books in it
 
 

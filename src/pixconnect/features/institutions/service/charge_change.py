@@ -113,7 +113,7 @@ async def begin_change(connection: Connection, charge: Charge, wanted: ChargeCha
             return under_way, False
         if under_way.kind != "withdraw":
             raise errors.ServiceUnavailable("another change of this charge is under way at the institution")
-    opening = await call_store.find_opening_of_charge(connection, charge)
+    opening = await call_store.find_opening_of_charge(connection, charge.id, charge.holder_id)
     if opening is not None and opening.reference is not None:
         raise calls.RefusedByInstitution(STATIC_CODE)
     found = locked[charge.id, charge.holder_id]

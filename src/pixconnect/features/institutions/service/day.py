@@ -31,8 +31,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
 from pixconnect.platform.pool import Connection
 
-LOOKED_BACK: Final = timedelta(days=400)
-"""Earlier days are no longer checked, and no balance of them is searched."""
+LOOKED_BACK: Final = timedelta(days=400)  # earlier days are no longer checked, and no balance of them is searched
 SHOWN_DAYS: Final = 7
 FIRST_DAY: Final = date(2020, 11, 16)  # of Pix
 LAST_DAY: Final = date(2999, 12, 31)
@@ -112,10 +111,6 @@ async def _forget_early(connection: Connection, account: InstitutionAccount, jud
 async def find_unmatched(connection: Connection, account: InstitutionAccount, now: datetime) -> UnmatchedSpan:
     today = to_day(now)
     since = today - LOOKED_BACK
-
-    def waits_for_time(item: RecordedItem) -> bool:
-        return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
-
     spans = await day_store.list_unread(connection, account.id, max(since, to_day(account.opened_at)))
     own = await line_store.sum_unmatched_days(connection, account.id, spans)
     swept = await _find_swept(connection, account, spans)
@@ -134,7 +129,8 @@ async def find_unmatched(connection: Connection, account: InstitutionAccount, no
     ]
     asking, redeemed = list[RecordedItem](), list[RecordedItem]()
     for item in items:
-        if not waits_for_time(item) and day_rules.is_over(item.day, now):
+        is_early = item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
+        if not is_early and day_rules.is_over(item.day, now):
             (redeemed if special_line.waits_for_file(item) else asking).append(item)
     gaps = day_rules.find_gaps(judged, {one.day for one in (*days, *asking)}, own, swept)
     # Redemptions wait for one file, of when their money was applied: the gap asks for it, or the first of them does.

@@ -29,7 +29,7 @@ from pixconnect.features.institutions.rules.unmatched import (
     judge_left,
     names_its_pix,
 )
-from pixconnect.features.institutions.service.day import find_unread, list_waiting
+from pixconnect.features.institutions.service.day import FIRST_DAY, LAST_DAY, find_unread
 from pixconnect.features.institutions.service.statement_posting import find_holders, hold_back, report_part
 from pixconnect.features.institutions.tables import books as debited_store
 from pixconnect.features.institutions.tables import day as day_store
@@ -295,8 +295,8 @@ async def list_failed(
     """List failed orders of a credit's amount, each with its waiting debit, which the credit may give back."""
     days, cents = (item.day - special_line.BACK_WITHIN, item.day), [item.amount_cents] if item.direction == "IN" else []
     orders = await line_store.list_unsettled(connection, account.id, days, cents)
-    waiting = await list_waiting(connection, account.id, None) if orders else []
-    waiting = [one for one in waiting if one.waits in ("could_be_ours", "not_yet_read")]
+    asked = FIRST_DAY, LAST_DAY, ("could_be_ours", "not_yet_read")
+    waiting = await item_store.list_waiting_as(connection, account.id, *asked) if orders else []
     found = [(order, [one for one in waiting if special_line.is_failed_debit(one, order)]) for order in orders]
     return [(order, debits[0]) for order, debits in found if debits]
 

@@ -236,7 +236,6 @@ def _is_of(item: RecordedItem, source: ItemSource) -> bool:
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
-    """List the reported balances at the ends of days."""
     ends = {day.day - timedelta(days=1): day.opening_cents for day in days if day.opening_cents is not None}
     for day in days:
         if day.closing_cents is not None:

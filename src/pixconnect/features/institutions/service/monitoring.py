@@ -34,8 +34,7 @@ from pixconnect.platform.base.clock import SAO_PAULO, to_day
 RECEIVED_MAX: Final = 10_000
 QUEUED_MAX: Final = 10_000
 UNCLOSED_DAYS_MAX: Final = 40  # `pixconnect institution days` lists older open days
-STRAYS_MAX: Final = 2
-"""Permitted Pix an hour without an order here: a person paid by hand, in the institution's app."""
+STRAYS_MAX: Final = 2  # permitted Pix an hour without an order here: a person paid by hand, in the institution's app
 STRAYS_SINCE: Final = timedelta(days=1)
 """Older ones only appear in a late statement: reading last month's must not pause the account."""
 DRAIN_PERCENT: Final = 50  # of the balance and the incoming money, unless the account's options differ

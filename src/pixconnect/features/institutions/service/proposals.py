@@ -149,7 +149,6 @@ async def release_key(context: Operator, writes: Writer, proposal: Proposal) -> 
 
 
 async def change_addresses(context: Operator, writes: Writer, proposal: Proposal) -> None:
-    """Replace an account's addresses and authorities."""
     async with confirming(context, proposal) as (connection, account):
         after = await account_store.set_addresses(connection, account.id, proposal.contents)
         await record_confirmed(context, connection, account, account, errors.require(after, "it is locked"))

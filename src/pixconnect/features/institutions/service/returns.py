@@ -85,10 +85,7 @@ async def record_sent_returns(
     context: Context, account: InstitutionAccount, listed: Sequence[SentReturn | MalformedItem]
 ) -> None:
     """Record the new returns of a list; those that cannot be recorded yet are left to the next reading."""
-    for item in listed:
-        if isinstance(item, MalformedItem):
-            await keep_unreadable(context, account, item)
-    returns = {one.return_id: one for one in listed if isinstance(one, SentReturn)}
+    returns = {one.return_id: one for one in await keep_unreadable(context, account, listed)}
     known = await refund_store.find_named(context.pool, list(returns), "IN")
     # An unchanged repetition ends here; another amount is compared when it is recorded.
     new = [

@@ -48,8 +48,7 @@ from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import begin_of_day, to_day
 
 EVERY: Final = timedelta(minutes=10)
-DAYS_BEHIND: Final = timedelta(days=2)
-"""Whole days before today that are read again each hour: institutions book late."""
+DAYS_BEHIND: Final = timedelta(days=2)  # whole days before today that are read again each hour: institutions book late
 DISAGREEING_BEHIND: Final = timedelta(days=30)
 """Days read again each hour while a day disagrees: something may have been backdated."""
 FILES_EVERY: Final = timedelta(minutes=1)
@@ -136,12 +135,9 @@ async def _record(
     async with context.pool.acquire() as connection:
         others = await find_others(connection, account.id, "api", days)
     async for page in institution.list_statement(*days):
-        lines = [item for item in page if isinstance(item, InstitutionItem)]
-        for item in page:
-            if not isinstance(item, InstitutionItem):
-                is_whole = False
-                # Without it the day's sums disagree, so that it stays open.
-                await keep_unreadable(context, account, item)
+        # Without an unreadable line the day's sums disagree, so that it stays open.
+        lines = await keep_unreadable(context, account, page)
+        is_whole = is_whole and len(lines) == len(page)
         await record_listed(context, account, lines, reading)
         count += len(lines)
         listed += [line for line in lines if line.day in others]

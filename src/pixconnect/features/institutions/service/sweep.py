@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
@@ -42,6 +42,8 @@ from pixconnect.kernel.writing.batch import Batch, WriteOperation
 from pixconnect.kernel.writing.unit_of_work import begin_money_work
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import to_day
+
+ListedItem = TypeVar("ListedItem")
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 EXPIRED_MAX: Final = 256
@@ -165,12 +167,17 @@ def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Swe
     return is_due(pace, last, timedelta(seconds=account.poll_s), context.clock.real_now(), account.lost_at)
 
 
-async def keep_unreadable(context: Context, account: InstitutionAccount, item: MalformedItem) -> None:
-    """Keep an unreadable item, once however often it is listed; the others go on."""
-    name = item.end_to_end_id or account.name
-    unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
-    misfit = Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
-    await kept_usecases.keep_listed_item(context.pool, unreadable, misfit)
+async def keep_unreadable(
+    context: Context, account: InstitutionAccount, page: Sequence[ListedItem | MalformedItem]
+) -> list[ListedItem]:
+    """Keep the unreadable items of a page, each once however often it is listed; return the others."""
+    for item in page:
+        if isinstance(item, MalformedItem):
+            name = item.end_to_end_id or account.name
+            unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)
+            misfit = Misfit(reason="cannot_be_recorded", explanation=f"it cannot be read: {item.reason}")
+            await kept_usecases.keep_listed_item(context.pool, unreadable, misfit)
+    return [item for item in page if not isinstance(item, MalformedItem)]
 
 
 async def note_end(context: Context, account: InstitutionAccount, pace: Pace, began_at: datetime, items_count: int) -> None:
@@ -216,10 +223,7 @@ async def _leave_unknown(
 async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedItem]) -> bool:
     """Record the new items of a page; return whether all of it is recorded or kept now."""
     account = _account(context)
-    for item in page:
-        if isinstance(item, MalformedItem):
-            await keep_unreadable(context, account, item)
-    readable = [pix for pix in page if isinstance(pix, ReceivedPix)]
+    readable = await keep_unreadable(context, account, page)
     # A shifting list repeats items: a later difference is compared with the recorded facts.
     listed = {pix.end_to_end_id: pix for pix in reversed(readable)}
     again = [pix for pix in readable if pix != listed[pix.end_to_end_id]]

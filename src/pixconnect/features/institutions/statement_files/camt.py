@@ -28,8 +28,7 @@ _PARTS_COUNT_MAX: Final = 400  # maximum of accounts, spans and balances of a st
 _TEXTS_COUNT_MAX: Final = 50_000
 """Maximum of elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
 _NAMES_COUNT_MAX: Final = 5_000
-_ELEMENTS_COUNT_MAX: Final = 2_000_000
-"""More than the shortest 250,000 entries have; reading them takes about 3 s."""
+_ELEMENTS_COUNT_MAX: Final = 2_000_000  # more than the shortest 250,000 entries have; reading them takes about 3 s
 _TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 

@@ -127,8 +127,7 @@ class _Statement(Struct):
 class _Reader:
     def __init__(self) -> None:
         self._statements: dict[StatementAccount, _Statement] = {}
-        self._of = _Statement([], files.ItemList(), [])
-        """The statement of the last lot."""
+        self._of = _Statement([], files.ItemList(), [])  # the statement of the last lot
         self._number = 0
         self._lot: _Lot | None = None
 

@@ -57,8 +57,7 @@ class _Reader:
         self._line = 1
         self._top = _Aggregate(name="the file", line=1, texts={})
         self._open: list[_Aggregate] = []
-        self._passed: str | None = None
-        """The reason for skipping the last statement that is not of a bank account."""
+        self._passed: str | None = None  # the reason for skipping the last statement that is not of a bank account
         self._is_passing = False
         self._statements: list[files.StatementFile] = []
         self._begin()
@@ -170,18 +169,15 @@ class _Reader:
             case "OFX":
                 self._found["OFX"] = [closed]
             case "STMTRS" | "BANKACCTFROM" | "BANKTRANLIST":
-                self._keep_one(closed)
+                before = self._found.setdefault(closed.name, [closed])[0]
+                if before is not closed and (closed.name != "BANKACCTFROM" or closed.texts != before.texts):
+                    raise self._fail(f"{closed.name}: there are two in one statement")
             case "LEDGERBAL":
                 self._found.setdefault("LEDGERBAL", []).append(closed)
             case "BAL" if closed.texts.get("NAME", "").upper() == "OPENING":
                 self._found.setdefault("OPENING", []).append(closed)
             case _:
                 pass
-
-    def _keep_one(self, closed: _Aggregate) -> None:
-        before = self._found.setdefault(closed.name, [closed])[0]
-        if before is not closed and (closed.name != "BANKACCTFROM" or closed.texts != before.texts):
-            raise self._fail(f"{closed.name}: there are two in one statement")
 
     def _make_item(self, element: _Aggregate) -> InstitutionItem | None:
         texts, line = element.texts, element.line

@@ -81,8 +81,7 @@ class Layout(NamedTuple):
     """How a bank writes its lines of money."""
 
     own_lines: bool  # each of their fields begins a line of the file: a free text ends with its line
-    in_lines: bool
-    """Each line of money begins one: a free text ends with it too, but further fields may share its line."""
+    in_lines: bool  # each line of money begins one: a free text ends with it too, but further fields may share its line
     closed: bool  # their fields have end tags: a free text ends with the last of its end tags in its line
 
     needed: frozenset[str]  # the required fields before each line's first free text
@@ -217,15 +216,13 @@ class _FreeTexts:
         # If no line ends a text, most of these texts must have an end tag.
         self._closed = {name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")}
         self._name: str | None = None
-        self._stood: set[str] = set()
-        """Fields of the line of money so far: none occurs twice."""
+        self._stood: set[str] = set()  # fields of the line of money so far: none occurs twice
         self._is_inside = False
         self._list_ends = set[int]() if layout.is_certain else _find_list_ends(text)
         lines_count = text.count("<STMTTRN>")
         self._usual = {name for name in FREE_TEXTS if text.count(f"<{name}>") * 2 > lines_count}
         self._line_end = -1
-        self._last_ends = dict[str, int]()
-        """Where the last end tag of each free text begins in the last checked line."""
+        self._last_ends = dict[str, int]()  # where the last end tag of each free text begins in the last checked line
 
     def has(self, found: re.Match[str], *, begins_line: bool) -> bool:
         """Whether an apparent tag is a part of the text being read."""

@@ -37,8 +37,7 @@ class InvalidStatement(ValueError):  # noqa: N818  named by its subject
     def __init__(self, rule: str, line: int | None = None) -> None:
         super().__init__(rule if line is None else f"line {line}: {rule}")
         self.rule = rule
-        self.line = line
-        """Counted from 1; ``None`` if the rule is about the whole file."""
+        self.line = line  # counted from 1; ``None`` if the rule is about the whole file
 
 
 class StatedBalance(Struct, frozen=True, kw_only=True):
@@ -60,12 +59,9 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     has_investments: bool = False  # its balances include the account's investments
     perhaps_texts: frozenset[InstitutionItem] = frozenset()
     """Those that a payer may have written into another one's text, or whose currency a payer may have written."""
-    made_at: datetime | date | None = None
-    """When the institution made the file, if given, perhaps without a time."""
-    notes: tuple[str, ...] = ()
-    """Skipped or unproved parts, each with its place, as sentences for the operator."""
-    others: tuple[StatementFile, ...] = ()
-    """Further statements of the file, of other accounts or of other days."""
+    made_at: datetime | date | None = None  # when the institution made the file, if given, perhaps without a time
+    notes: tuple[str, ...] = ()  # skipped or unproved parts, each with its place, as sentences for the operator
+    others: tuple[StatementFile, ...] = ()  # further statements of the file, of other accounts or of other days
 
     def date(self, read_at: datetime) -> tuple[datetime, date]:
         """Return the file's own instant, and the last day whose movements it can list.
@@ -102,8 +98,7 @@ class FileSource(Struct, frozen=True, kw_only=True):
 
     institution_id: int
     format: ItemSource
-    is_own: bool
-    """The institution writes such files, and the worker fetches them; otherwise operators bring them."""
+    is_own: bool  # the institution writes such files, and the worker fetches them; otherwise operators bring them
     account: StatementAccount  # as the first file names it
     confirmed_at: datetime
     confirmed_by: str

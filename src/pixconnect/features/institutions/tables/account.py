@@ -156,7 +156,6 @@ async def rotate(connection: Connection, account: InstitutionAccount, sealed: Se
 
 
 async def set_addresses(connection: Connection, account_id: int, addresses: Mapping[str, object]) -> InstitutionAccount | None:
-    """Replace the addresses and authorities of an account."""
     how: LiteralString = "set base_url = $2, token_url = $3, authorities = $4, revision = revision + 1 where id = $1"
     values = (addresses[name] for name in ("base_url", "token_url", "authorities"))
     return await ACCOUNT.change(connection, how, account_id, *values)

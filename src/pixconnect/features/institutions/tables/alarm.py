@@ -92,11 +92,9 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
     id: int
     name: str
     poll_s: int
-    read_at: datetime
-    """Real time: when the last complete reading of incoming Pix ended, or when the account was added."""
+    read_at: datetime  # real time: when the last complete reading of incoming Pix ended, or when the account was added
     paused_by: PauseReason | None  # ``operator``, ``loss``, or an alarm by its kind; ``None`` if it is active
-    unclosed_on: date | None
-    """The oldest past day that is not closed, among the last ones since the books began."""
+    unclosed_on: date | None  # the oldest past day that is not closed, among the last ones since the books began
 
 
 # A day without a statement has no row: it is not closed either.

@@ -266,7 +266,6 @@ find_reopening: Final = Value[date | None, int, date, Sequence[str]]("""
 find: Final = FindOne[Sweep, int, Pace](SWEEP, "where institution_id = $1 and pace = $2")
 
 list_last_of: Final = FindBy[Pace, Sweep, int](SWEEP, "pace", "where institution_id = $1")
-"""List the last whole sweep of an account at each pace."""
 
 # Two workers may end the same sweep: the one that read further stays, but none that is ahead of time.
 _WRITE: Final[LiteralString] = f"""

@@ -170,8 +170,7 @@ async def note_revision(pool: Pool, change: ChargeChange, revision: int) -> bool
     return await pool.fetchval(_NOTE_REVISION, change.id, change.calls_count, revision) is not None
 
 
-insert_opening: Final = OPENINGS.insert_new
-"""Store it before the call; ``False`` if its txid or external id is taken."""
+insert_opening: Final = OPENINGS.insert_new  # store it before the call; ``False`` if its txid or external id is taken
 
 # A paused account still opens charges, since a pause only stops outgoing money. After a loss, the charges open at the
 # institution are unknown.
@@ -193,10 +192,7 @@ find_opening_of_txid: Final = FindOne[ChargeOpening, int, str](
 )
 """Find the opening that has this txid on the account, of any holder."""
 
-
-async def find_opening_of_charge(connection: Connection | Pool, charge: Charge) -> ChargeOpening | None:
-    return await OPENINGS.find(connection, "where charge_id = $1 and holder_id = $2", charge.id, charge.holder_id)
-
+find_opening_of_charge: Final = FindOne[ChargeOpening, int, int](OPENINGS, "where charge_id = $1 and holder_id = $2")
 
 find_charge: Final = ReadOne[Charge, int, str](
     CHARGE,

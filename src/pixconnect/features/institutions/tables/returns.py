@@ -203,12 +203,10 @@ async def find_made(connection: Connection | Pool, names: Sequence[str], holder_
 read_keys: Final = Pairs[int, bytes, Sequence[int]]("""
     select institution_id, naming_key from institution_allowance where institution_id = any($1)
 """)
-"""Read the naming keys, by account."""
 
 read_keys_of_holders: Final = Pairs[int, bytes, Sequence[int]]("""
     select institution_id, naming_key from institution_allowance join holder using (institution_id) where holder.id = any($1)
 """)
-"""Read the naming keys of holders' accounts."""
 
 _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
     select asked_as, {REFUND.select}

@@ -40,7 +40,6 @@ FILE: Final = Table(
 list_files: Final = FindAll[RecordedFile, int, date](
     FILE, "where institution_id = $1 and $2 between first_on and last_on order by recorded_at desc, digest limit 20"
 )
-"""List the last files that cover a day, newest first."""
 
 find_first_covered: Final = Pairs[date, datetime, int, Sequence[date]]("""
     select asked.day, min(recorded_at) from unnest($2::date[]) as asked (day)

@@ -83,7 +83,7 @@ class AppIdLogin:
         self, services: Services, headers: Mapping[bytes, bytes], address: str, certificate: str | None
     ) -> Caller:
         app_id = headers.get(b"authorization", b"")
-        client_id, client_secret = oauth.decode_credentials(app_id if _APP_ID.fullmatch(app_id) else b"")
+        client_id, client_secret = oauth.decode_credentials(app_id) if _APP_ID.fullmatch(app_id) else ("", "")
         if not client_id or not client_secret:
             raise errors.Unauthorized("Authorization: must be an AppID")
         known = self._tokens.get(app_id)

@@ -216,7 +216,7 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
 
 def _read_basic(authorization: bytes) -> tuple[str, str]:
     found = _BASIC.fullmatch(authorization) if len(authorization) <= _BASIC_MAX else None
-    client_id, client_secret = decode_credentials(found[1] if found else b"")
+    client_id, client_secret = decode_credentials(found[1]) if found else ("", "")
     if not client_id or not client_secret:
         raise ClientNotNamed("Authorization: must be 'Basic', a space and base64 of client_id:client_secret")
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.

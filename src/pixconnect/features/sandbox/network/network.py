@@ -145,7 +145,7 @@ class Network:
         async with self._lock.shared():
             now = self._clock.now()
             if orders:
-                await self._pool.execute(tables.CLOSE_ORDERS, list(orders.values()))
+                await tables.close_orders(self._pool, list(orders.values()))
             if arrivals:
                 steps = await self._end_arrivals(arrivals, now)
             for part, names in others.items():

@@ -217,6 +217,10 @@ async def insert_arrivals(executor: Executor, arrivals: Sequence[NewArrival]) ->
     await executor.execute(INSERT_ARRIVALS, *_columns(arrivals))
 
 
+async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
+    await executor.execute(CLOSE_ORDERS, ids)
+
+
 async def acknowledge_arrivals(executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime) -> list[AfterStep]:
     """Record acknowledgements, but repeated ones, and return the next steps; what ended without a code settles now."""
     rows = await executor.fetch(ACKNOWLEDGE_ARRIVALS, *_columns(acknowledged), now)

@@ -263,9 +263,8 @@ def open_charge(new: NewCharge, now: datetime) -> Charge:
 def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
     """The scheme's reason to refuse a payment that carries the charge's txid; ``None`` if it pays the charge."""
     # The instant of the report counts, not ours: a payment in time stays in time, however late it is recorded.
-    if charge.status != "PENDING" or charge.held_by is not None or reported_at >= charge.expires_at:
-        return reject_code.QR_CODE_REFUSED
-    if charge.is_unbound:
+    is_open = charge.status == "PENDING" and charge.held_by is None and reported_at < charge.expires_at
+    if not is_open or charge.is_unbound:
         return reject_code.QR_CODE_REFUSED
     if fixed_amount_cents(charge, reported_at) not in {None, amount_cents}:
         return reject_code.OTHER_AMOUNT

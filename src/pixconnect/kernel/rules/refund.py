@@ -141,14 +141,13 @@ DESCRIPTION_LENGTH_MAX = 140
 def check_original(amount_cents: int, original: Transfer, now: datetime) -> None:
     """Refuse a refund that is larger than the rest of its original, or too late."""
     # Checked before any lock: a settlement is never undone.
-    if original.settled_at is None:
-        raise errors.InvariantBroken("judged before, and never undone")
+    settled_at = errors.require(original.settled_at, "judged before, and never undone")
     # Refunds under way count too: all of them may still settle.
     left_cents = original.amount_cents - original.returned_cents - original.returning_cents
     if amount_cents > left_cents:
         raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
-    if now > original.settled_at + find_window(original.settled_at):
-        window = find_window(original.settled_at)
+    window = find_window(settled_at)
+    if now > settled_at + window:
         raise errors.RefundWindowClosed(f"end_to_end_id: settled more than {window.days} days ago")
 
 

@@ -242,7 +242,7 @@ def open_incoming_transfer(
     holder_id: int,
     correlation_id: UUID,
     now: datetime,
-    account_id: int | None = None,
+    account_id: int | None,
 ) -> Transfer:
     """Open a transfer for a reported payment, not yet checked; ``charge`` is the one of its txid."""
     # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.

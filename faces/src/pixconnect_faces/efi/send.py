@@ -246,14 +246,6 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
     return holder.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
 
 
-async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Shown:
-    return await _get_sent(face, services, request, "id_envio", _ID)
-
-
-async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Shown:
-    return await _get_sent(face, services, request, "end_to_end_id", _END_TO_END_ID)
-
-
 async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     """Lista envios, do mais novo ao mais antigo, pelo instante em que foram pedidos."""
     parameters = request.query.under(SentQuery, "pix")
@@ -270,8 +262,10 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     return {"parametros": parametros, "pix": shown}
 
 
-async def _get_sent(face: Face, services: Services, request: Asked, member: str, form: re.Pattern[str]) -> Shown:
+async def get_sent(member: str, face: Face, services: Services, request: Asked) -> Shown:
+    """Consulta um envio por seu nome ``id_envio`` ou ``end_to_end_id``."""
     (name,) = request.parameter
+    form = _ID if member == "id_envio" else _END_TO_END_ID
     is_name = form.fullmatch(name) is not None
     found = await find_sent(services.context, request.caller, **{member: name}) if is_name else None
     found = errors.found(found, "there is no such sent Pix")

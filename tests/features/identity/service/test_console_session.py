@@ -8,7 +8,7 @@ import pytest
 from argon2 import PasswordHasher
 from pyotp.totp import TOTP
 
-from pixconnect.features.identity.service import access, console_session, password
+from pixconnect.features.identity.service import access, console_session
 from pixconnect.features.identity.service.console_session import IssuedOperator, NewSession, OperatorSignIn, SignIn
 from pixconnect.features.identity.service.token_issuer import TokenRequest
 from pixconnect.kernel.flows import audit, holder
@@ -27,7 +27,7 @@ _ADDRESS = "203.0.113.9"
 @pytest.fixture(autouse=True)
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred guesses would cost as much as one."""
-    monkeypatch.setattr(password, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    monkeypatch.setattr(console_session, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture

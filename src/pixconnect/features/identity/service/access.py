@@ -148,8 +148,7 @@ async def revoke_tokens(context: Operator, client_id: str) -> Client:
 
 async def list_clients(context: Operator, holder_id: int) -> list[Client]:
     """The holder's clients, oldest first."""
-    async with context.pool.acquire() as connection:
-        return await access_store.list_of_holder(connection, holder_id)
+    return await access_store.list_of_holder(context.pool, holder_id)
 
 
 async def _change(context: Operator, verb: str, client_id: str, how: LiteralString, *values: object) -> Client:
@@ -203,12 +202,9 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
     if kind not in (None, *ORIGIN_KINDS):
         raise errors.BadRequest(f"kind: must be one of {', '.join(ORIGIN_KINDS)}")
     if holder_id is None:
-        async with context.pool.acquire() as connection:
-            found = await access_store.find(connection, client_id)
-        if found is None:
-            reason = "if it was deleted, name its holder by --holder-id"
-            raise errors.NotFound(f"client_id: there is no client {client_id}; {reason}")
-        holder_id = found.client.holder_id
+        found = await access_store.find(context.pool, client_id)
+        reason = "if it was deleted, name its holder by --holder-id"
+        holder_id = errors.found(found, f"client_id: there is no client {client_id}; {reason}").client.holder_id
     return await origin_store.list_of_client(
         context.pool,
         holder_id,

@@ -15,13 +15,20 @@ The command line creates and removes accounts of the console's operators, and sh
 import asyncio
 import base64
 import hashlib
+import hmac
 from contextlib import suppress
+from datetime import datetime
+from functools import cache
 from typing import Final
 
 import structlog
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.profiles import RFC_9106_LOW_MEMORY
 from msgspec import Struct, structs
+from pyotp.totp import TOTP
 
-from pixconnect.features.identity.service import password, token_issuer
+from pixconnect.features.identity.service import token_issuer
 from pixconnect.features.identity.service.token_issuer import AddressLimited, TokenRequest
 from pixconnect.features.identity.tables import access as access_store
 from pixconnect.features.identity.tables import console as console_store
@@ -37,6 +44,11 @@ from pixconnect.platform.pool import Connection
 _PASSWORD_LENGTH: Final = 24  # characters, of 62 letters and digits: 142 bits
 _TOTP_LENGTH: Final = 20  # bytes, as RFC 4226 recommends
 _RECOVERY_CODE_LENGTH: Final = 16
+_STEP_S: Final = 30
+_STEPS_EITHER_WAY: Final = 1  # a phone's clock may be half a minute off
+
+# 64 MiB for each check of a password: a thief of the table pays that for each guess.
+_hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
 
 
 class IssuedOperator(Struct, frozen=True, kw_only=True):
@@ -95,8 +107,7 @@ async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
 
 
 async def list_operators(context: Operator) -> list[ConsoleOperator]:
-    async with context.pool.acquire() as connection:
-        return await console_store.list_operators(connection)
+    return await console_store.list_operators(context.pool)
 
 
 async def _issue(context: Operator, name: str, role: access_rules.Role) -> IssuedOperator:
@@ -107,7 +118,7 @@ async def _issue(context: Operator, name: str, role: access_rules.Role) -> Issue
     operator = ConsoleOperator(
         name=name,
         role=role,
-        password_hash=await asyncio.to_thread(password.hash_password, text),
+        password_hash=await asyncio.to_thread(_hasher.hash, text),
         totp_sealed=context.secret_box.seal(secret.encode(), about_totp(name)),
         totp_step=0,
         recovery_hashes=tuple(hash_recovery_code(name, code) for code in codes),
@@ -118,7 +129,7 @@ async def _issue(context: Operator, name: str, role: access_rules.Role) -> Issue
         operator=operator,
         password=text,
         totp_secret=secret,
-        totp_url=password.totp_url(secret, name, context.policy.institution_name),
+        totp_url=TOTP(secret).provisioning_uri(name=name, issuer_name=context.policy.institution_name),
         recovery_codes=codes,
     )
 
@@ -234,8 +245,7 @@ async def find_session(context: Operator, token: str, *, is_used: bool = True) -
 async def list_sessions(context: Operator, visitor: access_rules.Visitor) -> list[ConsoleSession]:
     """List the valid sessions: an operator sees all, a holder's visitor those of the visitor's client."""
     client_id = visitor.name if visitor.kind == "holder" else None
-    async with context.pool.acquire() as connection:
-        return await console_store.list_sessions(connection, context.clock.real_now(), client_id, LISTED_MAX)
+    return await console_store.list_sessions(context.pool, context.clock.real_now(), client_id, LISTED_MAX)
 
 
 async def revoke_session(context: Operator, visitor: access_rules.Visitor, session_id: int) -> None:
@@ -260,7 +270,7 @@ async def _judge_operator(context: Operator, connection: Connection, asked: Oper
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
     # An unknown name costs as much time as a known one.
     sent = asked.password[:_TEXT_LENGTH_MAX]
-    is_right = await asyncio.to_thread(password.is_password, found and found.password_hash, sent)
+    is_right = await asyncio.to_thread(_is_password, found and found.password_hash, sent)
     if found is not None and is_right and not found.is_locked:
         if (after := _use_code(context, found, asked.code)) is not None:
             await console_store.note_code(connection, after)
@@ -286,7 +296,7 @@ def _use_code(context: Operator, operator: ConsoleOperator, code: str) -> Consol
     # A second factor whose key was lost opens nothing: recovery codes still do.
     with suppress(SealBroken):
         secret = context.secret_box.open(operator.totp_sealed, about_totp(operator.name)).decode()
-        step = password.find_totp_step(secret, code.strip(), context.clock.real_now(), operator.totp_step)
+        step = _find_totp_step(secret, code.strip(), context.clock.real_now(), operator.totp_step)
         if step is not None:
             return structs.replace(operator, totp_step=step)
     used = hash_recovery_code(operator.name, code)
@@ -336,3 +346,27 @@ def _visitor(found: FoundSession, token: str) -> access_rules.Visitor:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_password(password_hash: str | None, password: str) -> bool:
+    """Takes about a tenth of a second, also without a hash, which is never right."""
+    try:
+        is_right = _hasher.verify(password_hash or _dummy_hash(), password)
+    # A lone surrogate, which no form can send honestly, has no octets.
+    except (VerificationError, InvalidHashError, UnicodeEncodeError):
+        return False
+    return is_right and password_hash is not None
+
+
+@cache
+def _dummy_hash() -> str:
+    return _hasher.hash("of nobody")
+
+
+def _find_totp_step(secret: str, code: str, now: datetime, after_step: int) -> int | None:
+    """Find the 30 s step of a code, if it is a present one; never a used or earlier one."""
+    totp, step = TOTP(secret), int(now.timestamp()) // _STEP_S
+    for candidate in range(max(after_step + 1, step - _STEPS_EITHER_WAY), step + _STEPS_EITHER_WAY + 1):
+        if hmac.compare_digest(code.encode("utf-8", "surrogatepass"), totp.at(candidate * _STEP_S).encode()):
+            return candidate
+    return None

@@ -39,10 +39,7 @@ async def rotate(context: Operator) -> SigningKey:
     """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host."""
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
-        key = await _make_next_key(context, connection)
-        state = _audited_state(key)
-        await audit.record(context, connection, "signing-key rotate", f"signing-key {key.kid}", after=state)
-        return key
+        return await _make_next_key(context, connection, "signing-key rotate")
 
 
 async def revoke(context: Operator, kid: str) -> SigningKey:
@@ -78,16 +75,12 @@ async def renew_authority(context: Operator) -> SigningKey:
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         await _make_authority(context, connection, context.clock.real_now())
-        key = await _make_next_key(context, connection)
-        state = _audited_state(key)
-        await audit.record(context, connection, "signing-key renew-authority", f"signing-key {key.kid}", after=state)
-        return key
+        return await _make_next_key(context, connection, "signing-key renew-authority")
 
 
 async def list_signing_keys(context: Core) -> list[SigningKey]:
     """List every key that is not deleted yet, including revoked ones, latest first."""
-    async with context.pool.acquire() as connection:
-        return await signing_key_store.list_all(connection)
+    return await signing_key_store.list_all(context.pool)
 
 
 async def rotate_if_due(context: Core) -> SigningKey | None:
@@ -107,13 +100,15 @@ async def rotate_if_due(context: Core) -> SigningKey | None:
         return made
 
 
-async def _make_next_key(context: Core, connection: Connection) -> SigningKey:
+async def _make_next_key(context: Operator, connection: Connection, verb: str) -> SigningKey:
     keys = await signing_key_store.list_all(connection)
     host, now = own_host(context.policy), context.clock.real_now()
     # An operator's environment need not name the service's host: for a host without a key here, the newest key's host is used.
     if keys and signing_rules.newest_key(keys, host) is None:
         host = keys[0].host
-    return await _make_key(context, connection, host, now, _signs_from(signing_rules.newest_key(keys, host), now))
+    key = await _make_key(context, connection, host, now, _signs_from(signing_rules.newest_key(keys, host), now))
+    await audit.record(context, connection, verb, f"signing-key {key.kid}", after=_audited_state(key))
+    return key
 
 
 def _signs_from(newest: SigningKey | None, now: datetime) -> datetime:
@@ -164,10 +159,9 @@ async def _make_authority(context: Core, connection: Connection, now: datetime) 
 
 async def _delete_unneeded(context: Core, connection: Connection, keys: list[SigningKey]) -> None:
     now = context.clock.real_now()
-    keep_for = PUBLISHED_FOR
-    kept = {key.kid for key in signing_rules.published_keys(keys, now, keep_for)}
+    kept = {key.kid for key in signing_rules.published_keys(keys, now, PUBLISHED_FOR)}
     # Revoked keys are not published, but operators can look them up for as long.
-    kept |= {key.kid for key in keys if key.revoked_at is not None and now <= key.revoked_at + keep_for}
+    kept |= {key.kid for key in keys if key.revoked_at is not None and now <= key.revoked_at + PUBLISHED_FOR}
     done = [
         key.kid
         for key in keys

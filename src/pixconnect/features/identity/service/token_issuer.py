@@ -65,11 +65,6 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
         """The party that waits after too many failures: all of the address, or only users of these same credentials there."""
         return f"{self.address} {self.client_id}:{self.client_secret}" if self.is_every_request else self.address
 
-    @property
-    def guesses_of(self) -> str:
-        """Whose wrong credentials count together where each are limited by themselves; empty where the address is anyway."""
-        return f"{self.address} guesses" if self.is_every_request else ""
-
 
 class ScopeNotGranted(errors.BadRequest):
     """The client has none of the requested scopes."""
@@ -138,7 +133,8 @@ class TokenIssuer:
         try:
             # Once more: others of its address may have failed meanwhile.
             self.refuse_limited(request.limited_as)
-            guesses = request.guesses_of
+            # Wrong credentials count together where each are limited by themselves; otherwise the address is limited anyway.
+            guesses = f"{address} guesses" if request.is_every_request else ""
             is_guessing = bool(guesses) and self._limited_until_s.get(guesses, 0.0) > self.now_s()
             client = (await self._look([request]))[0] if is_guessing else await self._batches.ask(request)
             if client is None:

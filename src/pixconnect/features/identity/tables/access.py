@@ -77,7 +77,7 @@ from client where client_id = $1
 """
 
 
-async def find(connection: Connection, client_id: str) -> StoredClient | None:
+async def find(connection: Connection | Pool, client_id: str) -> StoredClient | None:
     row = await connection.fetchrow(_FIND, client_id)
     return None if row is None else _read_stored(row)
 

@@ -304,16 +304,14 @@ async def translate_delivery(context: Context, profile: InstitutionProfile, deli
     # Its owner may have chosen other events through our own API: those keep its format.
     if delivery.resource != "transfer":
         return delivery
-    async with context.pool.acquire() as connection:
-        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, [delivery.resource_id])
-    ended = [each for each in transfers.values() if each.direction == "OUT" and each.status != "PROCESSING"]
-    if not ended:
+    transfer = await transfer_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
+    if transfer is None or transfer.direction != "OUT" or transfer.status == "PROCESSING":
         return delivery
     if profile.webhook.sent_body == "payment":
         form = profile.choose(context.port(FACE_ANSWERS), "notice")
-        body: object = show_outcome(ended[0], profile.sent, form)
+        body: object = show_outcome(transfer, profile.sent, form)
     else:
-        body = [show_ended(transfer, profile.sent) for transfer in ended]
+        body = [show_ended(transfer, profile.sent)]
     return structs.replace(delivery, body=msgspec.json.encode(body).decode())
 
 

@@ -96,10 +96,6 @@ def _list_formats() -> tuple[Formats, ...]:
     return gather("delivery_formats", Formats)
 
 
-def _find_format(endpoint: Endpoint) -> Format | None:
-    return next(filter(None, (formats.find(endpoint) for formats in _list_formats())), None)
-
-
 class Recipient:
     """An endpoint as read for concurrent attempts: its secrets are opened once for all of them."""
 
@@ -108,7 +104,8 @@ class Recipient:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         # Most endpoints have ours, and need no search.
-        self.format = None if endpoint.pix_key is endpoint.profile is None else _find_format(endpoint)
+        has_ours = endpoint.pix_key is endpoint.profile is None
+        self.format = None if has_ours else next(filter(None, (each.find(endpoint) for each in _list_formats())), None)
         self.url = endpoint.url if self.format is None else self.format.url
         self._secrets: list[str] | None = None
 

@@ -151,15 +151,15 @@ _TOLD: Final[Mapping[str, tuple[Direction, Sequence[EventName]]]] = {
 async def draw_location(face: Face, services: Services, request: Asked) -> Shown:
     """O QR Code da cobrança de uma location, também como imagem."""
     context, caller = services.context, request.caller
-    shown = await location_usecases.read_location(context, caller, location.read_id(request))
-    txid = errors.found(shown.txid, "id: this location leads to no charge")
-    read = await charge_usecases.read_charge(context, caller, txid, kind=shown.location.kind)
+    place, txid = await location_usecases.read_location(context, caller, location.read_id(request))
+    txid = errors.found(txid, "id: this location leads to no charge")
+    read = await charge_usecases.read_charge(context, caller, txid, kind=place.kind)
     code = read.charge.br_code
     picture = base64.b64encode(await services.draw_qr_png(code)).decode()
     return {
         "qrcode": code,
         "imagemQrcode": f"data:image/png;base64,{picture}",
-        "linkVisualizacao": f"https://{context.policy.location_prefix}{shown.location.path}",
+        "linkVisualizacao": f"https://{context.policy.location_prefix}{place.path}",
     }
 
 

@@ -80,12 +80,6 @@ class EnvioDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
     pix_copia_e_cola: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
 
 
-class OrderPayee(Struct, frozen=True):
-    key: PixKey | None
-    tax_id: str | None
-    account: Party | None
-
-
 class OrderPayer(Struct, frozen=True):
     id_envio: str
     key: str
@@ -102,16 +96,16 @@ def _read_payer(body: Members, request: Asked) -> OrderPayer:
     return OrderPayer(id_envio, key or "", message)
 
 
-def _read_payee(body: Members) -> OrderPayee | None:
+def _read_payee(body: Members) -> tuple[PixKey | None, str | None, Party | None]:
+    """Read the payee's key and the owner that it must have, or the account."""
     payee = body.object("favorecido")
     if payee is None:
-        return None
+        return None, None, None
     account = payee.object("contaBanco")
     owner = payee.tax_id("cpf") or payee.tax_id("cnpj")
     if account is not None:
-        return OrderPayee(None, None, _read_account(account))
-    key = payee.pix_key("chave")
-    return None if key is None else OrderPayee(key, owner, None)
+        return None, None, _read_account(account)
+    return payee.pix_key("chave"), owner, None
 
 
 def _read_account(account: Members) -> Party | None:
@@ -152,16 +146,13 @@ async def send_pix(face: Face, services: Services, request: Asked, *, is_to_own_
     amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
-    payer, payee = _read_payer(body, request), _read_payee(body)
+    payer, (key, named, account) = _read_payer(body, request), _read_payee(body)
     body.raise_if_any()
-    payee = errors.require(payee, "a missing value is a violation")
     payer = await _check_payer(face, services, request.caller, payer)
-    asked = _make_request(face, services, payer.id_envio, amount_cents or 0, payee)
-    owner = payee.tax_id
-    if is_to_own_account:
-        owner = (await read_own(services, request.caller)).tax_id
-        if payee.tax_id not in (None, owner):
-            raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
+    asked = _make_request(face, services, payer.id_envio, amount_cents or 0, account or key)
+    owner = (await read_own(services, request.caller)).tax_id if is_to_own_account else named
+    if named not in (None, owner):
+        raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
     return await _send(face, services, request.caller, payer, asked, owner)
 
 
@@ -225,10 +216,12 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Or
     return structs.replace(payer, key=key)
 
 
-def _make_request(face: Face, services: Services, id_envio: str, amount_cents: int, payee: OrderPayee) -> TransferRequest:
-    if payee.account is not None:
-        return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
-    key = errors.require(payee.key, "a payee has a key or an account")
+def _make_request(
+    face: Face, services: Services, id_envio: str, amount_cents: int, payee: Party | PixKey | None
+) -> TransferRequest:
+    if isinstance(payee, Party):
+        return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee, external_id=id_envio)
+    key = errors.require(payee, "a payee has a key or an account")
     if face.is_homologation:
         key = _find_test_payee(face, services, key, amount_cents)
     return KeyTransferRequest(amount_cents=amount_cents, key=key.key, key_type=key.key_type, external_id=id_envio)

@@ -156,9 +156,9 @@ async def draw_located_charge(face: Face, services: Services, request: Asked) ->
     parameters = request.query.under(ImagemDaLocation, "loc")
     parameters.integer("largura")
     parameters.raise_if_any()
-    shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
-    txid = errors.found(shown.txid, "id: this location leads to no charge")
-    return await _draw(services, request, txid, None, shown.location.kind)
+    place, txid = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
+    txid = errors.found(txid, "id: this location leads to no charge")
+    return await _draw(services, request, txid, None, place.kind)
 
 
 async def _draw(services: Services, request: Asked, txid: str, revision: int | None, kind: LocationKind) -> Document:

@@ -16,10 +16,10 @@ from pixconnect.features.pix_api.api.violations import Violations
 from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import event_callback
 from pixconnect.features.pix_api.service.cents_records import show_cents_pix
-from pixconnect.features.pix_api.service.event_callback import EventWebhook, NewEventWebhook
+from pixconnect.features.pix_api.service.event_callback import EventWebhook
 from pixconnect.features.statements import service as statement_usecases
-from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, make_standard_secret
-from pixconnect.features.webhooks.service.endpoint import RECEIVERS
+from pixconnect.features.webhooks.rules.endpoint import SECRET_LENGTH, EndpointRequest, make_standard_secret
+from pixconnect.features.webhooks.service.endpoint import RECEIVERS, CallbackTerms
 from pixconnect.kernel.flows import charge as charge_usecases
 from pixconnect.kernel.flows import ledger as ledger_usecases
 from pixconnect.kernel.flows import payee as payee_usecases
@@ -74,22 +74,18 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
         await context.port(RECEIVERS).check_url(url or "")
     except errors.InvalidWebhookUrl:
         raise NamedRefusal("URL", "url: deve ser https e levar a um endereço público") from None
-    new = NewEventWebhook(
-        name=name,
-        event=event,
-        url=url or "",
-        authorization=authorization or None,
-        is_active=is_active is not False,
-        secret=make_standard_secret(context.entropy.octets(SECRET_LENGTH)),
-    )
+    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
+    wanted = EndpointRequest(url=url or "", secret=secret, event_types=[events[event]])
+    terms = CallbackTerms(profile=face.profile.name, name=name, authorization=authorization or None)
     event_told = dict(data_criacao=format_milliseconds(context.clock.now()), evento="teste_webhook", event=event)
-    headers = await event_callback.sign_as(
-        context, face.profile, new.authorization, new.secret, msgspec.json.encode(event_told)
+    told = msgspec.json.encode(event_told)
+    headers = await event_callback.sign_as(context, face.profile, terms.authorization, secret, told)
+    await probe(services, "url", wanted.url, headers, event_told)
+    added = await event_callback.add_event_webhook(
+        context, request.caller, face.profile, wanted, terms, is_active=is_active is not False
     )
-    await probe(services, "url", new.url, headers, event_told)
-    added = await event_callback.add_event_webhook(context, request.caller, face.profile, new)
     # Shown only on creation; at the institution its dashboard shows it.
-    return {"webhook": _show_webhook(added) | {"hmacSecret": new.secret}}
+    return {"webhook": _show_webhook(added) | {"hmacSecret": secret}}
 
 
 async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Shown:

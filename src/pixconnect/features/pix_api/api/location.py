@@ -96,7 +96,7 @@ async def create_location(services: Services, request: Asked) -> Reply:
 async def get_location(services: Services, request: Asked) -> Reply:
     """Consulta uma location."""
     shown = await location_usecases.read_location(services.context, request.caller, read_id(request))
-    return Reply(status=200, record=show(services, shown.location, shown.txid))
+    return Reply(status=200, record=show(services, *shown))
 
 
 async def list_locations(services: Services, request: Asked) -> Reply:
@@ -115,7 +115,7 @@ async def list_locations(services: Services, request: Asked) -> Reply:
     )
     shown = PayloadLocationConsultadas(
         parametros=frame.describe(interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind),
-        loc=[show(services, item.location, item.txid) for item in page.items],
+        loc=[show(services, *item) for item in page.items],
     )
     return Reply(status=200, record=shown)
 

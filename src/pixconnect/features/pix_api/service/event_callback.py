@@ -196,15 +196,6 @@ async def sign_as(
     return headers
 
 
-class NewEventWebhook(Struct, frozen=True, kw_only=True):
-    name: str | None
-    event: str  # the institution's name for it
-    url: str
-    authorization: str | None
-    is_active: bool
-    secret: str
-
-
 class EventWebhook(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
     event: str
@@ -212,18 +203,19 @@ class EventWebhook(Struct, frozen=True, kw_only=True):
 
 
 async def add_event_webhook(
-    context: Context, caller: Caller, profile: InstitutionProfile, new: NewEventWebhook
+    context: Context,
+    caller: Caller,
+    profile: InstitutionProfile,
+    request: EndpointRequest,
+    terms: CallbackTerms,
+    *,
+    is_active: bool,
 ) -> EventWebhook:
     try:
-        endpoint = await endpoint_usecases.create_endpoint(
-            context,
-            caller,
-            EndpointRequest(url=new.url, secret=new.secret, event_types=[profile.webhook.events[new.event]]),
-            terms=CallbackTerms(profile=profile.name, name=new.name, authorization=new.authorization),
-        )
+        endpoint = await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
     except errors.InvalidWebhookUrl as refusal:
-        raise Violated("webhook", [Violation(property="url", reason=refusal.message, value=new.url[:200])]) from None
-    if not new.is_active:
+        raise Violated("webhook", [Violation(property="url", reason=refusal.message, value=request.url[:200])]) from None
+    if not is_active:
         change = EndpointChange(status="inactive")
         endpoint = await endpoint_usecases.change_endpoint(context, caller, endpoint.id, change)
     return _show(context, profile, endpoint)

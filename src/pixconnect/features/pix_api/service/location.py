@@ -38,9 +38,8 @@ class UnboundLocation(Struct, kw_only=True):
     taken_from: int | None = None  # the charge that an earlier try took it from; the COMMIT may have been lost
 
 
-class ShownLocation(Struct, frozen=True, kw_only=True):
-    location: Location
-    txid: str | None  # the txid of its charge
+ShownLocation = tuple[Location, str | None]
+"""With the txid of its charge."""
 
 
 async def create_location(context: Context, caller: Caller, kind: LocationKind) -> Location:
@@ -189,4 +188,4 @@ async def _show_all(context: Context, locations: Sequence[Location]) -> list[Sho
     if charge_ids:
         charges = await charge_store.find_by_ids(context.pool, locations[0].holder_id, charge_ids)
     txids = {charge.id: charge.txid for charge in charges.values()}
-    return [ShownLocation(location=location, txid=txids.get(location.charge_id or 0)) for location in locations]
+    return [(location, txids.get(location.charge_id or 0)) for location in locations]

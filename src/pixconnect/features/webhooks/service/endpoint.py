@@ -129,6 +129,12 @@ async def create_endpoint(
         await refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
+        if (
+            terms is not None
+            and terms.is_only
+            and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile)
+        ):
+            raise EndpointConflict
         now = await service_now_to_write(context.clock, connection)
         endpoint = Endpoint(
             id=endpoint_id,
@@ -140,8 +146,6 @@ async def create_endpoint(
             modified_at=now,
         )
         if terms is not None:
-            if terms.is_only and await endpoint_store.list_of_account(connection, caller.holder_id, terms.profile):
-                raise EndpointConflict
             word = terms.authorization
             authorization = None if word is None else _seal(context, endpoint_id, word)
             endpoint = structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=authorization)

@@ -120,24 +120,21 @@ class _LastShown:
 
     def show(self, found: health_usecases.Health, services: Services) -> Health:
         if self._last is None or self._last[0] is not found or self._last[1] is not services:
-            self._last = found, services, _show_health(found, services)
+            shown = Health(
+                status=found.status,
+                duration=format_duration(found.duration_s),
+                timestamp=format_instant(found.checked_at),
+                checks={
+                    name: CheckResult(status=result.status, duration=format_duration(result.duration_s), error=result.error)
+                    for name, result in found.checks.items()
+                },
+                system=_describe_system(found.uptime_s, services.version) if services.shows_system else _NOTHING_TOLD,
+            )
+            self._last = found, services, shown
         return self._last[2]
 
 
 _shown: Final = _LastShown()
-
-
-def _show_health(found: health_usecases.Health, services: Services) -> Health:
-    return Health(
-        status=found.status,
-        duration=format_duration(found.duration_s),
-        timestamp=format_instant(found.checked_at),
-        checks={
-            name: CheckResult(status=result.status, duration=format_duration(result.duration_s), error=result.error)
-            for name, result in found.checks.items()
-        },
-        system=_describe_system(found.uptime_s, services.version) if services.shows_system else _NOTHING_TOLD,
-    )
 
 
 async def check_liveness(services: Services, request: Request[None, Anything, Nothing]) -> Bare[Liveness]:

@@ -256,12 +256,11 @@ def show_parties(found: PartiesView) -> TransferParties:
 
 
 def _show_known(party: Party, *, is_reported: bool) -> KnownParty:
-    members = {member: _show_member(party, member) for member in KnownParty.__struct_fields__}
+    members: dict[str, PartyMember] = {}
+    for member in KnownParty.__struct_fields__:
+        certainty = judge_member(party, member)
+        value = None if certainty == "unknown" else getattr(party, member)
+        members[member] = PartyMember(certainty=certainty, value=value)
     # An account's kind looks the same whether known or unknown: institutions never report it.
     kind = PartyMember(certainty="unknown") if is_reported else PartyMember(certainty="known", value=party.account_type)
     return KnownParty(**members | dict(account_type=kind))
-
-
-def _show_member(party: Party, member: str) -> PartyMember:
-    certainty = judge_member(party, member)
-    return PartyMember(certainty=certainty, value=None if certainty == "unknown" else getattr(party, member))

@@ -105,7 +105,10 @@ async def _find(connection: Connection, account: InstitutionAccount, item_ids: S
     items = [known[name] for name in item_ids]
     for item in items:
         if item.joined_kind is None:
-            await _refuse_adjusted(connection, account, item)
+            case = await case_store.find_named(connection, "day", account.id, item.day.isoformat())
+            made = [] if case is None else await case_store.list_adjustments(connection, case.id)
+            if sum(one.signed_cents for one in made if one.account == "available"):
+                raise errors.BadRequest(f"lines: {item.day} was adjusted without {item.item_id}: undo the adjustment first")
     keys = [_key(item) for item in items if item.joined_kind is not None]
     _, reversed_, _ = await item_store.find_joined(connection, account.id, keys)
     if reversed_:
@@ -115,13 +118,6 @@ async def _find(connection: Connection, account: InstitutionAccount, item_ids: S
 
 def _key(item: RecordedItem) -> LineKey:
     return errors.require(item.joined_kind, item.item_id), errors.require(item.joined_id, item.item_id)
-
-
-async def _refuse_adjusted(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> None:
-    case = await case_store.find_named(connection, "day", account.id, item.day.isoformat())
-    made = [] if case is None else await case_store.list_adjustments(connection, case.id)
-    if sum(one.signed_cents for one in made if one.account == "available"):
-        raise errors.BadRequest(f"lines: {item.day} was adjusted without {item.item_id}: undo the adjustment first")
 
 
 def _name_record(item: RecordedItem) -> str:

@@ -121,20 +121,14 @@ class Network:
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
                 raise SandboxUnavailable("a fault rule keeps the network from answering this question")
             await asyncio.sleep(max((how.delay_ms or 0 for how in behaviours), default=0) / 1000)
-        # An order that has not come and can no longer come is closed, so that this answer stays true.
-        known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
-        return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
-
-    async def _close_windows(self, ids: Sequence[str]) -> dict[str, KnownOrder]:
-        """Close ids that are outside their window for good: an order that comes under one later is rejected."""
+        # An order that has not come and can no longer come is closed for good, so that this answer stays true: one that comes
+        # later is rejected. Written before the answer, under the primary key of orders: a concurrent order finds it instead.
         now = self._clock.now()
-        outside = sorted({order_id for order_id in ids if is_outside_window(order_id, now)})
-        if not outside:
-            return {}
-        # Written before the answer, under the primary key of orders: a concurrent order finds it instead. These ids accept no
-        # order from now on, at any time; known orders stay.
-        await self._pool.execute(tables.CLOSE_IDS, outside, now)
-        return await tables.find_orders(self._pool, outside, now)
+        outside = sorted({order_id for order_id in ids if order_id not in known and is_outside_window(order_id, now)})
+        if outside:
+            await self._pool.execute(tables.CLOSE_IDS, outside, now)
+            known |= await tables.find_orders(self._pool, outside, now)
+        return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take acknowledgements; only the first one of a report counts."""

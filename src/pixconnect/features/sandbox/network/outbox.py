@@ -136,11 +136,11 @@ class Outbox:
             self._ready = {**overdue, **self._ready}
 
 
-# A shared or exclusive lock: writing an order shares it, moving the clock holds it exclusively.
-
-
 class SharedLock:
-    """A writer that wants it exclusively waits for the present sharers; later callers wait for that writer."""
+    """Writing an order shares it, moving the clock holds it exclusively.
+
+    A writer that wants it exclusively waits for the present sharers; later callers wait for that writer.
+    """
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()

@@ -313,7 +313,7 @@ async def read_timeline(connection: "Connection") -> None:
     refunds = await timeline_store.find_refunds(pool, HOT, [5_001])
     await timeline_store.find_ledger_entries(pool, HOT, transfers, refunds)
     await timeline_store.find_open_orders(pool, [end_to_end_id(5_001), return_id(5_001)])
-    events = await timeline_store.find_events(pool, HOT, [charge.created_at], [("charge", 5_001)])
+    events = await timeline_store.find_events(pool, HOT, [charge.created_at], ["charge"], [5_001])
     deliveries = await timeline_store.find_deliveries(pool, [1], events)
     assert (len(refunds), len(events), len(deliveries)) == (1, 1, 1)
 
@@ -441,7 +441,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
     "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, "t5000", 100),
     "anything by the beginning of an external id": lambda c: search_store.find_by_external_beginning(a_pool(c), "t50", 5),
-    "the names of charges": lambda c: browse_store.read_charge_names(a_pool(c), PAIRS),
+    "the names of charges": lambda c: browse_store.read_charge_names(a_pool(c), GROUP, [HOT] * len(GROUP)),
     "anything by a number": lambda c: search_store.find_by_any_id(a_pool(c), "5000", 5000, "5000", 100),
     "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, "r", 100),
     "anything by the network's id": lambda c: search_store.find_by_any_id(a_pool(c), NETWORK_IDS["E"][0], None, "n", 100),

@@ -119,7 +119,8 @@ async def browse(
 async def name_charges(context: Core, viewer: Viewer, transfers: Sequence[Transfer]) -> dict[int, str]:
     """What callers call the charges that these transfers have paid, as far as the viewer may see charges."""
     wanted = [(each.charge_id, each.holder_id) for each in transfers if each.charge_id is not None]
-    return await browse_store.read_charge_names(context.pool, wanted) if wanted and viewer.may_see("charge") else {}
+    may_see = wanted and viewer.may_see("charge")
+    return await browse_store.read_charge_names(context.pool, *split_pairs(wanted)) if may_see else {}
 
 
 async def find_payments(context: Core, viewer: Viewer, charges: Collection[tuple[int, int]]) -> dict[int, Transfer]:

@@ -325,7 +325,8 @@ async def _add_payments(context: Core, viewer: Viewer, found: Sequence[Found]) -
     A viewer who may not see transfers sees only when charges were paid.
     """
     ordered = [(one.of_id, one.holder_id) for one in found if one.kind == "transfer" and one.of_id and one.holder_id]
-    names = await browse_store.read_charge_names(context.pool, ordered) if ordered and viewer.may_see("charge") else {}
+    may_see = ordered and viewer.may_see("charge")
+    names = await browse_store.read_charge_names(context.pool, *split_pairs(ordered)) if may_see else {}
     pairs = [(int(one.id), one.holder_id) for one in found if one.kind == "charge" and one.holder_id and not one.settled_at]
     paid = await browse_store.find_payments(context.pool, *split_pairs(pairs)) if pairs else []
     payments = {str(each.charge_id): each for each in paid}

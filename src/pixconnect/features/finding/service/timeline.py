@@ -140,7 +140,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
         *(("transfer", transfer.id) for transfer in facts.transfers),
         *(("refund", refund.id) for refund in facts.refunds),
     ]
-    events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
+    events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), *zip(*of, strict=True))
     # Its endpoints may have moved to the holder's successor.
     endpoints, endpoint_ids = list[Endpoint](), list[int]()
     for member_id in await holder_store.list_family(pool, holder_id):

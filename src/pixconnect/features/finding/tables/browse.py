@@ -26,7 +26,6 @@ from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.listing import NEWEST_FIRST
 from pixconnect.kernel.tables.lookup import FindAll, Pairs
 from pixconnect.kernel.tables.refund import REFUND
-from pixconnect.kernel.tables.table import split_pairs
 from pixconnect.kernel.tables.tally import Kind
 from pixconnect.kernel.tables.transfer import TRANSFER
 from pixconnect.platform.pool import Connection, Pool
@@ -39,17 +38,11 @@ class BrowsePosition(Struct, frozen=True, kw_only=True):
     id: int
 
 
-_CHARGE_NAMES: Final[LiteralString] = """
+read_charge_names: Final = Pairs[int, str, Sequence[int], Sequence[int]]("""
     select charge.id, external_id from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
     join charge on charge.id = wanted.id and charge.holder_id = wanted.holder_id
-"""
-
-
-async def read_charge_names(pool: Pool, wanted: Sequence[tuple[int, int]]) -> dict[int, str]:
-    """The callers' names of charges, by id and holder."""
-    rows = await pool.fetch(_CHARGE_NAMES, *split_pairs(wanted))
-    return {row["id"]: row["external_id"] for row in rows}
-
+""")
+"""Read the callers' names of charges, each named by its id and its holder."""
 
 find_refunded: Final = lookup.by_pairs(TRANSFER, "id")
 find_payments: Final = FindAll[Transfer, Sequence[int], Sequence[int]](

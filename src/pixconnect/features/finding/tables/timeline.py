@@ -22,7 +22,7 @@ from pixconnect.kernel.rules.transfer import Transfer
 from pixconnect.kernel.tables.charge import CHARGE
 from pixconnect.kernel.tables.event import EVENT
 from pixconnect.kernel.tables.ledger import LEDGER_ENTRY
-from pixconnect.kernel.tables.lookup import OF_VIEWER, FindAll, Pairs, of_viewer
+from pixconnect.kernel.tables.lookup import OF_VIEWER, FindAll, Pairs, ReadAll, of_viewer
 from pixconnect.kernel.tables.order import ORDER
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.transfer import TRANSFER
@@ -97,20 +97,15 @@ async def find_ledger_entries(
     return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, ids, kinds, holder_id)]
 
 
-_FIND_EVENTS: Final[LiteralString] = f"""
+find_events: Final = ReadAll[Event, int, Sequence[datetime], Sequence[Resource], Sequence[int]](
+    EVENT,
+    f"""
     select {EVENT.select} from unnest($2::timestamptz[]) as moved (at)
     join event on event.holder_id = $1 and event.created_at = moved.at
     where (resource, resource_id) in (select * from unnest($3::text[], $4::bigint[])) order by event.id
-"""
-
-
-async def find_events(
-    pool: Pool, holder_id: int, instants: Sequence[datetime], of: Sequence[tuple[Resource, int]]
-) -> list[Event]:
-    """The events of these resources that happened at these instants."""
-    resources, ids = [resource for resource, _ in of], [resource_id for _, resource_id in of]
-    return [EVENT.read(row) for row in await pool.fetch(_FIND_EVENTS, holder_id, instants, resources, ids)]
-
+    """,
+)
+"""Find the events of a holder that happened at these instants, of these resources, each named by its kind and its id."""
 
 _FIND_DELIVERIES: Final[LiteralString] = f"""
     select found.* from unnest($1::bigint[]) as endpoint (id)

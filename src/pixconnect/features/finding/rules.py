@@ -119,6 +119,7 @@ def instants_of_events(facts: Facts) -> list[datetime]:
 
 
 def lay_out(facts: Facts, now: datetime) -> tuple[Step, ...]:
+    """Sort everything by time."""
     steps = [
         *_steps_of_charge(facts, now),
         *(step for ordered in (*facts.transfers, *facts.refunds) for step in _steps_of_order(ordered, facts)),

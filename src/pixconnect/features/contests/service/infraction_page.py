@@ -39,6 +39,8 @@ class InfractionLine(Struct, frozen=True, kw_only=True):
 
 
 class InfractionStep(Struct, frozen=True, kw_only=True):
+    """A past or future step of an infraction."""
+
     what: Literal["opened", "heard", "answered", "given_back", "taken", "released", "answer_ends", "block_ends"]
     at: datetime
     refund: Refund | None = None

@@ -86,6 +86,7 @@ async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resour
 
 
 async def _find(pool: Connection, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
+    """Find the charge and the transfers of a resource, and its holder."""
     whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
     if kind == "refund":
         refund = errors.found(await timeline_store.find_refund(pool, resource_id, whose), "id: there is no such refund")

@@ -49,7 +49,6 @@ async def show_ledger(visit: Visit) -> Response:
         is_cut=first > found.extent.first_number,
         is_long=found.extent.lines_count > LONG_MIN,
         initial_at=found.initial_at,
-        final_at=found.final_at,
         curl=f"curl -s '{visit.parts.api_url}/v1/connect/ledger/statement?initial_date={found.initial_at:%Y-%m-%dT%H:%M:%SZ}"
         f'&final_date={found.final_at:%Y-%m-%dT%H:%M:%SZ}&format=csv\' -H "Authorization: Bearer $TOKEN"',
         cli="pixconnect statement",

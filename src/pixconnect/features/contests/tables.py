@@ -7,7 +7,7 @@ infractions to find one that ends tomorrow.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString
 
 from pixconnect.doors.console.wanted import Wanted
 from pixconnect.features.contests.rules.infraction import Infraction, InfractionReturn
@@ -19,10 +19,10 @@ from pixconnect.kernel.tables import listing as listing_store
 from pixconnect.kernel.tables import lookup
 from pixconnect.kernel.tables.clock import Deadline
 from pixconnect.kernel.tables.fact import Fact
-from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, Tuples, Value
+from pixconnect.kernel.tables.lookup import Command, FindAll, FindOne, ReadAll, Tuples, Value
 from pixconnect.kernel.tables.refund import REFUND
 from pixconnect.kernel.tables.table import Table, fetch_row, insert_of, update_of
-from pixconnect.platform.pool import Connection, Pool
+from pixconnect.platform.pool import Pool
 
 INFRACTION: Final = Table(
     "infraction",
@@ -59,19 +59,14 @@ lock_by_id: Final = lookup.by_pairs(INFRACTION, "id", locks=True)
 move: Final = INFRACTION.updating(_MOVED)
 """Change one outside of batches; the caller has locked it."""
 
-_FIND_NAMED: Final[LiteralString] = """
+lock_named: Final = FindAll[Infraction, Sequence[str], int | None](
+    INFRACTION,
+    """
     where name = any($1) and coalesce(institution_id, 0) = coalesce($2::smallint, 0) order by id, holder_id
     for no key update
-"""
-
-
-async def lock_named(
-    connection: Connection, names: Sequence[str], institution_id: int | None
-) -> dict[tuple[int | None, str], Infraction]:
-    """Lock infractions by account and the institution's names; after the balances of their holders."""
-    found = await INFRACTION.find_all(connection, _FIND_NAMED, names, institution_id)
-    return {(institution_id, each.name): each for each in found}
-
+    """,
+)
+"""Lock infractions by the institution's names and the account; after the balances of their holders."""
 
 find_named: Final = FindOne[Infraction, str, int | None](
     INFRACTION, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)"
@@ -143,37 +138,28 @@ _UNDER_BLOCK: Final[LiteralString] = """
         where block.state = 'open' and block.kind = 'med'
     ) as infraction
 """
-_UNDECIDED: Final[LiteralString] = f"""
-    select {INFRACTION.select} from {_UNDER_BLOCK} where state in ('open', 'answered') and {_ASKED}
-        and (respond_by, id) > ($8, $9::bigint)
-    order by respond_by, id limit $10
-"""
-# By ids, as in all lists without an index of their own: the highest are the newest.
-_DECIDED: Final[LiteralString] = f"""
-    where state in ('taken', 'released') and {_ASKED} and id < $8
-    order by id desc limit $9
-"""
+Asked = tuple[int | None, list[str], datetime, datetime, int | None, int | None, str | None]
 
 
-def _list_asked(holder_id: int | None, states: Sequence[str], wanted: Wanted) -> tuple[Any, ...]:
+def list_asked(holder_id: int | None, states: Sequence[str], wanted: Wanted) -> Asked:
     oldest, newest = listing_store.bounds(wanted.initial_at, wanted.final_at)
     amounts = wanted.amount_min_cents, wanted.amount_max_cents
     return (holder_id, list(states), oldest, newest, *amounts, wanted.name_part)
 
 
-async def list_undecided(
-    pool: Pool, holder_id: int | None, states: Sequence[str], wanted: Wanted, after: tuple[datetime, int], count_max: int
-) -> list[Infraction]:
-    """List undecided infractions, after a deadline and an id."""
-    rows = await pool.fetch(_UNDECIDED, *_list_asked(holder_id, states, wanted), *after, count_max)
-    return [INFRACTION.read(row) for row in rows]
-
-
-async def list_decided(
-    pool: Pool, holder_id: int | None, states: Sequence[str], wanted: Wanted, before_id: int, count_max: int
-) -> list[Infraction]:
-    return await INFRACTION.find_all(pool, _DECIDED, *_list_asked(holder_id, states, wanted), before_id, count_max)
-
+list_undecided: Final = ReadAll[Infraction, *Asked, datetime, int, int](
+    INFRACTION,
+    f"""
+    select {INFRACTION.select} from {_UNDER_BLOCK} where state in ('open', 'answered') and {_ASKED}
+        and (respond_by, id) > ($8, $9::bigint)
+    order by respond_by, id limit $10
+    """,
+)
+"""List undecided infractions, after a deadline and an id."""
+# By ids, as in all lists without an index of their own: the highest are the newest.
+list_decided: Final = FindAll[Infraction, *Asked, int, int](
+    INFRACTION, f"where state in ('taken', 'released') and {_ASKED} and id < $8 order by id desc limit $9"
+)
 
 # An answer that the institution refused counts as none: another may be given.
 count_unanswered: Final = Tuples[tuple[int, datetime | None], int | None, datetime](f"""

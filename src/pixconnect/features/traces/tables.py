@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.platform.pool import Pool
+from pixconnect.kernel.tables.lookup import Tuples
 
 Resource = tuple[str, int, int]  # the resource of a delivery: its kind, id and holder
 
@@ -19,7 +19,7 @@ class TracedOrder(Struct, frozen=True, kw_only=True):
 
 
 # Nothing leads from one holder to another: each of two holders of a book transfer has its own trace, or none.
-_OF_RESOURCES: Final[LiteralString] = """
+find_of_resources: Final = Tuples[tuple[str, int, int, str | None], Sequence[str], Sequence[int], Sequence[int]]("""
     with wanted as (select * from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (resource, resource_id, holder_id)),
     -- Each is looked up by its key (``offset 0``): a join may read the whole table in a plan that was made while it was small.
     fact as (
@@ -47,17 +47,10 @@ _OF_RESOURCES: Final[LiteralString] = """
     select resource, resource_id, holder_id, traceparents[array_position(ids, fact.id)] as traceparent
     from fact join origin_batch using (holder_id, kind, at)
     where traceparents is not null and fact.id = any(ids)
-"""
+""")
+"""Find the ``traceparent`` of each of these that has one; a payment has that of the charge that it pays."""
 
-
-async def find_of_resources(pool: Pool, wanted: Sequence[Resource]) -> dict[Resource, str]:
-    """The ``traceparent`` of each of these that has one; a payment has that of the charge that it pays."""
-    kinds, ids, holder_ids = ([each[place] for each in wanted] for place in range(3))
-    rows = await pool.fetch(_OF_RESOURCES, kinds, ids, holder_ids)
-    return {(row["resource"], row["resource_id"], row["holder_id"]): row["traceparent"] for row in rows if row["traceparent"]}
-
-
-_OF_ORDERS: Final[LiteralString] = """
+find_of_orders: Final = Tuples[tuple[str, datetime, str | None], Sequence[str]]("""
     with fact as (
         select end_to_end_id as name, 'transfer' as kind, id, holder_id, created_at as at
         from transfer where end_to_end_id = any($1::text[]) and direction = 'OUT'
@@ -68,10 +61,5 @@ _OF_ORDERS: Final[LiteralString] = """
     select name, at, traceparents[array_position(ids, fact.id)] as traceparent
     from fact join origin_batch using (holder_id, kind, at)
     where traceparents is not null and fact.id = any(ids)
-"""
-
-
-async def find_of_orders(pool: Pool, names: Sequence[str]) -> dict[str, TracedOrder]:
-    """Request time and trace of these orders, where they have one."""
-    rows = await pool.fetch(_OF_ORDERS, list(names))
-    return {row["name"]: TracedOrder(at=row["at"], traceparent=row["traceparent"]) for row in rows if row["traceparent"]}
+""")
+"""Find the request time and the trace of these orders."""

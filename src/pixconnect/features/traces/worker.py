@@ -62,8 +62,9 @@ class OrderTraces:
         except Exception as error:  # noqa: BLE001  no trace is worth an order that waits
             _log.warning("orders go on without their traces", reason=type(error).__name__)
             return
+        known = {name: TracedOrder(at=at, traceparent=told) for name, at, told in found if told}
         for name in unknown:
-            self._by_name.keep(name, found.get(name))
+            self._by_name.keep(name, known.get(name))
 
     def recall(self, name: str) -> TracedOrder | None:
         """An order's trace; ``None`` if it has none, or it is unknown."""
@@ -184,8 +185,10 @@ class TracedAttempts:
             return None
 
     async def _find(self, wanted: Sequence[Resource]) -> list[str | None]:
-        found = await trace_store.find_of_resources(self._pool, wanted)
-        return [found.get(resource) for resource in wanted]
+        kinds, ids = [kind for kind, _, _ in wanted], [resource_id for _, resource_id, _ in wanted]
+        rows = await trace_store.find_of_resources(self._pool, kinds, ids, [holder_id for _, _, holder_id in wanted])
+        found = {(kind, resource_id, holder_id): told for kind, resource_id, holder_id, told in rows}
+        return [found.get(resource) or None for resource in wanted]
 
 
 class TracedReceivers:

@@ -134,7 +134,8 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     blocks: dict[tuple[int | None, str], Block] = {}
     for account_id in {told.transfer.institution_id for told in batch}:
         references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
-        infractions |= await infraction_store.lock_named(connection, references, account_id)
+        named = await infraction_store.lock_named(connection, references, account_id)
+        infractions |= {(account_id, infraction.name): infraction for infraction in named}
         found = await movement_store.find_blocks(connection, references, account_id)
         blocks |= {(account_id, reference): block for reference, block in found.items()}
     return_ids = [part.return_id for told in batch for part in told.report.taken]

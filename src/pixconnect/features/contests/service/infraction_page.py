@@ -74,18 +74,19 @@ async def browse_infractions(
     viewer.require_sight("infraction")
     span = check_span(wanted, after, page_size)
     states = check_names("status", wanted.statuses, STATES)
-    pool, whose, left = context.pool, viewer.holder_id, page_size + 1
+    pool, left = context.pool, page_size + 1
+    asked = infraction_store.list_asked(viewer.holder_id, states, wanted)
     found: list[Infraction] = []
     # A cursor may be forged: any contents lead to a place of this list.
     part, at, last_id = (_UNDECIDED, _EVER, 0)
     if span.after is not None:
         part, at, last_id = span.after.position, span.after.created_at, span.after.id
     if part == _UNDECIDED:
-        found += await infraction_store.list_undecided(pool, whose, states, wanted, (at, last_id), left)
+        found += await infraction_store.list_undecided(pool, *asked, at, last_id, left)
         last_id = _ID_MAX
     undecided_count = len(found)
     if len(found) < left:
-        found += await infraction_store.list_decided(pool, whose, states, wanted, last_id, left - len(found))
+        found += await infraction_store.list_decided(pool, *asked, last_id, left - len(found))
     shown = found[:page_size]
     next_after = None
     if len(found) > page_size:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, structs
 
 from pixconnect.doors.api.operation import Reply, Services
 from pixconnect.features.pix_api.api import charge, webhook
-from pixconnect.features.pix_api.api.frame import Asked
+from pixconnect.features.pix_api.api.frame import Asked, Responder
 from pixconnect.features.pix_api.api.violations import Parameters, Violations
 from pixconnect.features.pix_api.rules import Shown, without_none
 from pixconnect.features.pix_api.service import charge as charge_usecases
@@ -180,12 +180,8 @@ async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
     return Reply(status=204)
 
 
-async def get_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    return await webhook.get_webhook(services, _with_plus(request))
-
-
-async def remove_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    return await webhook.delete_webhook(services, _with_plus(request))
+async def _answer_about_key(respond: Responder, face: Face, services: Services, request: Asked) -> Reply:
+    return await respond(services, _with_plus(request))
 
 
 def _with_plus(request: Asked) -> Asked:
@@ -223,8 +219,10 @@ _OWN: Final = (
     Row("webhook.configurar", "PUT", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", put_webhook, "read",
         "An invalid URL is 400: the institution's behaviour is undocumented. Notices have no x-conta-corrente; "
         "retries come as our own webhooks' do."),
-    Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook", get_webhook, "read"),
-    Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", remove_webhook, "read"),
+    Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook",
+        partial(_answer_about_key, webhook.get_webhook), "read"),
+    Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook",
+        partial(_answer_about_key, webhook.delete_webhook), "read"),
     Row("pix.enviar", "POST", "/banking/v2/pix", "transfer.write", "banking", send.send_from_account, "read",
         "A later dataPagamento is refused: nothing is scheduled. Insufficient money is refused at once, and an "
         "order that waits for a person is reserved meanwhile: the institution's behaviour is undocumented. "

@@ -27,9 +27,6 @@ Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026
 _Validade = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Lote = Annotated[int, Meta(ge=1, le=LOT_NUMBER_MAX)]
 _Linha = Annotated[str, Meta(max_length=STREET_LENGTH_MAX)]
-_Uf = Annotated[str, Meta(max_length=2)]
-_Cep = Annotated[str, Meta(max_length=8)]
-_Email = Annotated[str, Meta(max_length=254)]
 # The standard numbers a kind by its place in its table.
 _AbatimentoModalidade = Annotated[int, Meta(ge=1, le=len(DEDUCTION_KINDS))]
 _JurosModalidade = Annotated[int, Meta(ge=1, le=len(INTEREST_KINDS))]
@@ -68,15 +65,15 @@ class Vencimento(Struct, frozen=True, kw_only=True, rename="camel"):
 class DevedorEndereco(Devedor, frozen=True, kw_only=True, omit_defaults=True):
     """De quem se cobra: uma pessoa ou uma empresa."""
 
-    email: _Email | None = None
+    email: Annotated[str, Meta(max_length=254)] | None = None
     """O e-mail."""
     logradouro: _Linha | None = None
     """A rua e o número."""
     cidade: _Linha | None = None
     """A cidade."""
-    uf: _Uf | None = None
+    uf: Annotated[str, Meta(max_length=2)] | None = None
     """O estado."""
-    cep: _Cep | None = None
+    cep: Annotated[str, Meta(max_length=8)] | None = None
     """O CEP, sem máscara."""
 
 

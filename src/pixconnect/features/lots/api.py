@@ -127,9 +127,8 @@ _list_raw: Final = msgspec.json.Decoder(list[Raw]).decode
 _NAMES: Final = list_names(LoteCobVRevisado)
 
 
-class _Sent(Struct, frozen=True):
-    txid: str
-    members: Mapping[str, object]
+_Sent = Mapping[str, Mapping[str, object]]
+"""The members of the named charges, by txid."""
 
 
 async def put_lot(services: Services, request: Asked) -> Reply:
@@ -144,13 +143,13 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     description, sent = await _read_body(services, request, LoteCobVSolicitado, is_change=False)
     items: list[NewItem] = []
-    for each in sent:
+    for txid, members in sent.items():
         await _yield_loop(items)
-        put, refusal = _judge(charge_body.read_due_put, each.members)
+        put, refusal = _judge(charge_body.read_due_put, members)
         asked = lot_rules.WantedItem(
             contents=put and put.contents, contents_refusal=refusal, location_id=put and put.location_id
         )
-        items.append(NewItem(txid=each.txid, asked=asked, wanted=_write(each.txid, each.members)))
+        items.append(NewItem(txid=txid, asked=asked, wanted=_write(txid, members)))
     await lot_usecases.put_lot(services.context, request.caller, int(text), description or "", items)
     return Reply(status=202)
 
@@ -193,9 +192,7 @@ def _read_number(request: Asked) -> int:
     return int(text)
 
 
-async def _read_body(
-    services: Services, request: Asked, record: type[Struct], *, is_change: bool
-) -> tuple[str | None, Sequence[_Sent]]:
+async def _read_body(services: Services, request: Asked, record: type[Struct], *, is_change: bool) -> tuple[str | None, _Sent]:
     """Read the description and the named charges, which count as requests."""
     violations, members = Violations(ENTITY), request.body.require(ENTITY)
     description = Members(violations, record, members, refuses_null=is_change).text("descricao")
@@ -208,16 +205,16 @@ async def _read_body(
     return description, sent
 
 
-def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> Sequence[_Sent]:
+def _read_items(violations: Violations, members: Mapping[str, object], *, is_required: bool) -> _Sent:
     """Read the named charges: objects, each with its own txid."""
     # The standard's own rules spell it differently from the member.
     if "cobsv" not in members and not is_required:
-        return ()
+        return {}
     sent = members.get("cobsv")
     if not isinstance(sent, list) or not 1 <= len(cast("list[object]", sent)) <= lot_rules.ITEMS_MAX:
         violations.add(ITEMS, f"deve ser uma lista de 1 a {lot_rules.ITEMS_MAX} cobranças", cast("object", sent))
-        return ()
-    found: dict[str, _Sent] = {}
+        return {}
+    found: dict[str, Mapping[str, object]] = {}
     for place, item in enumerate(cast("list[object]", sent)):
         txid = cast("dict[str, object]", item).get("txid") if isinstance(item, dict) else None
         if not isinstance(item, dict):
@@ -227,8 +224,8 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
         elif txid in found:
             violations.add(ITEMS, f"o txid do elemento {place} já é de outro elemento", txid)
         else:
-            found[txid] = _Sent(txid, cast("dict[str, object]", item))
-    return list(found.values())
+            found[txid] = cast("dict[str, object]", item)
+    return found
 
 
 async def _refuse_repeated(body: Body) -> None:
@@ -248,14 +245,14 @@ async def _refuse_repeated(body: Body) -> None:
         raise refuse_repeated_member(error) from None
 
 
-async def _read_patches(known: Sequence[lot_rules.LotItem], sent: Sequence[_Sent]) -> Sequence[NewItem]:
+async def _read_patches(known: Sequence[lot_rules.LotItem], sent: _Sent) -> Sequence[NewItem]:
     wanted = {item.txid: item.wanted for item in known}
     items: list[NewItem] = []
-    for each in sent:
+    for txid, members in sent.items():
         await _yield_loop(items)
-        before = wanted.get(each.txid)
-        merged = each.members if before is None else _merge(_read_wanted(each.txid, before), each.members)
-        items.append(NewItem(txid=each.txid, asked=_read_patch(each.members, merged), wanted=_write(each.txid, merged)))
+        before = wanted.get(txid)
+        merged = members if before is None else _merge(_read_wanted(txid, before), members)
+        items.append(NewItem(txid=txid, asked=_read_patch(members, merged), wanted=_write(txid, merged)))
     return items
 
 

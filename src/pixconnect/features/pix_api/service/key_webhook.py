@@ -191,7 +191,8 @@ async def redeliver_events(context: Context, caller: Caller, key: str, initial_a
     """Send a key's webhook the notices of an interval again, except pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
     found = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
-    return await redelivery.redeliver_events_to(context, errors.found(found, _NO_WEBHOOK), initial_at, final_at)
+    endpoint = errors.found(found, _NO_WEBHOOK)
+    return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at, wake_workers=context.wake_workers)
 
 
 async def redeliver_notices(

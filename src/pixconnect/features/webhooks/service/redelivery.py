@@ -5,7 +5,7 @@ are kept.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -74,7 +74,7 @@ async def redeliver_events(
     An event that waits for the endpoint already is neither sent twice nor counted; all that wait become due.
     """
     endpoint = await read_endpoint(context, caller, endpoint_id)
-    return await redeliver_events_to(context, endpoint, initial_at, final_at, act=act)
+    return await redeliver_events_to(context, endpoint, initial_at, final_at, act=act, wake_workers=context.wake_workers)
 
 
 async def redeliver_events_as_operator(
@@ -111,9 +111,9 @@ async def redeliver_events_to(
     final_at: datetime,
     batch_max: int = BATCH_MAX,
     act: Act | None = None,
+    wake_workers: Callable[[], None] = lambda: None,
 ) -> int:
-    """As ``redeliver_events``, to an endpoint of either kind; an operator's command wakes no workers."""
-    on_batch = context.wake_workers if isinstance(context, Context) else lambda: None
+    """As ``redeliver_events``, to an endpoint of either kind; wakes workers after each batch."""
     if endpoint.status == "active":
         await _await_pending(context, endpoint.id)
     oldest, newest = listing_store.bounds(initial_at, final_at)
@@ -144,14 +144,14 @@ async def redeliver_events_to(
                             connection, found, holder_id, place, newest, now, batch_max
                         )
                     await audit.record_act(connection, act)
-                on_batch()
+                wake_workers()
                 count, act = count + len(told), None
                 place = told[-1] if told else place
         # Afterwards: a later event of a resource then waits for its repeated one.
         async with write.begin_on(connection):
             now = await service_now_to_write(context.clock, connection)
             await resume_backlog(connection, endpoint.id, started_at, now)
-        on_batch()
+        wake_workers()
         return count
 
 

@@ -40,8 +40,6 @@ _TRIED_FOR_S: Final = 5.0  # a call that took longer is not retried at once
 _TRIED_AFTER_S: Final = 0.1
 _WAITED_MAX_S: Final = 2.0  # if an institution asks for a longer pause, the caller gives up
 _SECRET_LENGTH_MIN: Final = 4
-_JSON: Final = "application/json"
-_ACCEPTED: Final = "application/json, application/problem+json"
 
 TakenT = TypeVar("TakenT")
 
@@ -224,9 +222,9 @@ class Calls:
         own = {name: text.format(**named) for name, text in self._traits.headers.items()}
         options = self._account.options
         asked = {name: str(options[option]) for name, option in self._traits.query.items() if option in options}
-        known = {"Authorization": authorization, "Accept": _ACCEPTED}
+        known = {"Authorization": authorization, "Accept": "application/json, application/problem+json"}
         if body is not None:
-            known["Content-Type"] = _JSON
+            known["Content-Type"] = "application/json"
         sent = known | {name: value for name, value in own.items() if value} | dict(call.headers)
         is_homologation = self._account.environment == "homologation"
         path = self._traits.place_in_tests(call.path) if is_homologation else call.path

@@ -251,7 +251,6 @@ class RecordedConnection(InstitutionConnection):
 PAUSE_MAX_S: Final = 600.0  # maximum pause, even if the institution requests more
 _PAUSE_FIRST_S: Final = 1.0
 _PAUSE_GROWN_MAX_S: Final = 60.0
-_MINUTE_S: Final = 60
 
 
 class BudgetSpent(Unsent):
@@ -266,7 +265,7 @@ class _Budget:
         policy = RatePolicy(
             name="calls",
             tokens_max=pace.burst,
-            refill_per_s=pace.per_minute / _MINUTE_S,
+            refill_per_s=pace.per_minute / 60,
             # Waiting calls have spent already; the maximum wait bounds their number.
             overdraft_max=1_000_000,
         )

@@ -46,8 +46,6 @@ _ENDED: Final = dict[str, SentStatus](
 )  # fmt: skip
 """With any other word the Pix may still be paid: it may wait for a person's approval."""
 
-_TO_BE_APPROVED: Final = "AGUARDANDO_APROVACAO"
-
 
 def write_key(name: str) -> str:
     """Write our name as ``x-id-idempotente``, which must be a UUID.
@@ -112,7 +110,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
             account_number="nroConta",
         ),
         reason=_find_reason(word, told) if status == "refused" else None,
-        waits_for="approval" if word == _TO_BE_APPROVED else None,
+        waits_for="approval" if word == "AGUARDANDO_APROVACAO" else None,
     )
 
 
@@ -149,7 +147,6 @@ _ITEMS_MAX: Final = 10_000_000
 _TEXT_MAX: Final = 200
 _ID_MAX: Final = 100
 _SCROLL_MAX: Final = 2000
-_REFUSED: Final = 400
 _SCROLLED: Final = dict(scrollEnabled="true")
 _DIRECTIONS: Final = dict[str, Literal["IN", "OUT"]](C="IN", D="OUT")
 _KINDS: Final = dict[str, port.ItemKind](
@@ -270,7 +267,7 @@ class InterInstitution(StandardInstitution):
     async def _read_page(self, calls: Calls, query: Mapping[str, str], *, has_days: bool) -> tuple[Sequence[object], int, int]:
         """Read lines, the number of pages and of lines; for a refused span of days, more pages than permitted."""
         content = await calls.read("statement", _STATEMENT, query, body_max=LIST_MAX)
-        if has_days and content.status == _REFUSED:
+        if has_days and content.status == 400:
             return (), 1, _PAGED_MAX + 1
         members = content.members
         return self._read_required(

@@ -154,7 +154,6 @@ _CHARGES: Final = dict[str, ChargeWord](
     REMOVIDA_PELO_PSP="removed_by_institution",
 )
 _REFUNDS: Final = dict[str, RefundWord](EM_PROCESSAMENTO="under_way", DEVOLVIDO="returned", NAO_REALIZADO="refused")
-_CODE: Final = "pixCopiaECola"
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _LIFETIME_MAX_S: Final = 2**31 - 1
@@ -190,7 +189,7 @@ def decode_charge(members: Mapping[str, object], words: AnswerWords) -> OpenedCh
     located = as_members(members.get("loc")) or {}
     location = wire.find_text(members, "location", _URL_MAX) or wire.find_text(located, "location", _URL_MAX)
     due = decode_terms(calendar, amount)
-    codes = (wire.find_text(members, name, _URL_MAX * 2) for name in (_CODE, *words.codes))
+    codes = (wire.find_text(members, name, _URL_MAX * 2) for name in ("pixCopiaECola", *words.codes))
     return OpenedCharge(
         txid=wire.take_text(members, "txid", 35, form=_TXID),
         key=wire.find_text(members, "chave", KEY_LENGTH_MAX),

@@ -40,8 +40,6 @@ RENEWED_AFTER: Final = 0.8  # fraction of its life
 PATIENCE_S: Final = 5.0
 _LIFE_MAX_S: Final = 86_400
 _VALUE: Final = re.compile("[!-~]{1,8000}")  # visible characters of ASCII, which fit into a header
-_GRANT: Final = dict(grant_type="client_credentials")
-_FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _TO_SEND: Final = Pace(routes=("token",), burst=1, per_minute=1)
 
@@ -263,8 +261,8 @@ def write_grant(
     traits: AccountTraits, credential: Credential, scopes: Sequence[str] | None = None
 ) -> tuple[dict[str, str], dict[str, str], bytes]:
     """Write the token request in the institution's style: query, headers and body."""
-    style, query, form = traits.token_style, dict[str, str](), dict(_GRANT)
-    headers = {"Content-Type": _JSON if style == "basic_json" else _FORM, "Accept": _JSON}
+    style, query, form = traits.token_style, dict[str, str](), {"grant_type": "client_credentials"}
+    headers = {"Content-Type": _JSON if style == "basic_json" else "application/x-www-form-urlencoded", "Accept": _JSON}
     if style in ("basic_json", "basic_form"):
         pair = f"{credential.client_id}:{credential.client_secret}"
         headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"

@@ -250,9 +250,7 @@ async def describe_alarm(context: Core, institution_id: int) -> str | None:
 
 async def look_for_alarms(context: Context) -> None:
     """Pause each active account with too many unordered sends, or too much outgoing money."""
-    async with context.pool.acquire() as connection:
-        accounts = await account_store.list_all(connection)
-    for account in accounts:
+    for account in await account_store.list_all(context.pool):
         if account.state == "active" and has_alarms(account):
             await _look_at(context, account)
 

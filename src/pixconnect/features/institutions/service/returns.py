@@ -54,8 +54,8 @@ _MOVED: Final = Misfit(
 """The database lost the transfer, and its caller has repeated it since the return was recorded."""
 
 
-async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> int:
-    """Read the returns of an account's sent Pix, if that is due; return the number listed.
+async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> None:
+    """Read the returns of an account's sent Pix, if that is due.
 
     Args:
         is_told: The institution has called about a return, or the balance differs.
@@ -65,12 +65,12 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     """
     account, returns = opened.account, opened.sender.sent_returns
     if returns is None:
-        return 0
+        return
     lasts, now = await day_store.list_last_of(context.pool, account.id), context.clock.real_now()
     is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
     # A receive-only account is not permitted to list sent Pix.
     if "near" not in lasts or not is_new or not await day_store.has_sent(context.pool, account.id, to_day(now - SPAN)):
-        return 0
+        return
     count = 0
     async with noting_failure(context, account, "sent"):
         async for page in returns.list_returns(now - SPAN, now):
@@ -78,7 +78,6 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
             await record_sent_returns(context, account, page)
     # All of it is read again each time, so a return not recorded now comes again.
     await note_end(context, account, "sent", now, count)
-    return count
 
 
 async def record_sent_returns(

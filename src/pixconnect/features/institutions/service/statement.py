@@ -41,7 +41,7 @@ from pixconnect.kernel.flows.context import Operator, Writer, write_alone
 from pixconnect.kernel.rules.kept_report import storable
 from pixconnect.platform.base import errors
 from pixconnect.platform.base.clock import SAO_PAULO, to_day
-from pixconnect.platform.pool import Connection
+from pixconnect.platform.pool import Connection, Pool
 
 WAITED_MAX: Final = timedelta(days=35)
 """Lines that have waited for longer are checked once a day, or when a statement covers their day."""
@@ -128,9 +128,7 @@ async def record_file(
     return recorded
 
 
-async def record_day_file(
-    context: Writer, account: InstitutionAccount, day: date, content: bytes, file_name: str = ""
-) -> RecordedStatement:
+async def record_day_file(context: Writer, account: InstitutionAccount, day: date, content: bytes, file_name: str) -> None:
     """Record the institution's own file of a day.
 
     Raises:
@@ -144,7 +142,7 @@ async def record_day_file(
         chosen = await statement_account.choose(connection, account, file, is_own=True)
         if not chosen.is_confirmed:
             raise errors.BadRequest(f"file: is the first of its form: `institution statement {account.name}` shows it")
-        return await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
+        await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
 
 
 async def _record_file(
@@ -299,7 +297,7 @@ async def _find_difference(connection: Connection, day: RecordedDay) -> int:
 
 
 async def find_others(
-    connection: Connection, institution_id: int, source: files.ItemSource, days: Collection[date]
+    connection: Connection | Pool, institution_id: int, source: files.ItemSource, days: Collection[date]
 ) -> dict[date, RecordedDay]:
     """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
     told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []

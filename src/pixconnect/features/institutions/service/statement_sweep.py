@@ -132,8 +132,7 @@ async def _record(
             balances do not count.
     """
     count, is_whole, listed, reading = 0, True, list[InstitutionItem](), ListReading()
-    async with context.pool.acquire() as connection:
-        others = await find_others(connection, account.id, "api", days)
+    others = await find_others(context.pool, account.id, "api", days)
     async for page in institution.list_statement(*days):
         # Without an unreadable line the day's sums disagree, so that it stays open.
         lines = await keep_unreadable(context, account, page)

@@ -124,18 +124,16 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     await receive_movement(context, report)
 
 
-async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> int:
-    """Run the due sweeps of an account, and those it has called for; return how many payments were listed."""
+async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> None:
+    """Run the due sweeps of an account, and those it has called for."""
     account = _account(context)
     lasts = await day_store.list_last_of(context.pool, account.id)
     # Nothing is read before the books have begun, so a reading implies their beginning.
     if "near" not in lasts:
         await post_opening(context, account)
-    found = 0
     for pace in PACES:
         if pace in told or _is_due(context, account, pace, lasts.get(pace)):
-            found += await sweep(context, institution, pace)
-    return found
+            await sweep(context, institution, pace)
 
 
 async def sweep(context: Context, institution: Institution, pace: Pace) -> int:

@@ -257,7 +257,7 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
                 requested = DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
-                await statement_file_store.ASKED.put(context.pool, requested)
+                await statement_file_store.write(context.pool, requested)
             elif asked.ended_at is None and is_confirmed:
                 content = await files.fetch_day_file(asked.name)
                 count += content is not None and await _read(context, account, asked, content)
@@ -307,5 +307,5 @@ async def _read(context: Context, account: InstitutionAccount, asked: DayFile, c
         failure = str(error)[:_FAILURE_MAX]
         _log.error("the file of a day cannot be read", institution=account.name, day=str(asked.day), reason=failure)
     ended = structs.replace(asked, ended_at=context.clock.real_now(), failure=failure)
-    await statement_file_store.ASKED.put(context.pool, ended)
+    await statement_file_store.write(context.pool, ended)
     return failure is None

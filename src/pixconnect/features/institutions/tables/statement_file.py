@@ -148,6 +148,7 @@ ASKED: Final = Table(
     key=("institution_id", "day"),
 )
 
+write: Final = ASKED.put
 list_since: Final = FindBy[date, DayFile, int, date](ASKED, "day", "where institution_id = $1 and day >= $2")
 
 find_failure: Final = Value[str | None, int]("""

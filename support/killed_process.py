@@ -124,7 +124,7 @@ _COMMITS: Final[dict[str, tuple[str, ...]]] = {
 _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "file asked for": "pixconnect.features.institutions.adapters.efi:EfiInstitution.request_day_file",
     "file fetched": "pixconnect.features.institutions.adapters.efi:EfiInstitution.fetch_day_file",
-    "file noted": "pixconnect.features.institutions.tables.statement_file:ASKED.put",
+    "file noted": "pixconnect.features.institutions.tables.statement_file:write",
     "end told": "pixconnect.features.institutions.adapters.inter:InterInstitution.read_closing_balance",
     "end noted": "pixconnect.features.institutions.tables.day:write_closing",
     "ends forgotten": "pixconnect.features.institutions.tables.day:forget_closings",

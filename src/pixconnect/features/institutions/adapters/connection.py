@@ -213,7 +213,7 @@ def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: the institution's certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or 'the handshake failed'}"
+        return f"TLS: {getattr(error, 'reason', None) or 'the handshake failed'}"  # one made by asyncio has none
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return f"no connection: {error.strerror or type(error).__name__}"

@@ -106,8 +106,8 @@ async def _answer(effect: str, respond: Respond[AnswerT]) -> AnswerT | Document 
                 raise _silence()
             return _PAGE_OF_A_PROXY if kind == "html" else await respond()
         case "out_of_order":
-            said = await respond()
-            return Later(answer=lambda _: asyncio.sleep(OVERTAKEN_BY_S, said))
+            response = await respond()
+            return Later(answer=lambda _: asyncio.sleep(OVERTAKEN_BY_S, response))
         case _:
             return await respond()
 

@@ -108,12 +108,14 @@ class Application:
         has_written.set(False)
         # Until the caller is known, queues and pools are shared by address.
         current_party.set(progress.address or None)
-        said: object = None
+        result: object = None
         try:
-            said = await self._pass(progress, receive)
-            status, content, own_headers = write_answer(said, scope, request_id, self._now(), base_url=self._services.base_url)
+            result = await self._pass(progress, receive)
+            status, content, own_headers = write_answer(
+                result, scope, request_id, self._now(), base_url=self._services.base_url
+            )
         except Exception as error:  # noqa: BLE001  in any case, an answer
-            said = refusal = _refusal(error, progress)
+            result = refusal = _refusal(error, progress)
             form = choose_refusal_form(progress.operation, scope["raw_path"], is_sandbox=self._is_sandbox)
             refused = form.write(refusal, request_id, self._now())
             status, content, own_headers = refused.status, refused.content, refusal_headers(refused)
@@ -133,7 +135,7 @@ class Application:
         finally:
             # Otherwise a guessing client could hang up before the refusal is sent, and leave no line in the log.
             if self._access_log.wants(status):
-                self._note_access(progress, status, said)
+                self._note_access(progress, status, result)
 
     def _count_octets(self, progress: _Progress, content: bytes | AsyncIterator[bytes]) -> None:
         """Count a large answer to a public operation as several requests; for ``HEAD`` nothing of it is sent."""
@@ -310,7 +312,7 @@ class Application:
         is_costly = is_known and progress.cost_s > 0
         return self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
 
-    def _note_access(self, progress: _Progress, status: int, said: object) -> None:
+    def _note_access(self, progress: _Progress, status: int, result: object) -> None:
         operation, caller, scope = progress.operation, progress.caller, progress.scope
         self._access_log.append(
             operation=operation.id if operation else "",
@@ -323,7 +325,7 @@ class Application:
             client_id=caller.client_id or None,
             peer=progress.address if self._services.trusted_proxies else progress.peer,
             target=scope["raw_path"],
-            said=said,
+            result=result,
         )
 
     def _count(self, operation: AnyOperation | None, status: int, duration_s: float) -> None:

@@ -81,7 +81,7 @@ async def _work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[
     parts = structs.replace(parts, context=context)
     leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
     if context.policy.is_sandbox:
-        leases.listen(clock_store.CHANNEL, lambda *heard: clock_usecases.receive_move(context, str(heard[-1])))
+        leases.listen(clock_store.CHANNEL, lambda *message: clock_usecases.receive_move(context, str(message[-1])))
     # If this worker holds all slots, its own work wakes itself without a round trip.
     parts.notifier.wake_local = leases.on_local_wakeup
     orders = OrderMover(context, leases)

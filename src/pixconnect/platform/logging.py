@@ -269,7 +269,7 @@ class AccessLog(GatheredLog[AccessLine]):
         client_id: str | None,
         peer: str,
         target: bytes = b"",
-        said: object = None,
+        result: object = None,
     ) -> None:
         """Note a request; only terminals show the full name and the message."""
         level = "warning" if status in _REFUSED else "info"

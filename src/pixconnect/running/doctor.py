@@ -159,13 +159,13 @@ def _look_at_home(settings: Settings) -> Iterator[Symptom]:
     elif not settings.database_url:
         yield live_mode.note("home", f"nothing runs on {home}", f"start `{start}`")
     free = shutil.disk_usage(existing).free
-    told = f"{free / (1 << 30):.1f} GiB are free at {existing}"
+    finding = f"{free / (1 << 30):.1f} GiB are free at {existing}"
     if free < _FREE_OCTETS_MIN:
-        yield live_mode.wrong("disk", told, "make room: PostgreSQL stops where its disk is full")
+        yield live_mode.wrong("disk", finding, "make room: PostgreSQL stops where its disk is full")
     elif free < _FREE_OCTETS_GOOD:
-        yield live_mode.note("disk", told, "make room before it is full")
+        yield live_mode.note("disk", finding, "make room before it is full")
     else:
-        yield live_mode.ok("disk", told)
+        yield live_mode.ok("disk", finding)
 
 
 def _runs(home: Path) -> bool:
@@ -209,8 +209,8 @@ def _look_at_database() -> Iterator[Symptom]:
     for name, role in operators.LOGIN_ROLES.items():
         if getattr(settings, name):
             variable = f"PIXCONNECT_{name.upper()}"
-            said = f"{variable} logs in" + (f" as {role}" if role else "")
-            found = _try("login", said, partial(operators.try_login, settings, name), variable)
+            finding = f"{variable} logs in" + (f" as {role}" if role else "")
+            found = _try("login", finding, partial(operators.try_login, settings, name), variable)
             yield found
             if found.status == "ok":
                 taken.append(name)
@@ -221,13 +221,13 @@ def _look_at_database() -> Iterator[Symptom]:
         yield live_mode.note("secret_key", "not tried: no secret key is given", todo)
     elif taken[:1] not in ([], ["verify_database_url"]):
         given = "PIXCONNECT_SECRET_KEY" if settings.secret_key else settings.home_path / KEY_FILE
-        said = f"{environment.secret_files().get('secret_key', given)} opens the secrets of this database"
-        yield _try("secret_key", said, partial(operators.try_secret_key, settings, taken[0]))
+        finding = f"{environment.secret_files().get('secret_key', given)} opens the secrets of this database"
+        yield _try("secret_key", finding, partial(operators.try_secret_key, settings, taken[0]))
     if has_key and settings.operators_url in [getattr(settings, name) for name in taken]:
         yield from _look_at_tables(is_operators=bool(settings.operator_database_url or settings.owner_database_url))
 
 
-def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, None]], setting: str = "") -> Symptom:
+def _try(check: str, finding: str, look: Callable[[], Coroutine[object, object, None]], setting: str = "") -> Symptom:
     try:
         asyncio.run(look())
     except Exception as error:
@@ -236,7 +236,7 @@ def _try(check: str, said: str, look: Callable[[], Coroutine[object, object, Non
         if (line := failures.explain(error, setting)) is None:
             raise  # an internal defect keeps its traceback
         return live_mode.split(check, f"{setting}: {line}" if setting else line)
-    return live_mode.ok(check, said)
+    return live_mode.ok(check, finding)
 
 
 def _look_at_tables(*, is_operators: bool = True) -> Iterator[Symptom]:

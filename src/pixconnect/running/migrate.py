@@ -203,9 +203,9 @@ def _describe_step(step: Migration) -> str:
     if step.is_baseline:
         return "makes all tables."
     lines = (line.removeprefix("--").strip() for line in step.sql.splitlines() if line.startswith("--"))
-    told = " ".join(line for line in lines if line and line not in _FORMS and not _BEGINS_FROM.match(line))
-    sentence, stop, _ = told.partition(". ")
-    return f"{sentence}." if stop else told or "changes without a description"
+    text = " ".join(line for line in lines if line and line not in _FORMS and not _BEGINS_FROM.match(line))
+    sentence, stop, _ = text.partition(". ")
+    return f"{sentence}." if stop else text or "changes without a description"
 
 
 def _advise(step: Migration) -> str:

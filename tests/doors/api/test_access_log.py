@@ -130,7 +130,7 @@ def test_whoever_watches_a_sandbox_sees_what_the_standards_door_answered(termina
     for record in (returned, listed, None):
         answered = dict(operation="any", method="PUT", path="/v2/pix", target=b"/v2/pix", status=200, duration_ms=1.0)
         answered["request_id"] = "1"
-        RequestLines().append(**answered, said=Reply(status=200, record=record))  # type: ignore[arg-type]
+        RequestLines().append(**answered, result=Reply(status=200, record=record))  # type: ignore[arg-type]
     told = [line.partition("1 ms")[2].strip() for line in terminal.getvalue().splitlines()]
     assert told == ["R$ 4,00  EM_PROCESSAMENTO", "7 in all", ""]
 
@@ -150,7 +150,7 @@ def test_a_terminal_leaves_out_logins_and_the_state_of_what_was_deleted(
 ) -> None:
     said = errors.Unauthorized("unknown client") if status == 401 else SimpleNamespace(status="active")
     asked = dict(operation=operation, method=method, path="/v1", target=b"/v1", duration_ms=1.0, request_id="1")
-    RequestLines().append(**asked, status=status, said=said)  # type: ignore[arg-type]
+    RequestLines().append(**asked, status=status, result=said)  # type: ignore[arg-type]
     assert terminal.getvalue()[10:].strip() == told
 
 

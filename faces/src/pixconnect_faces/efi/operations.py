@@ -103,29 +103,29 @@ def _is_within(instant: datetime, interval: frame.Interval) -> bool:
     return (begin is None or instant >= begin) and (end is None or instant <= end)
 
 
-def _show(told: Infraction, paid_at: datetime) -> Shown:
+def _show(infraction: Infraction, paid_at: datetime) -> Shown:
     return without_none(
         {
-            "idInfracao": told.name,
-            "endToEndId": told.end_to_end_id,
-            "protocolo": str(told.id),
+            "idInfracao": infraction.name,
+            "endToEndId": infraction.end_to_end_id,
+            "protocolo": str(infraction.id),
             "dataTransacao": format_milliseconds(paid_at),
-            "valor": format_reais(told.amount_cents),
-            "status": _WORDS[told.state],
-            "razao": _REASONS[told.reason],
-            "tipoSituacao": told.situation.upper(),
-            "comentario": told.words,
-            "defesa": told.defence,
+            "valor": format_reais(infraction.amount_cents),
+            "status": _WORDS[infraction.state],
+            "razao": _REASONS[infraction.reason],
+            "tipoSituacao": infraction.situation.upper(),
+            "comentario": infraction.words,
+            "defesa": infraction.defence,
             "dadosAnalise": without_none(
                 {
-                    "abertura": format_milliseconds(told.opened_at),
-                    "prazoFinalizacao": format_milliseconds(told.respond_by),
-                    "recebimentoDefesa": told.defended_at and format_milliseconds(told.defended_at),
-                    "finalizacao": None if told.is_open else format_milliseconds(told.modified_at),
+                    "abertura": format_milliseconds(infraction.opened_at),
+                    "prazoFinalizacao": format_milliseconds(infraction.respond_by),
+                    "recebimentoDefesa": infraction.defended_at and format_milliseconds(infraction.defended_at),
+                    "finalizacao": None if infraction.is_open else format_milliseconds(infraction.modified_at),
                 }
             ),
-            "criadoEm": format_milliseconds(told.opened_at),
-            "atualizadoEm": format_milliseconds(told.modified_at),
+            "criadoEm": format_milliseconds(infraction.opened_at),
+            "atualizadoEm": format_milliseconds(infraction.modified_at),
         }
     )
 

@@ -149,8 +149,8 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Shown
     body.choice("type")
     comment, lifetime_s, expires_at = body.text("comment"), body.integer("expiresIn"), _read_expiry(body)
     payer = _read_debtor(body)
-    told = body.objects("additionalInfo") or ()
-    lines = [Line(name=each.text("key") or "", value=each.text("value") or "") for each in told]
+    entries = body.objects("additionalInfo") or ()
+    lines = [Line(name=each.text("key") or "", value=each.text("value") or "") for each in entries]
     answers_existing = request.query.under(ReplayQuery, body.violations).boolean("return_existing")
     body.raise_if_any()
     txid = derive_txid(caller, name or "")

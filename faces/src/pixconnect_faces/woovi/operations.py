@@ -77,10 +77,10 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
     secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     wanted = EndpointRequest(url=url or "", secret=secret, event_types=[events[event]])
     terms = CallbackTerms(profile=face.profile.name, name=name, authorization=authorization or None)
-    event_told = dict(data_criacao=format_milliseconds(context.clock.now()), evento="teste_webhook", event=event)
-    told = msgspec.json.encode(event_told)
-    headers = await event_callback.sign_as(context, face.profile, terms.authorization, secret, told)
-    await probe(services, "url", wanted.url, headers, event_told)
+    event_body = dict(data_criacao=format_milliseconds(context.clock.now()), evento="teste_webhook", event=event)
+    content = msgspec.json.encode(event_body)
+    headers = await event_callback.sign_as(context, face.profile, terms.authorization, secret, content)
+    await probe(services, "url", wanted.url, headers, event_body)
     added = await event_callback.add_event_webhook(
         context, request.caller, face.profile, wanted, terms, is_active=is_active is not False
     )

@@ -85,11 +85,11 @@ def _read_order(face: Face, services: Services, request: Asked) -> tuple[Prepare
     psp_form = face.choose(services, "psp")  # how an institution is named: ``object``, ``text`` or ``either``
     # One source has only the institution's number, and another an object with it.
     psp = members.get("psp")
-    is_told_otherwise = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
+    has_other_form = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
     if isinstance(psp, str):
         members = {**members, "psp": {"id": psp}}
     body = Members(violations, PagamentoPedido, members, "")
-    if is_told_otherwise:
+    if has_other_form:
         body.refuse("psp", "não tem a forma esperada")
     # Older programs leave it out.
     usual = "QR_CODE" if body.has("qrCode") else "MANUAL" if body.has("account") else "PIX_KEY"
@@ -214,9 +214,9 @@ def _choose_test_payee(face: Face, prepared: PreparedTransfer) -> PreparedTransf
     if not face.is_homologation or account is None or account.account_number not in rules.rejected_accounts:
         return prepared
     # The sandbox has keys that are rejected, which are paid in place of the account.
-    code, *told_as = rules.rejected_accounts[account.account_number]
+    code, *rejected_as = rules.rejected_accounts[account.account_number]
     key = parse_pix_key(rules.rejected_key.format(code=code.lower()))
-    return structs.replace(prepared, key=key.key, key_type=key.key_type, rejected_as=told_as[0] if told_as else None)
+    return structs.replace(prepared, key=key.key, key_type=key.key_type, rejected_as=rejected_as[0] if rejected_as else None)
 
 
 async def _show_approved(face: Face, services: Services, caller: Caller, approval: Approval) -> Shown:

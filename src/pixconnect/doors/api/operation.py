@@ -258,16 +258,16 @@ class RequestLines:
         status: int,
         duration_ms: float,
         request_id: str,
-        said: object,
+        result: object,
         **others: object,
     ) -> None:
         if operation in _UNTOLD and status < 400:
             return
         shown = path if operation in _WITH_SECRETS else target.decode("latin-1")
         # What is deleted is answered in its last state, such as `active`.
-        described = [] if method == "DELETE" and status < 400 else _describe(said)
+        described = [] if method == "DELETE" and status < 400 else _describe(result)
         words = [f"{method:6} {shown}", str(status), f"{duration_ms:.0f} ms", *described]
-        if isinstance(said, PixConnectError):
+        if isinstance(result, PixConnectError):
             words.append(f"(request {request_id})")
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
         our_logging.print_line("  ".join(words), level=level)
@@ -283,8 +283,8 @@ def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) ->
     return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
 
 
-def _describe(said: object) -> list[str]:
-    match said:
+def _describe(result: object) -> list[str]:
+    match result:
         case PixConnectError(code=code, message=message):
             return [f"{code}: {message}"]
         case Listing(total_count=count):
@@ -292,10 +292,10 @@ def _describe(said: object) -> list[str]:
         case Reply(record=record):
             return _describe_standard(record)
         case _:
-            amount = getattr(said, "amount", None)
+            amount = getattr(result, "amount", None)
             found = [show_reais(amount)] if isinstance(amount, int) else []
             named = ("external_id", "status", "code", "reason")
-            return found + [str(word) for name in named if (word := getattr(said, name, None))]
+            return found + [str(word) for name in named if (word := getattr(result, name, None))]
 
 
 def _describe_standard(record: object) -> list[str]:

@@ -187,13 +187,13 @@ def explain_refused_value(error: BaseException) -> str | None:
 
 
 def _explain_loss(error: BaseException, setting: str) -> str | None:
-    said = error if str(error) else type(error).__name__
+    cause = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
         return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at the address in {setting}"
     if is_database_away(error):
-        return f"the database was lost ({said}): look at its log, and try again"
+        return f"the database was lost ({cause}): look at its log, and try again"
     if _is_one_of(error, _DATABASE_BUSY):
-        return f"the database could not do it in time ({said}): try again"
+        return f"the database could not do it in time ({cause}): try again"
     return None
 
 

@@ -322,12 +322,12 @@ def refuse(visit: Visit, error: Exception) -> Response:
     # People read reais; clients of the API read cents.
     amounts = [show_reais(int(cents)) for cents in filters.CENTS.findall(str(error))]
     reason = filters.in_reais(str(error))
-    said = dict(amount_said="".join(amounts[:1]), amount_most="".join(amounts[-1:]))
+    bounds = dict(amount_said="".join(amounts[:1]), amount_most="".join(amounts[-1:]))
     # Back to the page of the console with the form that was sent, if one was.
     request = visit.request
     path = request.headers.get("referer", "").partition(f"://{request.headers.get('host', '')}")[2].partition("?")[0]
     back = visit.link(path) if request.method not in _SAFE_METHODS and is_own_address(path) else ""
-    shown = dict(error_status=status, reason=reason, back=back) | said
+    shown = dict(error_status=status, reason=reason, back=back) | bounds
     return whole.page("error.html", status=status, headers=headers, **shown)
 
 

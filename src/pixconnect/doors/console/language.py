@@ -34,8 +34,8 @@ class Language(Struct, frozen=True, kw_only=True):
 
     def text(self, text: str, /, **values: object) -> str:
         """Translate a text; ``%(name)s`` in it is replaced."""
-        said = self.texts.get(text, text)
-        return said % values if values else said
+        translated = self.texts.get(text, text)
+        return translated % values if values else translated
 
     def amount(self, cents: int | None) -> str:
         """Write an amount as ``R$ 1.234,56``, in both languages, with the minus sign of lists."""

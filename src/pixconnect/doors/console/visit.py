@@ -293,7 +293,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     def page(self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object) -> Response:
         found = _templates.get_template(template)
-        said = (
+        names = (
             values
             | filters.of_language(self.language)
             | dict(
@@ -309,7 +309,7 @@ class Visit(Struct, frozen=True, kw_only=True):
                 layout="part.html" if self.is_part else "base.html",
             )
         )
-        return HTMLResponse(found.render(said), status, headers)
+        return HTMLResponse(found.render(names), status, headers)
 
     def go(self, path: str, **query: object) -> Response:
         """Redirect the browser after a form, so that reloading sends nothing twice."""

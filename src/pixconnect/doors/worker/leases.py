@@ -263,7 +263,7 @@ class SlotLeases:
         released = sorted(self._releasing - busy)
         oldest = min(filter(None, (member.oldest_due_at() for member in self.members)), default=None)
         asked_at = self._clock.real_now()
-        share = await renew(connection, worker_id, released, oldest, lambda told: is_right_by(self._clock, asked_at, told))
+        share = await renew(connection, worker_id, released, oldest, lambda read: is_right_by(self._clock, asked_at, read))
         if share is None:
             return False
         before = self._epochs
@@ -315,8 +315,8 @@ async def renew(
     renewed = await lease_store.renew(connection, worker_id, oldest_due_at)
     if renewed is None:
         return None
-    held, workers_count, told = renewed
-    if not may_work(told):
+    held, workers_count, read = renewed
+    if not may_work(read):
         return None
     if released:
         await lease_store.release(connection, worker_id, released)

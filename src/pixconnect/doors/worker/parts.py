@@ -97,7 +97,7 @@ def counted(check: str, count: Callable[[Context], Awaitable[int]], one: str, ma
 
 
 async def find_problems(context: Context, problems: Sequence[Problem]) -> list[str]:
-    return [said for problem in problems if (said := await problem.find(context)) is not None]
+    return [text for problem in problems if (text := await problem.find(context)) is not None]
 
 
 async def check_problems(context: Context, problems: Sequence[Problem]) -> None:

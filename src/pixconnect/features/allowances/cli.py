@@ -50,9 +50,9 @@ def allow(
         return await allowance_usecases.allow(context, name, wanted)
 
     proposed = run_with_opener(do)
-    said: Shown = {member: value for member, value in asdict(wanted).items() if value is not None}
+    changes: Shown = {member: value for member, value in asdict(wanted).items() if value is not None}
     if proposed is None:
-        output.show(dict(name=name) | said | dict(acts_now=True), as_json=json)
+        output.show(dict(name=name) | changes | dict(acts_now=True), as_json=json)
     else:
         waits: Shown = dict(acts_now=False, code=proposed.code, confirmable_at=proposed.confirmable_at)
         output.show(dict(name=name) | dict(proposed.contents) | waits, as_json=json)

@@ -41,8 +41,8 @@ class WantedAllowance(Struct, frozen=True, kw_only=True):
     @property
     def sends(self) -> bool:
         """Whether it permits any transfer."""
-        said = (self.transfer_cents, self.transfers_day_cents, self.payees)
-        return any(one is not None for one in said) and 0 not in said
+        limits = (self.transfer_cents, self.transfers_day_cents, self.payees)
+        return any(one is not None for one in limits) and 0 not in limits
 
 
 class TransferAllowance(Struct, frozen=True, kw_only=True):
@@ -60,18 +60,18 @@ def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
     Raises:
         BadRequest: Nothing is given, or an impossible sum.
     """
-    said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
-    if not said:
+    changes = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
+    if not changes:
         raise errors.BadRequest("allow: give at least one of --refunds, --per-transfer, --per-day and --to")
     sums = dict(refunds=wanted.refunds_day_cents, per_transfer=wanted.transfer_cents, per_day=wanted.transfers_day_cents)
     for name, cents in sums.items():
         if cents is not None and not 0 <= cents <= AMOUNT_MAX_CENTS:
             raise errors.BadRequest(f"{name}: must be from 0 to {AMOUNT_MAX_CENTS} cents")
-    is_of_transfers = said.keys() != {"refunds_day_cents"}
+    is_of_transfers = changes.keys() != {"refunds_day_cents"}
     sends = before.transfer_cents > 0 or before.transfers_day_cents > 0
     if is_of_transfers and not sends and 0 not in (wanted.transfer_cents, wanted.transfers_day_cents):
-        said = dict(transfer_cents=_TRANSFER_CENTS, transfers_day_cents=_TRANSFERS_DAY_CENTS) | said
-    return structs.replace(before, **said)
+        changes = dict(transfer_cents=_TRANSFER_CENTS, transfers_day_cents=_TRANSFERS_DAY_CENTS) | changes
+    return structs.replace(before, **changes)
 
 
 def cut(before: Allowance, wanted: Allowance) -> Allowance:

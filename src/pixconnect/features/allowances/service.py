@@ -56,8 +56,8 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
         if now_allowed != asked:
             # Its hour would begin before it is visible. A reduction never waits for a clock.
             await service_now_to_write(context.clock, connection)
-            said = {member: getattr(asked, member) for member in WantedAllowance.__struct_fields__}
-            proposal = make_proposal(context, "allow", said, institution_id=account.id, rest=RAISED_AFTER)
+            contents = {member: getattr(asked, member) for member in WantedAllowance.__struct_fields__}
+            proposal = make_proposal(context, "allow", contents, institution_id=account.id, rest=RAISED_AFTER)
             await propose(context, connection, "institution allow", name_account(name), proposal)
             if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
                 return proposal

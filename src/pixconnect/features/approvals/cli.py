@@ -46,13 +46,13 @@ def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
 
 
 def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
-    said = operating.run(approval_usecases.decide_transfer, transfer_id, is_approved=is_approved)
+    answer = operating.run(approval_usecases.decide_transfer, transfer_id, is_approved=is_approved)
     shown: output.Shown = dict(
         id=transfer_id,
-        end_to_end_id=said.order_name,
-        decision="approved" if said.is_approved else "refused",
-        decided_by=said.decided_by,
-        decided_at=said.decided_at,
+        end_to_end_id=answer.order_name,
+        decision="approved" if answer.is_approved else "refused",
+        decided_by=answer.decided_by,
+        decided_at=answer.decided_at,
     )
     output.show(shown, as_json=as_json)
 

@@ -61,11 +61,11 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         # Ending the order locks it too: one of the two is first, and the other sees it.
         order = (await order_store.lock(connection, [awaited.order_name])).get(awaited.order_name)
         # Before the order is checked: a repeated decision gets its answer though the order has ended since.
-        if (said := await approval_store.find_decision(connection, awaited.order_name)) is not None:
-            if said.is_approved != is_approved:
-                word = "approved" if said.is_approved else "refused"
-                raise errors.BadRequest(f"id: {said.decided_by} has {word} it already, and that is not undone")
-            return said
+        if (earlier := await approval_store.find_decision(connection, awaited.order_name)) is not None:
+            if earlier.is_approved != is_approved:
+                word = "approved" if earlier.is_approved else "refused"
+                raise errors.BadRequest(f"id: {earlier.decided_by} has {word} it already, and that is not undone")
+            return earlier
         # Read under the lock: its deadline may have passed while we waited for that.
         now = await service_now_to_write(context.clock, connection)
         if order is None or order.approval != "awaited" or is_too_late(order, now):

@@ -81,9 +81,9 @@ async def propose_adjustment(visit: Visit) -> Response:
 async def propose_answer(visit: Visit) -> Response:
     """Propose the meaning of lines of a day; as for an adjustment, another operator confirms it."""
     operator = visit.begin_act(_OPERATORS)
-    said = [str(value).partition(" ") for value in visit.sent.getlist("line")]
-    named = {answer: [line for one, _, line in said if one == answer] for answer in ANSWERS}
-    replacing = [line for one, _, line in said if one == "replace"]
+    choices = [str(value).partition(" ") for value in visit.sent.getlist("line")]
+    named = {answer: [line for one, _, line in choices if one == answer] for answer in ANSWERS}
+    replacing = [line for one, _, line in choices if one == "replace"]
     wished = WantedAnswer(
         case_id=visit.path_id(),
         counts=[*named["counts"], *replacing],

@@ -24,10 +24,10 @@ from pixconnect.platform.base.clock import format_instant
 
 InfractionStatus = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
 # The API has our words in capitals.
-_STATUSES: Final[dict[InfractionState, InfractionStatus]] = {said.lower(): said for said in get_args(InfractionStatus)}
+_STATUSES: Final[dict[InfractionState, InfractionStatus]] = {word.lower(): word for word in get_args(InfractionStatus)}
 _STATES: Final[dict[InfractionStatus, InfractionState]] = {status: state for state, status in _STATUSES.items()}
 _Sent = Literal["SENDING", "SENT", "REFUSED"]
-_SENT: Final[dict[DefenceState, _Sent]] = {said.lower(): said for said in get_args(_Sent)}
+_SENT: Final[dict[DefenceState, _Sent]] = {word.lower(): word for word in get_args(_Sent)}
 
 
 class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -129,36 +129,36 @@ async def defend_infraction(services: Services, request: Request[int, Nothing, D
 
 
 def _show(shown: ShownInfraction) -> Infraction:
-    told = shown.infraction
+    infraction = shown.infraction
     defence = None
-    if told.defence is not None and told.defended_at is not None and told.defence_state is not None:
+    if infraction.defence is not None and infraction.defended_at is not None and infraction.defence_state is not None:
         defence = InfractionDefence(
-            text=told.defence,
-            status=_SENT[told.defence_state],
-            refusal=told.defence_refusal,
-            create_timestamp=format_instant(told.defended_at),
+            text=infraction.defence,
+            status=_SENT[infraction.defence_state],
+            refusal=infraction.defence_refusal,
+            create_timestamp=format_instant(infraction.defended_at),
         )
     return Infraction(
-        id=told.id,
-        infraction_id=told.name,
-        end_to_end_id=told.end_to_end_id,
-        transfer_id=told.transfer_id,
-        charge_id=told.charge_id,
-        transaction_identification=told.txid,
-        external_id=told.charge_external_id,
-        amount=told.amount_cents,
+        id=infraction.id,
+        infraction_id=infraction.name,
+        end_to_end_id=infraction.end_to_end_id,
+        transfer_id=infraction.transfer_id,
+        charge_id=infraction.charge_id,
+        transaction_identification=infraction.txid,
+        external_id=infraction.charge_external_id,
+        amount=infraction.amount_cents,
         held=shown.held_cents,
-        taken=told.taken_cents,
-        reason=told.reason,
-        situation=told.situation,
-        words=told.words,
-        status=_STATUSES[told.state],
-        open_timestamp=format_instant(told.opened_at),
-        respond_by=format_instant(told.respond_by),
+        taken=infraction.taken_cents,
+        reason=infraction.reason,
+        situation=infraction.situation,
+        words=infraction.words,
+        status=_STATUSES[infraction.state],
+        open_timestamp=format_instant(infraction.opened_at),
+        respond_by=format_instant(infraction.respond_by),
         text_length_max=shown.text_length_max,
         defence=defence,
-        create_timestamp=format_instant(told.created_at),
-        last_modified=format_instant(told.modified_at),
+        create_timestamp=format_instant(infraction.created_at),
+        last_modified=format_instant(infraction.modified_at),
     )
 
 
@@ -215,7 +215,7 @@ async def open_infraction(services: Services, request: Request[None, Nothing, In
     after seven days. The event is `infraction.opened`.
     """
     body = request.body
-    told = await outside_usecases.open_infraction(
+    report = await outside_usecases.open_infraction(
         services.context,
         request.caller,
         body.end_to_end_id,
@@ -225,7 +225,7 @@ async def open_infraction(services: Services, request: Request[None, Nothing, In
         words=body.words,
         judged=body.judged or "by_answer",
     )
-    return _show_report(told)
+    return _show_report(report)
 
 
 async def decide_infraction(services: Services, request: Request[str, Nothing, DecisionRequest]) -> SandboxInfraction:
@@ -235,21 +235,21 @@ async def decide_infraction(services: Services, request: Request[str, Nothing, D
     """
     body = request.body
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
-    told = await outside_usecases.decide_infraction(
+    report = await outside_usecases.decide_infraction(
         services.context, request.caller, request.parameter, body.decision, amount_cents
     )
-    return _show_report(told)
+    return _show_report(report)
 
 
-def _show_report(told: InfractionReport) -> SandboxInfraction:
+def _show_report(report: InfractionReport) -> SandboxInfraction:
     return SandboxInfraction(
-        infraction_id=told.name,
-        end_to_end_id=told.end_to_end_id,
-        amount=told.amount_cents,
-        wanted=told.wanted_cents,
-        held=told.held_cents,
-        status=_STATUSES[told.state],
-        respond_by=format_instant(told.respond_by),
+        infraction_id=report.name,
+        end_to_end_id=report.end_to_end_id,
+        amount=report.amount_cents,
+        wanted=report.wanted_cents,
+        held=report.held_cents,
+        status=_STATUSES[report.state],
+        respond_by=format_instant(report.respond_by),
     )
 
 

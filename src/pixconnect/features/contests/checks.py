@@ -46,7 +46,7 @@ CONTESTS: Final = (
         meaning="the infraction, its block, a return or an event of it was written by hand or lost",
     ),
     _rule(
-        name="contest_is_as_told",
+        name="contest_is_as_reported",
         says="a contest matches its events, can be answered while its block is open, and was reported before it was written",
         broken="""
             select told.holder_id, array['infraction ' || told.id] as ids,

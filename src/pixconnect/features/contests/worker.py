@@ -11,12 +11,12 @@ from pixconnect.kernel.flows.context import Context
 from pixconnect.kernel.flows.settlement import Fence
 
 
-async def read_contests(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def read_contests(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Read payers' contests, if the institution lists them; if that is refused, payments are read all the same."""
-    await follow_contests(context, opened, is_called=bool(told))
+    await follow_contests(context, opened, is_called=bool(called))
 
 
-async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def send_defences(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     await send_due_defences(context, opened, ORDERS_MAX)
 
 

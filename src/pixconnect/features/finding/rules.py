@@ -179,11 +179,11 @@ def _steps_of_events(facts: Facts) -> Iterator[Step]:
     # A delivery is sent after those of its resource's earlier events.
     planned: dict[tuple[int, Resource, int], datetime] = {}
     for event in sorted(facts.events, key=lambda each: each.id):
-        told = Step(at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event)
+        announced = Step(at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event)
         deliveries = [each for each in facts.deliveries if each.event_id == event.id]
-        yield structs.replace(told, count=len(deliveries)) if facts.endpoints else told
+        yield structs.replace(announced, count=len(deliveries)) if facts.endpoints else announced
         for delivery in deliveries:
-            step = structs.replace(told, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
+            step = structs.replace(announced, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
             if delivery.created_at != event.created_at:
                 yield structs.replace(step, at=delivery.created_at, kind="delivery")
             for attempt in delivery.attempts:

@@ -99,12 +99,12 @@ def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: 
     return structs.replace(step, state="closed", outcome=outcome, refusal_code=code, refusal_reason=text)
 
 
-def settle_by(step: RailStep, heard: SentPix, now: datetime) -> Settled:
+def settle_by(step: RailStep, listed: SentPix, now: datetime) -> Settled:
     """Make the settlement with its payee: from the institution's report, or from its first step."""
     owner = describe_party(name=step.owner_name, tax_id=step.owner_tax_id)
-    paid = heard.paid or (None if owner == UNKNOWN_PARTY else owner)
+    paid = listed.paid or (None if owner == UNKNOWN_PARTY else owner)
     # Without a reported instant, it is that of our reading.
-    return Settled(settled_at=heard.settled_at or now, network_id=heard.end_to_end_id, payee=paid)
+    return Settled(settled_at=listed.settled_at or now, network_id=listed.end_to_end_id, payee=paid)
 
 
 def reject_by(step: RailStep) -> Rejected:
@@ -121,14 +121,14 @@ async def take_first_step(sender: Sender, memory: RailMemory, step: RailStep, pi
     """
     if not isinstance(sender, FirstStep):
         return NotTaken()
-    told = await sender.mint(pix)
-    if isinstance(told, CertainRefusal):
-        return await _refuse(memory, step, told.reject_code or reject_code.WRONG_CONTENTS, told.reason)
+    answer = await sender.mint(pix)
+    if isinstance(answer, CertainRefusal):
+        return await _refuse(memory, step, answer.reject_code or reject_code.WRONG_CONTENTS, answer.reason)
     # No answer, and nothing moved: the order stays unsent, and is tried again.
-    if not isinstance(told, NamedPix):
+    if not isinstance(answer, NamedPix):
         return NotTaken()
     minted = structs.replace(
-        step, state="minted", code_there=told.code, owner_tax_id=told.owner_tax_id, owner_name=told.owner_name
+        step, state="minted", code_there=answer.code, owner_tax_id=answer.owner_tax_id, owner_name=answer.owner_name
     )
     # Recorded before it is used: of two processes, the second writes nothing, and uses the first one's name on its next try.
     return await _take(memory, step, minted) or NotTaken()

@@ -315,26 +315,26 @@ class InstitutionRail(RecordingRail):
         never = structs.replace(step, state="closed", outcome="never")
         return rail.NeverTaken() if await self._memory.take(step, never) else rail.Taken()
 
-    async def _record_listed(self, step: RailStep, heard: SentPix) -> rail.Taken | rail.Settled | rail.Rejected:
+    async def _record_listed(self, step: RailStep, listed: SentPix) -> rail.Taken | rail.Settled | rail.Rejected:
         """Record the institution's list, which is the truth, even if one of our rows cannot be advanced now."""
-        if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
+        if listed.amount_cents not in (None, step.amount_cents) or not is_same_payee(listed.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: an operator has to look.
             _log.critical("an institution has one of our orders with other contents", order=step.order_name)
-            await self._note_done(step, heard.code)
+            await self._note_done(step, listed.code)
             return rail.Taken()
-        if heard.code is not None and step.code_there not in (None, heard.code):
-            _log.critical("an institution has one of our orders twice", order=step.order_name, code=heard.code)
+        if listed.code is not None and step.code_there not in (None, listed.code):
+            _log.critical("an institution has one of our orders twice", order=step.order_name, code=listed.code)
             return rail.Taken()
-        if heard.status == "under_way":
-            await self._note_done(step, heard.code)
-            return rail.Taken(network_id=heard.end_to_end_id, waits_for=heard.waits_for)
-        if heard.status == "settled":
+        if listed.status == "under_way":
+            await self._note_done(step, listed.code)
+            return rail.Taken(network_id=listed.end_to_end_id, waits_for=listed.waits_for)
+        if listed.status == "settled":
             await self._end(step, end_step(step, "answered"))
-            return settle_by(step, heard, self._clock.real_now())
-        code = heard.reject_code or reject_code.NETWORK_FAILED
-        refused = end_step(step, "refused", code, heard.reason or NO_REASON)
+            return settle_by(step, listed, self._clock.real_now())
+        code = listed.reject_code or reject_code.NETWORK_FAILED
+        refused = end_step(step, "refused", code, listed.reason or NO_REASON)
         await self._end(step, refused)
-        return structs.replace(reject_by(refused), network_id=heard.end_to_end_id)
+        return structs.replace(reject_by(refused), network_id=listed.end_to_end_id)
 
     async def _note_done(self, step: RailStep, code: str | None) -> None:
         """Record that the institution has it: it was called, even if a restored database has lost that."""

@@ -79,7 +79,7 @@ class AccountBalances:
         for name in self.cents.keys() - set(names):
             del self.cents[name]
 
-    async def watch(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    async def watch(self, context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
         """Read an account's balance if that is due; if its institution is away, the last one is dropped."""
         account, institution = opened.account, opened.institution
         now_s = context.clock.monotonic_s()
@@ -105,7 +105,7 @@ class LineSettling:
         self._next_s: dict[int, float] = {}
         self._next_deep_s: dict[int, float] = {}
 
-    async def settle(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    async def settle(self, context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
         now_s, account = context.clock.monotonic_s(), opened.account
         if now_s < self._next_s.get(account.id, now_s):
             return
@@ -244,12 +244,12 @@ class AccountReaders(TimedMember):
                 continue
             if opened is None:
                 return
-            told = frozenset[Pace]() if news is None else news.take(account_id)
+            called = frozenset[Pace]() if news is None else news.take(account_id)
             try:
                 if opened is not known:
                     context, known = await self._begin(opened, fence), opened
-                await do(context, opened, fence, told)
-                failed_count, told = 0, frozenset[Pace]()
+                await do(context, opened, fence, called)
+                failed_count, called = 0, frozenset[Pace]()
             except InstitutionUnavailable as error:
                 failed_count += 1
                 _log.warning("an institution gave no answer", institution=opened.account.name, reason=error.reason)
@@ -260,7 +260,7 @@ class AccountReaders(TimedMember):
                 failed_count += 1
                 _log.exception("an account met a defect", institution=opened.account.name, reason=type(error).__name__)
             if news is not None:
-                news.note_call(account_id, told)
+                news.note_call(account_id, called)
             if failed_count or news is None:
                 await asyncio.sleep(AWAY_S[min(failed_count, len(AWAY_S)) - 1] if failed_count else LOOK_EVERY_S)
             else:
@@ -272,13 +272,13 @@ class AccountReaders(TimedMember):
         return at_account(self._context, opened.account, self._open_rail(opened, memory))
 
 
-async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def look_after(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Do an account's due work once; if its institution is away, facts recorded until then stay."""
-    await sweep_due(context, opened.institution, told)
+    await sweep_due(context, opened.institution, called)
     await expire_account_charges(context, opened.institution)
 
 
-async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Read the due part of the account's own statement; if that never works, payments are read all the same."""
     files = opened.institution.day_files
     if files is None:
@@ -287,12 +287,12 @@ async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence
         await read_day_files(context, opened.account, files)
 
 
-async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Read payees' returns; if the credential may not list these, payments are read all the same."""
-    await follow_sent_returns(context, opened, is_told="deep" in told)
+    await follow_sent_returns(context, opened, is_called="deep" in called)
 
 
-async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def move_orders(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Begin automatic returns, hand over due orders of an account, and query silent ones."""
     await give_back_due(context, opened)
     until = context.clock.now()
@@ -300,12 +300,12 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
         pass
 
 
-async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     await go_on(context, opened, OPENING_CALLS)
     await go_on(context, opened, CHANGE_CALLS)
 
 
-async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
     """Query orders handed over before the account was paused."""
     until = context.clock.now()
     while await ask_about_handed_orders(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:

@@ -43,8 +43,8 @@ async def _list_all(context: Operator, holder_id: int | None, kinds: tuple[Block
 
 
 def _shown(block: Block) -> output.Shown:
-    told = {} if block.is_secret else output.pick(block, "reference respond_by until")
-    return output.pick(block, "holder_id kind wanted_cents held_cents covered_cents") | told
+    terms = {} if block.is_secret else output.pick(block, "reference respond_by until")
+    return output.pick(block, "holder_id kind wanted_cents held_cents covered_cents") | terms
 
 
 def _hold(chosen: Chosen) -> Mark:

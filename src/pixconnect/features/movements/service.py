@@ -284,8 +284,8 @@ async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgeme
     holder_id = source.house_id or await find_holder(context, report.party)
     misfits = [_NOBODYS]
     if holder_id is not None:
-        told = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report)
-        misfits = await context.writes.submit(RECEIVE_BLOCKS, told)
+        reported = ReportedBlocks(holder_id=holder_id, institution_id=source.account_id, report=report)
+        misfits = await context.writes.submit(RECEIVE_BLOCKS, reported)
     for misfit in misfits:
         await kept_usecases.keep(context.pool, report, misfit)
     return Acknowledgement(report_id=report.report_id)
@@ -296,27 +296,29 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
     await work.claim(HeldBlocks).read()
     # Existing ones that are reported again; open ones are locked with their balances.
     known: dict[tuple[int | None, str], block_rules.Block] = {}
-    for account_id in {told.institution_id for told in batch}:
-        names = [terms.reference for told in batch if told.institution_id == account_id for terms in told.report.blocks]
+    for account_id in {reported.institution_id for reported in batch}:
+        names = [
+            terms.reference for reported in batch if reported.institution_id == account_id for terms in reported.report.blocks
+        ]
         found = await movement_store.find_blocks(work.connection, names, account_id)
         known.update(((account_id, reference), block) for reference, block in found.items())
     contested = await movement_store.find_open_names(work.connection, [name for _, name in known])
     outcomes: list[list[Misfit]] = []
-    for told in batch:
+    for reported in batch:
         misfits: list[Misfit] = []
-        for terms in told.report.blocks:
-            name = (told.institution_id, terms.reference)
-            block = work.claim(HeldBlocks).open.find(told.holder_id, terms.reference) or known.get(name)
-            misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.report.reported_at)
+        for terms in reported.report.blocks:
+            name = (reported.institution_id, terms.reference)
+            block = work.claim(HeldBlocks).open.find(reported.holder_id, terms.reference) or known.get(name)
+            misfit = block_rules.find_block_misfit(block, terms, reported.holder_id, reported.report.reported_at)
             if misfit is None and terms.wanted_cents == 0 and name in contested:
                 misfit = _UNDECIDED
             if misfit is not None:
                 misfits.append(misfit)
-            elif block is None or (told.report.reported_at > block.reported_at and block.state == "open"):
-                known[name] = _report_block(work, told, block, terms)
+            elif block is None or (reported.report.reported_at > block.reported_at and block.state == "open"):
+                known[name] = _report_block(work, reported, block, terms)
         outcomes.append(misfits)
     await work.write()
-    await reserve_released(batch, [(told.institution_id, told.holder_id) for told in batch])
+    await reserve_released(batch, [(reported.institution_id, reported.holder_id) for reported in batch])
     return outcomes
 
 
@@ -324,13 +326,13 @@ RECEIVE_BLOCKS: Final = WriteOperation("receive_blocks", _receive_blocks)
 
 
 def _report_block(
-    work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
+    work: UnitOfWork, reported: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
 ) -> block_rules.Block:
     """Open or change a block as reported, and cover or release the difference."""
-    blocks, as_reported = work.claim(HeldBlocks), (told.report.report_id, told.report.reported_at, work.now)
+    blocks, as_reported = work.claim(HeldBlocks), (reported.report.report_id, reported.report.reported_at, work.now)
     if block is not None:
         return blocks.hold(block, block_rules.change_block(block, terms, *as_reported))
-    opened = block_rules.open_block(terms, work.take_id(), told.holder_id, told.institution_id, *as_reported)
+    opened = block_rules.open_block(terms, work.take_id(), reported.holder_id, reported.institution_id, *as_reported)
     return blocks.hold(None, opened)
 
 

@@ -155,7 +155,7 @@ def _show(erasure: Erasure, *, as_json: bool) -> None:
     shown: Shown = {
         "erased": erasure.erased,
         "stays": [structs.asdict(stays) for stays in erasure.stays],
-        "told": [structs.asdict(told) for told in erasure.told],
+        "told": [structs.asdict(endpoint) for endpoint in erasure.told],
         "exported_at": sorted(erasure.exported_at),
     }
     if as_json:

@@ -95,10 +95,16 @@ async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLi
                 yield _line(context, row, ages)
             # Right after their rows, so that no more than a slice of either is in memory.
             for event in await person_store.list_events_of(connection, rows):
-                told = msgspec.json.decode(event)
+                announced = msgspec.json.decode(event)
                 # It is dropped with its partition: no request ends it earlier.
                 yield PersonLine(
-                    kind="event", id=told["id"], holder_id=None, role="told", kept_as=["event"], kept_until=None, texts=told
+                    kind="event",
+                    id=announced["id"],
+                    holder_id=None,
+                    role="told",
+                    kept_as=["event"],
+                    kept_until=None,
+                    texts=announced,
                 )
 
 
@@ -116,7 +122,7 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
     tax_id, ages = read_tax_id(text), requested_periods(context)
     async with context.pool.acquire() as connection:
         held = await _read_erasable(connection, tax_id)
-        told = await person_store.list_receivers(connection, held)
+        receivers = await person_store.list_receivers(connection, held)
         acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
     # New texts follow the same rules as soon as they are old enough.
     notes = [
@@ -128,7 +134,7 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
     return Erasure(
         erased=erased,
         stays=await _list_stays(context, tax_id, ages),
-        told=told,
+        told=receivers,
         exported_at=[act.at for act in acts if act.verb == "person export"],
     )
 

@@ -350,7 +350,7 @@ def _instant(instant: datetime) -> str:
         '20260102000405.006[-3:BRT]'
     """
     try:
-        told, zone = instant.astimezone(BRAZIL), "-3:BRT"
+        local, zone = instant.astimezone(BRAZIL), "-3:BRT"
     except OverflowError:
-        told, zone = instant.astimezone(UTC), "0:GMT"
-    return f"{told.year:04}{told:%m%d%H%M%S}.{told.microsecond // 1000:03}[{zone}]"
+        local, zone = instant.astimezone(UTC), "0:GMT"
+    return f"{local.year:04}{local:%m%d%H%M%S}.{local.microsecond // 1000:03}[{zone}]"

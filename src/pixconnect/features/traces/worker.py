@@ -202,8 +202,8 @@ class TracedReceivers:
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> WebhookExchange:
         traceparent = current_trace.get()
-        told = headers if traceparent is None else [*headers, ("traceparent", traceparent)]
-        return await self._receivers.post(url, told, body)
+        sent_headers = headers if traceparent is None else [*headers, ("traceparent", traceparent)]
+        return await self._receivers.post(url, sent_headers, body)
 
 
 @asynccontextmanager

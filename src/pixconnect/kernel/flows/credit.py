@@ -329,6 +329,6 @@ def _announced(work: UnitOfWork, transfer: Transfer) -> Transfer:
     return transfer
 
 
-def _contradiction(said: str, transfer: Transfer) -> Misfit:
-    explanation = f"the rail reports it as {said}, and {transfer.status} is recorded here"
+def _contradiction(reported: str, transfer: Transfer) -> Misfit:
+    explanation = f"the rail reports it as {reported}, and {transfer.status} is recorded here"
     return Misfit(reason="contradiction", explanation=explanation)

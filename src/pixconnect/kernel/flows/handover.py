@@ -320,12 +320,12 @@ async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datet
 
 async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, rail.Taken]]) -> None:
     ordered = await read_ordered(context.pool, [order.name for order, _ in named])
-    told = {
+    new_names = {
         order.name: NamedOrder(ordered=ordered[order.name], network_id=taken.network_id)
         for order, taken in named
         if taken.network_id is not None and order.name in ordered
     }
-    outcomes = dict(zip(told, await name_orders(context, list(told.values())), strict=True))
+    outcomes = dict(zip(new_names, await name_orders(context, list(new_names.values())), strict=True))
     for order, taken in named:
         outcome = outcomes.get(order.name)
         if isinstance(outcome, Misfit):

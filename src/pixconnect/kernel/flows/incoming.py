@@ -235,7 +235,7 @@ def _acknowledge(report: Report, refusal_code: str | None) -> Acknowledgement:
 def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
     """Check that a repeated payment is the same: amount, account, charge and payer."""
     report, payer = credit.report, transfer.counterparty
-    told: dict[str, tuple[object, object]] = {
+    compared: dict[str, tuple[object, object]] = {
         "amount_cents": (transfer.amount_cents, report.amount_cents),
         "holder_id": (transfer.holder_id, credit.holder_id),
         "key": (transfer.own_key, report.credit_party.key),
@@ -243,8 +243,8 @@ def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
     }
     # An institution may report the payer later.
     if not credit.source.is_final:
-        told["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
-    return find_other_account(transfer.institution_id, credit.source.account_id) or find_change(told)
+        compared["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
+    return find_other_account(transfer.institution_id, credit.source.account_id) or find_change(compared)
 
 
 def _account_of(party: Party) -> str:

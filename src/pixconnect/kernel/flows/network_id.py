@@ -34,34 +34,34 @@ class NamedOrder(Struct, frozen=True, kw_only=True):
         return self.ordered.holder_id
 
 
-async def name_orders(context: Context, told: Sequence[NamedOrder]) -> list[Misfit | errors.PixConnectError | None]:
+async def name_orders(context: Context, named: Sequence[NamedOrder]) -> list[Misfit | errors.PixConnectError | None]:
     """Record the rail's names of our orders; for each, in order, the reason if that was not recorded."""
-    outcomes: list[Misfit | errors.PixConnectError | None] = [_find_misfit(context, each) for each in told]
+    outcomes: list[Misfit | errors.PixConnectError | None] = [_find_misfit(context, each) for each in named]
     new = [
         index
-        for index, each in enumerate(told)
+        for index, each in enumerate(named)
         if outcomes[index] is None and each.network_id not in (name_of(each.ordered), each.ordered.network_id)
     ]
-    written = await context.writes.submit_all(NAME_ORDERS, [told[index] for index in new]) if new else []
+    written = await context.writes.submit_all(NAME_ORDERS, [named[index] for index in new]) if new else []
     for index, outcome in zip(new, written, strict=True):
         outcomes[index] = outcome
     return outcomes
 
 
-def _find_misfit(context: Context, told: NamedOrder) -> Misfit | None:
-    name = name_of(told.ordered)
-    if told.network_id == name:
+def _find_misfit(context: Context, named: NamedOrder) -> Misfit | None:
+    name = name_of(named.ordered)
+    if named.network_id == name:
         return None
     if context.policy.abilities.keeps_our_id:
-        return _misfit(told, "the network uses our ids")
+        return _misfit(named, "the network uses our ids")
     # An adapter for a network without such ids generates some, since callers are promised the form.
-    if not kept_report.is_name(told.network_id) or told.network_id[0] != name[0]:
-        return _misfit(told, f"that is no id of {kept_report.NAME_LENGTH} characters that begins with {name[0]}")
+    if not kept_report.is_name(named.network_id) or named.network_id[0] != name[0]:
+        return _misfit(named, f"that is no id of {kept_report.NAME_LENGTH} characters that begins with {name[0]}")
     return None
 
 
-def _misfit(told: NamedOrder, reason: str) -> Misfit:
-    explanation = f"{name_of(told.ordered)} is called {told.network_id}, but {reason}"
+def _misfit(named: NamedOrder, reason: str) -> Misfit:
+    explanation = f"{name_of(named.ordered)} is called {named.network_id}, but {reason}"
     return Misfit(reason="contradiction", explanation=explanation)
 
 
@@ -69,9 +69,9 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
     work = await begin_money_work(batch)
     connection = work.connection
     # In the order in which endings lock them too; ended transfers and refunds have no order any more.
-    await order_store.lock(connection, [name_of(told.ordered) for told in batch])
-    transfers = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Transfer)}
-    refunds = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Refund)}
+    await order_store.lock(connection, [name_of(named.ordered) for named in batch])
+    transfers = {(named.ordered.id, named.holder_id) for named in batch if isinstance(named.ordered, Transfer)}
+    refunds = {(named.ordered.id, named.holder_id) for named in batch if isinstance(named.ordered, Refund)}
     now_named = {
         name_of(each): each.network_id
         for each in (
@@ -79,24 +79,24 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
             *(await refund_store.lock_by_id(connection, sorted(refunds)) if refunds else {}).values(),
         )
     }
-    wanted = sorted({(told.network_id, told.ordered.amount_cents) for told in batch})
+    wanted = sorted({(named.network_id, named.ordered.amount_cents) for named in batch})
     taken = await order_store.find_taken_ids(connection, wanted)
     outcomes: list[Misfit | None] = []
     new: list[tuple[Transfer | Refund, str]] = []
-    for told in batch:
-        name, network_id = name_of(told.ordered), told.network_id
+    for named in batch:
+        name, network_id = name_of(named.ordered), named.network_id
         misfit = None
         if name not in now_named:
-            misfit = _misfit(told, "there is none of this id here")
+            misfit = _misfit(named, "there is none of this id here")
         elif now_named[name] is not None and now_named[name] != network_id:
-            misfit = _misfit(told, f"it was called {now_named[name]} before")
+            misfit = _misfit(named, f"it was called {now_named[name]} before")
         elif now_named[name] is None and network_id in taken:
-            misfit = _misfit(told, "that is the name of another")
+            misfit = _misfit(named, "that is the name of another")
         elif now_named[name] is None:
             now_named[name] = network_id
             # If two orders of one batch get one name, the first has it.
             taken.add(network_id)
-            new.append((told.ordered, network_id))
+            new.append((named.ordered, network_id))
         outcomes.append(misfit)
     if new:
         await order_store.name_all(connection, new, work.now)

@@ -79,29 +79,29 @@ async def take_reports(context: Context, reports: Sequence[rail.Report]) -> int:
     others = [report for report in reports if not isinstance(report, rail.SettledReport | rail.RejectedReport)]
     # Endings share one call, which writes them in one batch; each other has its own and is batched by the write queue.
     results = await asyncio.gather(_take_endings(context, endings), *(_take_other(context, report) for report in others))
-    said = [acknowledgement for result in results for acknowledgement in result]
-    return await _acknowledge(context, said) if said else 0
+    acknowledgements = [acknowledgement for result in results for acknowledgement in result]
+    return await _acknowledge(context, acknowledgements) if acknowledgements else 0
 
 
-async def _acknowledge(context: Context, said: Sequence[rail.Acknowledgement]) -> int:
+async def _acknowledge(context: Context, acknowledgements: Sequence[rail.Acknowledgement]) -> int:
     """Acknowledge all at once; if one of them breaks the adapter, one by one."""
     try:
-        await context.rail.acknowledge(said)
+        await context.rail.acknowledge(acknowledgements)
     except rail.RailUnavailable:
         raise
     except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
-        if len(said) > 1:
-            return sum([await _acknowledge(context, [one]) for one in said])
+        if len(acknowledgements) > 1:
+            return sum([await _acknowledge(context, [one]) for one in acknowledgements])
         _log.exception("cannot acknowledge a report", reason=_name_of(error))
         return 0
-    return len(said)
+    return len(acknowledgements)
 
 
 async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[rail.Acknowledgement]:
     faults = [_find_fault(report) for report in reports]
     sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
     outcomes = iter(await _end(context, sound) if sound else [])
-    said: list[rail.Acknowledgement] = []
+    acknowledgements: list[rail.Acknowledgement] = []
     for report, fault in zip(reports, faults, strict=True):
         outcome = _cannot_be_recorded(fault) if fault is not None else next(outcomes)
         if isinstance(outcome, Exception):
@@ -117,8 +117,8 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
         if isinstance(outcome, Exception):
             _log.warning("report waits", reason=_name_of(outcome))
         else:
-            said.append(rail.Acknowledgement(report_id=report.report_id))
-    return said
+            acknowledgements.append(rail.Acknowledgement(report_id=report.report_id))
+    return acknowledgements
 
 
 async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
@@ -169,13 +169,13 @@ async def _take_other(context: Context, report: rail.Report) -> list[rail.Acknow
 
 
 async def _take(context: Context, report: rail.Report, taker: ReportTaker) -> list[rail.Acknowledgement]:
-    said = await taker.take(context, report)
-    if said is None or taker.refusable is None:
-        return [] if said is None else [said]
+    acknowledgement = await taker.take(context, report)
+    if acknowledgement is None or taker.refusable is None:
+        return [] if acknowledgement is None else [acknowledgement]
     # A settled payment without a holder that cannot be refused is kept for an operator, and acknowledged without a refusal.
-    answer, code = ability.answer_report(context.policy.abilities, said), said.refusal_code
+    answer, code = ability.answer_report(context.policy.abilities, acknowledgement), acknowledgement.refusal_code
     # An accepted payment's money is not here yet; and a report that contradicts a cancellation is kept for that reason.
-    if answer != said and not isinstance(report, rail.CreditAccepted) and code != reject_code.NOT_SETTLED:
+    if answer != acknowledgement and not isinstance(report, rail.CreditAccepted) and code != reject_code.NOT_SETTLED:
         explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
         misfit = Misfit(reason="cannot_be_refused", explanation=explanation)
         await kept_usecases.keep_reported(context, report, misfit)

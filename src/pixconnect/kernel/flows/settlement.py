@@ -112,7 +112,7 @@ class EndRule(Ranked):
         """Write what needs the rows of the batch."""
 
 
-class ToldPayees(EndRule):
+class NotedPayees(EndRule):
     rank = 30
 
     def __init__(self, work: UnitOfWork) -> None:
@@ -128,7 +128,7 @@ class ToldPayees(EndRule):
             await note_payee(self.work.connection, sent, ending, self.work.now)
 
 
-END_RULES: Final[tuple[type[EndRule], ...]] = (ToldPayees,)
+END_RULES: Final[tuple[type[EndRule], ...]] = (NotedPayees,)
 
 
 @cache
@@ -198,13 +198,13 @@ async def _note_names(
 ) -> list[Unrecorded | None]:
     """Record the network's names of the orders that end; for each ending, why that failed."""
     outcomes: list[Unrecorded | None] = [None] * len(endings)
-    told = {
+    named = {
         index: NamedOrder(ordered=ordered[name], network_id=ending.network_id)
         for index, (name, ending) in enumerate(endings)
         if isinstance(ending, Settled | Rejected) and ending.network_id is not None and name in ordered
     }
-    if told:
-        for index, outcome in zip(told, await name_orders(context, list(told.values())), strict=True):
+    if named:
+        for index, outcome in zip(named, await name_orders(context, list(named.values())), strict=True):
             outcomes[index] = outcome
     return outcomes
 

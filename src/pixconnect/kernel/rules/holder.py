@@ -54,9 +54,9 @@ UNKNOWN_PARTY: Final = Party(
 """Placeholders for a party that an institution does not report: the contract's schemas require all of these."""
 
 
-def describe_party(**told: str | None) -> Party:
+def describe_party(**members: str | None) -> Party:
     """Make a party of the members that are reported; those that are empty or missing are unknown."""
-    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
+    return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in members.items() if text})
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -287,33 +287,35 @@ def judge_member(party: Party, member: str) -> Certainty:
     return "masked" if _STAR in text else "known"
 
 
-def complete_party(known: Party, told: Party) -> Party:
+def complete_party(known: Party, reported: Party) -> Party:
     """Fill in members that were known less well; an equal party if there are none."""
     better = {
-        member: getattr(told, member)
+        member: getattr(reported, member)
         for member in _TOLD
-        if _ORDER.index(judge_member(told, member)) > _ORDER.index(judge_member(known, member))
+        if _ORDER.index(judge_member(reported, member)) > _ORDER.index(judge_member(known, member))
     }
     return structs.replace(known, **better)
 
 
-def compare_parties(known: Party, told: Party) -> dict[str, tuple[object, object]]:
+def compare_parties(known: Party, reported: Party) -> dict[str, tuple[object, object]]:
     """Return members whose known and reported values contradict each other; unknown ones contradict nothing."""
     return {
-        f"payer's {member}": (getattr(known, member), getattr(told, member))
+        f"payer's {member}": (getattr(known, member), getattr(reported, member))
         for member in _TOLD
-        if "unknown" not in (judge_member(known, member), judge_member(told, member))
-        and not _may_be_same(member, getattr(known, member), getattr(told, member))
+        if "unknown" not in (judge_member(known, member), judge_member(reported, member))
+        and not _may_be_same(member, getattr(known, member), getattr(reported, member))
     }
 
 
-def _may_be_same(member: str, known: str, told: str) -> bool:
+def _may_be_same(member: str, known: str, reported: str) -> bool:
     """Whether two texts may be one: lists of one institution differ in points, spaces, and leading zeros."""
-    known, told = (_simplify(member, text) for text in (known, told))
-    if _STAR not in known + told:
-        return known == told
+    known, reported = (_simplify(member, text) for text in (known, reported))
+    if _STAR not in known + reported:
+        return known == reported
     # The length of a mask reveals nothing about the hidden text.
-    return len(known) != len(told) or all(one == other or _STAR in (one, other) for one, other in zip(known, told, strict=True))
+    return len(known) != len(reported) or all(
+        one == other or _STAR in (one, other) for one, other in zip(known, reported, strict=True)
+    )
 
 
 def _simplify(member: str, text: str) -> str:

@@ -81,9 +81,9 @@ def find_other_account(credited_id: int | None, reported_id: int | None) -> Misf
     return Misfit(reason="another_account", explanation=both)
 
 
-def find_change(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+def find_change(compared: Mapping[str, tuple[object, object]]) -> Misfit | None:
     """Find the differences of a repetition, by member with old and new value."""
-    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in compared.items() if before != after]
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
@@ -113,9 +113,9 @@ _LEAVES: Final = {"institution_return": True, "credit": False, "credit_held": Fa
 def find_amount(kept: KeptReport) -> int | None:
     """Return a kept report's sum on the account, in cents, negative for outgoing money; ``None`` if no money moved."""
     try:
-        said: Any = msgspec.json.decode(kept.report)
-        cents = int(said["amount_cents"])
-        leaves = said["direction"] == "OUT" if kept.kind == "movement" else _LEAVES[kept.kind]
+        report: Any = msgspec.json.decode(kept.report)
+        cents = int(report["amount_cents"])
+        leaves = report["direction"] == "OUT" if kept.kind == "movement" else _LEAVES[kept.kind]
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return None
     return -cents if leaves else cents
@@ -149,15 +149,15 @@ def encode(kept: rail.Report) -> str:
 
 def fingerprint(kept: rail.Report, reason: Reason) -> bytes:
     """Hash a report's subject and contents, so that every repetition has the same fingerprint."""
-    said: dict[str, Any] = msgspec.to_builtins(kept)
+    members: dict[str, Any] = msgspec.to_builtins(kept)
     # A repetition may have another number and another time.
     for passing in ("report_id", "reported_at", "settled_at"):
-        said.pop(passing, None)
+        members.pop(passing, None)
     # Added later: a report without parts keeps its earlier fingerprint.
-    if said.get("parts") is None:
-        said.pop("parts", None)
+    if members.get("parts") is None:
+        members.pop("parts", None)
     # The 1 is the version of this form: fingerprints are stored.
-    return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps([1, reason, members], sort_keys=True).encode()).digest()
 
 
 def storable(text: str, length_max: int = 255) -> str:
@@ -232,8 +232,8 @@ def is_text(text: str) -> bool:
     return "\0" not in text
 
 
-def _texts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for field, value in said.items():
+def _texts(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in members.items():
         if isinstance(value, str):
             yield field, value
         elif isinstance(value, dict):

@@ -66,9 +66,9 @@ def clock_of(row: asyncpg.Record) -> DatabaseClock:
     return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
 
 
-def take_time(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datetime:
+def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
     """Return service time for a write, from a clock read after ``asked_at`` of our own one; raises as ``check_skew``."""
-    now = take_reading(clock, asked_at, told)
+    now = take_reading(clock, asked_at, read)
     check_skew(clock)
     return now
 
@@ -100,9 +100,9 @@ async def is_clock_right(clock: Clock, connection: Connection) -> bool:
     return is_right_by(clock, asked_at, await read(connection))
 
 
-def is_right_by(clock: Clock, asked_at: datetime, told: DatabaseClock) -> bool:
+def is_right_by(clock: Clock, asked_at: datetime, read: DatabaseClock) -> bool:
     """The same by a clock read after ``asked_at``."""
-    take_reading(clock, asked_at, told)
+    take_reading(clock, asked_at, read)
     return was_right(clock)
 
 
@@ -111,11 +111,11 @@ def was_right(clock: Clock) -> bool:
     return abs(clock.skew) <= SKEW_MAX
 
 
-def take_reading(clock: Clock, asked_at: datetime, told: DatabaseClock) -> datetime:
+def take_reading(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
     """Return service time from a clock read after ``asked_at``, and correct this process's estimate."""
     before = was_right(clock)
     reading = Reading(
-        database_now=told.real_now, asked_at=asked_at, answered_at=clock.real_now(), offset=told.offset, revision=told.revision
+        database_now=read.real_now, asked_at=asked_at, answered_at=clock.real_now(), offset=read.offset, revision=read.revision
     )
     now = clock.take(reading)
     # Logged once per change, not with each batch.

@@ -34,7 +34,7 @@ AT_ONCE_MAX: Final = 32  # requests of a party that run at once while others are
 LOOK_EVERY_S: Final = 0.004
 # Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
 LATE_S: Final = 0.002
-LET_IN_MAX: Final = 16  # requests that begin at one check
+ADMITTED_MAX: Final = 16  # requests that begin at one check
 # However late the loop is, one request begins after this, because something else may make it late.
 REST_MAX_S: Final = 0.02
 REST_TIMES: Final = 3  # a party's rest after a long request, as a multiple of its duration
@@ -57,8 +57,8 @@ class Turns:
         self._under_way: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(sys.maxsize, _keep)
         self._look_at_s = 0.0
-        self._let_in_at_s = float("-inf")
-        self._let_in_count = 1
+        self._admitted_at_s = float("-inf")
+        self._admitted_count = 1
         self._look: asyncio.TimerHandle | None = None
 
     @cached_property
@@ -139,12 +139,12 @@ class Turns:
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
         # One more at each check that is on time, and back to one as soon as a check is late.
         if now_s - self._look_at_s <= LATE_S:
-            count = self._let_in_count = min(self._let_in_count + 1, LET_IN_MAX)
+            count = self._admitted_count = min(self._admitted_count + 1, ADMITTED_MAX)
         else:
-            self._let_in_count = 1
-            count = 1 if now_s - self._let_in_at_s >= REST_MAX_S else 0
+            self._admitted_count = 1
+            count = 1 if now_s - self._admitted_at_s >= REST_MAX_S else 0
         if self._begin(count, lambda party: self._under_way.get(party, 0) < AT_ONCE_MAX):
-            self._let_in_at_s = now_s
+            self._admitted_at_s = now_s
         self._look = None
         if len(self._waiting):
             self._look_again()

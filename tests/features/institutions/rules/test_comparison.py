@@ -194,13 +194,13 @@ def test_what_is_apart_is_found_in_any_traffic_told_once_and_ends(seed: int) -> 
         silent = [move for move in evening.moves if move.called_s is not None and move.ended_s is None]
         slack_cents += sum(abs(move.cents) for move in evening.moves if move.kind == "waiting" or move in silent)
         apart_cents = evening.chance.choice((-1, 1)) * (slack_cents + 902)
-        seen, told_cents, acts = None, None, list[str]()
+        seen, reported_cents, acts = None, None, list[str]()
         for at_s in (3700, 3900, 4500, 5100, 5700):
             found = evening.compare(at_s, apart_cents if at_s < 5700 else 0)
             assert found.has(apart_cents if at_s < 5700 else 0)
-            verdict = judge(found, seen, told_cents)
+            verdict = judge(found, seen, reported_cents)
             acts.append(verdict.act)
             seen = verdict.seen
             if verdict.act == "report":
-                seen, told_cents = None, verdict.seen and verdict.seen.certain_cents
+                seen, reported_cents = None, verdict.seen and verdict.seen.certain_cents
         assert acts == ["nothing", "report", "nothing", "nothing", "end"], (seed, number, acts)

@@ -444,7 +444,7 @@ async def test_they_are_read_for_a_hundred_days_only_where_something_was_sent(sh
     await follow(shop)
     await follow_sent_returns(shop.at, shop.opened)
     assert [until - since for since, until in returns_of(shop).asked] == [timedelta(days=100)]
-    await follow_sent_returns(shop.at, shop.opened, is_told=True)
+    await follow_sent_returns(shop.at, shop.opened, is_called=True)
     assert len(returns_of(shop).asked) == 2
 
 

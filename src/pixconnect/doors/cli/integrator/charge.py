@@ -200,8 +200,8 @@ def create(  # noqa: PLR0913  each is an option on the command line
         if terms is None or payer is None:
             charge = charges.create(amount, own_key, external_id=external_id, payer=payer)
         else:
-            told = structs.asdict(terms)
-            charge = charges.create_due(amount, own_key, payer=payer, external_id=external_id, **told)
+            members = structs.asdict(terms)
+            charge = charges.create_due(amount, own_key, payer=payer, external_id=external_id, **members)
     _show(charge, {}, as_json=json, with_picture=qr)
 
 

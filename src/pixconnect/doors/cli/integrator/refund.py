@@ -46,8 +46,8 @@ def create(
         description: For the payer to read.
     """
     with open_session() as session:
-        said = {"--amount": amount, "--external-id": external_id, "--reason": reason, "--description": description}
-        given = "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in said.items() if value is not None)
+        options = {"--amount": amount, "--external-id": external_id, "--reason": reason, "--description": description}
+        given = "".join(f" {flag} {shlex.quote(str(value))}" for flag, value in options.items() if value is not None)
         original = _find_received(session.client, received, given)
         _show_earlier(session.client, original, external_id)
         made = session.client.refunds.create(

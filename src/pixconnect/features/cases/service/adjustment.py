@@ -82,20 +82,20 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
         _check_kind(case)
         account = await proposals.find_account_of(connection, case)
         _refuse_closed(account)
-        said = dict[str, str | int](case_id=case.id, kind=wanted.kind)
+        contents = dict[str, str | int](case_id=case.id, kind=wanted.kind)
         if wanted.returns is not None or wanted.line is not None:
             item, original = await _find_returned(connection, account, case, wanted.returns, wanted.line)
-            said |= dict(amount_cents=item.amount_cents, holder_id=original.holder_id, direction="IN", line=item.item_id)
-            said["returns"] = original.end_to_end_id
+            contents |= dict(amount_cents=item.amount_cents, holder_id=original.holder_id, direction="IN", line=item.item_id)
+            contents["returns"] = original.end_to_end_id
         else:
             await _refuse_changed(context, connection, account, case, wanted)
             steps = _plan(case, account, await list_adjustments(connection, case.id), wanted)
             await _check_holders(connection, account, steps)
-            said |= dict(amount_cents=steps[0].amount_cents, direction=steps[0].direction)
-            said["holder_id"] = wanted.holder_id or steps[0].holder_id
+            contents |= dict(amount_cents=steps[0].amount_cents, direction=steps[0].direction)
+            contents["holder_id"] = wanted.holder_id or steps[0].holder_id
             if wanted.undone_id is not None:
-                said["undone_id"] = wanted.undone_id
-        proposal = make_proposal(context, "adjust", said, institution_id=account.id)
+                contents["undone_id"] = wanted.undone_id
+        proposal = make_proposal(context, "adjust", contents, institution_id=account.id)
         return await propose(context, connection, "case adjust", f"case {case.id}", proposal)
 
 
@@ -273,8 +273,8 @@ async def _record_return(context: Operator, writes: Writer, proposal: Proposal) 
         _refuse_closed(account)
         case = await proposals.lock_case(connection, int(proposal.contents["case_id"]))
         # Checked once more: since the proposal a reading may have recorded it.
-        said = proposal.contents
-        item, original = await _find_returned(connection, account, case, str(said["returns"]), str(said["line"]))
+        contents = proposal.contents
+        item, original = await _find_returned(connection, account, case, str(contents["returns"]), str(contents["line"]))
         # A line with only a day has no instant: the return is dated when it is recorded.
         at = item.settled_at or context.clock.now()
         report = ReturnReport(

@@ -118,29 +118,29 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         plan = await _plan(connection, account, named, wanted.ours, waiting, wanted.holder_id)
         reserved = await line_store.list_reserved(connection, account.id, [one.item_id for one in plan.items["counts"]])
         lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
-        said = dict[str, str | int](case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values()))
-        said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
-        said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
-        said |= {} if wanted.holder_id is None else dict(holder_id=wanted.holder_id)
-        said["ours"] = _encode(wanted.ours).decode()
-        said["reasons"] = _encode(_list_reasons(plan)).decode()
-        proposal = make_proposal(context, "answer", said, institution_id=account.id)
+        contents: dict[str, str | int] = dict(case_id=case.id, change_cents=sum(plan.moves.values()))
+        contents["lacking_cents"] = sum(lacking.values())
+        contents |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
+        contents |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
+        contents |= {} if wanted.holder_id is None else dict(holder_id=wanted.holder_id)
+        contents |= dict(ours=_encode(wanted.ours).decode(), reasons=_encode(_list_reasons(plan)).decode())
+        proposal = make_proposal(context, "answer", contents, institution_id=account.id)
         return await propose(context, connection, "case answer", f"case {case.id}", proposal)
 
 
 async def answer_case(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Apply the answer, as long as each line still waits for such an answer."""
-    said = proposal.contents
-    named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
-    ours = _decode_own(str(said["ours"]))
-    holder_id = int(said["holder_id"]) if "holder_id" in said else None
+    contents = proposal.contents
+    named: dict[Answer, list[str]] = {answer: _decode(str(contents[answer])) for answer in ANSWERS if answer != "ours"}
+    ours = _decode_own(str(contents["ours"]))
+    holder_id = int(contents["holder_id"]) if "holder_id" in contents else None
     async with proposals.confirming(context, proposal) as (connection, account):
-        case = await proposals.lock_case(connection, int(said["case_id"]))
+        case = await proposals.lock_case(connection, int(contents["case_id"]))
         _check(case, account)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
         plan = await _plan(connection, account, named, ours, waiting, holder_id)
-        proposed = _decode_own(str(said["reasons"]))
+        proposed = _decode_own(str(contents["reasons"]))
         for name, reason in _list_reasons(plan).items():
             if reason != proposed[name]:
                 refusal = f"{name} waits as {reason} by now, and not as {proposed[name]}: look at the case again"

@@ -188,10 +188,10 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
             holder_id=holder_id,
             name=name,
             amount_cents=None,
-            said=cut(f"{name} {said}"),
+            said=cut(f"{name} {text}"),
             since=since,
         )
-        for name, holder_id, said, since in found
+        for name, holder_id, text, since in found
     ]
     is_cut = LOOKED_AT_MAX in (len(waiting), len(refunds))
     await case_store.keep(connection, () if is_cut else ("waits",), account.id, _EVER, differences)
@@ -289,7 +289,7 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
         BadRequest: The reason is empty or too long, no case is given, or one is of an open order.
         NotFound: One of them does not exist, or has ended.
     """
-    said, operator = _check_text("reason", reason), kept_report.storable(context.operator)
+    stored_reason, operator = _check_text("reason", reason), kept_report.storable(context.operator)
     wanted = sorted(set(case_ids))
     if not wanted:
         raise errors.BadRequest("case: none is named, or none of that kind is open")
@@ -304,13 +304,13 @@ async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -
         for case in before.values():
             # In one transaction: otherwise the worker's next check would open the case again.
             if case.kind == "report":
-                await kept_store.close(connection, int(case.name), operator, said)
-        await case_store.end(connection, wanted, "closed", operator, said)
+                await kept_store.close(connection, int(case.name), operator, stored_reason)
+        await case_store.end(connection, wanted, "closed", operator, stored_reason)
         # Read again, for the instant is the database's.
         ended = await case_store.lock(connection, wanted)
         subject = f"case {wanted[0]}" if len(wanted) == 1 else f"{len(wanted)} cases from {wanted[0]}"
         await audit.record(
-            context, connection, "case close", subject, before=dict(ids=wanted), after=dict(ids=wanted, reason=said)
+            context, connection, "case close", subject, before=dict(ids=wanted), after=dict(ids=wanted, reason=stored_reason)
         )
         named = {account.id: account.name for account in await account_store.list_all(connection)}
     return [_show(context, ended[case_id], named) for case_id in wanted]

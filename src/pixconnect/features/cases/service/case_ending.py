@@ -97,8 +97,8 @@ async def _find_unread(connection: Connection, order: rules.SilentOrder, now: da
     first_on, last_on = order.days
     if not is_over(last_on, now):
         return [last_on]
-    told = await day_store.list_days(connection, order.institution_id, first_on, last_on)
-    read = {one.day for one in told if one.read_at is not None and is_over(one.day, one.read_at)}
+    days = await day_store.list_days(connection, order.institution_id, first_on, last_on)
+    read = {one.day for one in days if one.read_at is not None and is_over(one.day, one.read_at)}
     return [day for day in list_span(first_on, last_on) if day not in read]
 
 
@@ -115,7 +115,7 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
     async with write_alone(context.pool) as connection:
         await proposals.lock_to_propose(connection, wanted.case_id)
         order, item_id = await _find(context, connection, wanted)
-        said = dict[str, str | int](
+        contents = dict[str, str | int](
             case_id=wanted.case_id,
             order=order.order_name,
             said=wanted.said,
@@ -126,11 +126,11 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
             evidence_sha256=wanted.evidence.digest,
         )
         if item_id is not None:
-            said["item_id"] = item_id
+            contents["item_id"] = item_id
         if wanted.said == "never":
             # The other operator has to read them too: they may show that it left.
-            said["like"] = ", ".join(chain(*await _list_lines(connection, order)))
-        proposal = make_proposal(context, "decide", said, institution_id=order.institution_id)
+            contents["like"] = ", ".join(chain(*await _list_lines(connection, order)))
+        proposal = make_proposal(context, "decide", contents, institution_id=order.institution_id)
         return await propose(context, connection, "case close", f"case {wanted.case_id}", proposal)
 
 
@@ -172,13 +172,13 @@ async def end_by_case(context: Operator, writes: Writer, proposal: Proposal) -> 
 
 
 def _read(proposal: Proposal) -> WantedEnding:
-    said = proposal.contents
-    item_id = said.get("item_id")
+    contents = proposal.contents
+    item_id = contents.get("item_id")
     return WantedEnding(
-        case_id=int(said["case_id"]),
-        said=rules.parse_ending_claim(str(said["said"])),
+        case_id=int(contents["case_id"]),
+        said=rules.parse_ending_claim(str(contents["said"])),
         evidence=rules.Evidence(
-            name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
+            name=str(contents["evidence_name"]), size=int(contents["evidence_size"]), digest=str(contents["evidence_sha256"])
         ),
         item_id=None if item_id is None else str(item_id),
     )
@@ -237,13 +237,13 @@ async def _list_lines(connection: Connection, order: rules.SilentOrder) -> tuple
     return [own] if own is not None else [], await case_store.list_like(connection, *asked)
 
 
-async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.EndingClaim) -> EndedOrder:
+async def _lock(connection: Connection, order: rules.SilentOrder, claim: rules.EndingClaim) -> EndedOrder:
     name = order.order_name
     ordered = (await read_ordered(connection, [name])).get(name)
     if ordered is None:
         raise errors.BadRequest("case: the transfer or refund of its order is missing: ask `pixconnect verify`")
     # The network's instant is unknown: a call settles within seconds.
-    ending = Settled(settled_at=order.called_at) if said == "settled" else NeverTaken()
+    ending = Settled(settled_at=order.called_at) if claim == "settled" else NeverTaken()
     mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
     ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, beside=() if mistaken is None else (mistaken,))
     # In the order in which every process locks, so that a concurrent ending comes before or after all of this.
@@ -256,8 +256,8 @@ async def _lock(connection: Connection, order: rules.SilentOrder, said: rules.En
 async def refuse_open_orders(connection: Connection, cases: Sequence[rules.Case]) -> None:
     """Refuse to close, by one operator's decision, a case whose order is still open."""
     of_orders = {case.id for case in cases if case.kind == "order"}
-    said = {ending.case_id for ending in await case_store.find_of_cases(connection, sorted(of_orders))}
-    if of_orders - said:
+    ended_ids = {ending.case_id for ending in await case_store.find_of_cases(connection, sorted(of_orders))}
+    if of_orders - ended_ids:
         raise errors.BadRequest(
-            f"case: {min(of_orders - said)} is of an order that is open: --as, --evidence and two operators end it"
+            f"case: {min(of_orders - ended_ids)} is of an order that is open: --as, --evidence and two operators end it"
         )

@@ -17,7 +17,7 @@ from pixconnect.features.cases.rules import TEXT_LENGTH_MAX, Difference
 from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import BalanceGap
 from pixconnect.features.institutions.rules.joining import BookLine, RecordedItem, find_parts
-from pixconnect.features.institutions.rules.special_line import find_told_change, waits_for_file
+from pixconnect.features.institutions.rules.special_line import find_stated_change, waits_for_file
 from pixconnect.features.institutions.rules.unmatched import OUTCOMES
 from pixconnect.features.institutions.service.day import UnmatchedSpan
 from pixconnect.features.institutions.service.statement_account import find_balance_meaning
@@ -77,20 +77,20 @@ def _of_day(
     has_investments = find_balance_meaning(account) == "with_investments"
     # In the sums of the day, and none of our records.
     unrecorded_cents = sum(
-        find_told_change(item, has_investments=has_investments) or 0
+        find_stated_change(item, has_investments=has_investments) or 0
         for item in items
         if item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
     )
     booked_cents = sum(line.signed_cents for line in lines)
-    said = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
+    facts = [f"the balance at its end is {_format_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
     if first_cents:
-        said.append(f"the balance before this first day differs from the books by {_format_cents(first_cents)}")
+        facts.append(f"the balance before this first day differs from the books by {_format_cents(first_cents)}")
     if disagreements_count:
-        said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
-    said += [_describe_item(item, len(find_parts(item, lines))) for item in items]
+        facts.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
+    facts += [_describe_item(item, len(find_parts(item, lines))) for item in items]
     for line in lines:
         cents, names = _format_cents(line.signed_cents), ", ".join(line.names)
-        said.append(f"{line.key[0]} {line.key[1]} of {cents} is not in the statement: {names}")
+        facts.append(f"{line.key[0]} {line.key[1]} of {cents} is not in the statement: {names}")
     return Difference(
         kind="day",
         institution_id=account.id,
@@ -98,7 +98,7 @@ def _of_day(
         name=day.isoformat(),
         # Booked amounts that the institution lacks count negative.
         amount_cents=within_bounds(apart_cents + first_cents + unrecorded_cents - booked_cents),
-        said=_cut_list(said),
+        said=_cut_list(facts),
         since=datetime.combine(day, time(0), SAO_PAULO),
     )
 
@@ -126,13 +126,13 @@ def _format_cents(cents: int) -> str:
     return ("" if cents < 0 else "+") + show_reais(cents)
 
 
-def _cut_list(said: Sequence[str]) -> str:
+def _cut_list(facts: Sequence[str]) -> str:
     """Cut a list to its room, and return how many more there are."""
     kept, length = list[str](), 0
-    for text in said:
+    for text in facts:
         length += len(text) + 2
         if kept and length > TEXT_LENGTH_MAX - _MORE_LENGTH:
-            kept.append(f"and {len(said) - len(kept)} more, as `institution days --lines` prints them")
+            kept.append(f"and {len(facts) - len(kept)} more, as `institution days --lines` prints them")
             break
         kept.append(text)
     return kept_report.storable("; ".join(kept), TEXT_LENGTH_MAX)

@@ -66,9 +66,9 @@ async def propose_memory(context: Operator, name: str, item_id: str) -> Proposal
         one = next((one for one in rehearsals if one.item_id == item_id), None)
         rehearsal = errors.found(one, f"line: {item_id} is no line that `pixconnect case patterns {name}` prints")
         _check(rehearsal)
-        said = dict[str, str | int]({name: getattr(rehearsal, name) for name in _KEY})
-        said |= dict(item_id=item_id, days_count=rehearsal.days_count)
-        proposal = make_proposal(context, "remember", said, institution_id=account.id)
+        contents = dict[str, str | int]({name: getattr(rehearsal, name) for name in _KEY})
+        contents |= dict(item_id=item_id, days_count=rehearsal.days_count)
+        proposal = make_proposal(context, "remember", contents, institution_id=account.id)
         return await propose(context, connection, "case remember", name_account(name), proposal)
 
 

@@ -54,18 +54,18 @@ async def propose_separation(context: Operator, name: str, item_ids: Sequence[st
         account = found(await account_store.find_named(connection, name), name)
         await proposal_store.lock_account(connection, account.id)
         items = await _find(connection, account, item_ids)
-        said = dict(lines=_encode({item.item_id: _name_record(item) for item in items}).decode())
-        proposal = make_proposal(context, "separate", said, institution_id=account.id)
+        contents = dict(lines=_encode({item.item_id: _name_record(item) for item in items}).decode())
+        proposal = make_proposal(context, "separate", contents, institution_id=account.id)
         return await propose(context, connection, "case separate", name_account(name), proposal)
 
 
 async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) -> None:
     """Separate the lines, if each is still joined to the record that the proposal names."""
-    said = _decode(str(proposal.contents["lines"]))
+    named = _decode(str(proposal.contents["lines"]))
     async with confirming(context, proposal) as (connection, account):
         await item_store.lock_recording(connection, account.id)
-        items = await _find(connection, account, list(said))
-        if {item.item_id: _name_record(item) for item in items} != said:
+        items = await _find(connection, account, list(named))
+        if {item.item_id: _name_record(item) for item in items} != named:
             raise errors.BadRequest("lines: one is joined to another record by now: propose it again")
         moved = [item for item in items if item.joined_kind == "movement"]
         if moved:
@@ -81,7 +81,7 @@ async def separate_lines(context: Operator, writes: Writer, proposal: Proposal) 
         days = sorted({*on, *(line.day for line in lines if line.key in keys)})
         # In this transaction: a closed day without its line has no case.
         await day_store.write_states(connection, account.id, [(day, "open") for day in days], context.clock.now())
-        await record_confirmed(context, connection, account, proposal, dict(lines=said))
+        await record_confirmed(context, connection, account, proposal, dict(lines=named))
     await settle_if_free(writes, account, min(days))
 
 

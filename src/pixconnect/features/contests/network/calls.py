@@ -22,7 +22,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
     now = outside.clock.now()
     number = next(outside.network.arrival_numbers)
     name, return_id = make_network_id(outside, "I", number), _name_return(outside, number, 1)
-    async with AsyncExitStack() as told:
+    async with AsyncExitStack() as expecting:
         async with outside.network.giving_back:
             paid = await infraction.find_paid(outside.pool, asked.end_to_end_id, now)
             if paid is None:
@@ -33,14 +33,14 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
                 infraction.find_free_funds(asked, others), infraction.find_free_of(asked.end_to_end_id, paid, others, now)
             )
             contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
-            acknowledgement = await _store_and_report(outside, told, contest, None)
+            acknowledgement = await _store_and_report(outside, expecting, contest, None)
         await find_end(acknowledgement)
     return contest.report
 
 
 async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionReport:
     """Decide by hand, in place of the rule or the deadline."""
-    async with outside.deciding, AsyncExitStack() as told:
+    async with outside.deciding, AsyncExitStack() as expecting:
         async with outside.network.giving_back:
             before = await _find(outside, asked.name)
             if before is None:
@@ -53,13 +53,13 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
             # How much more of its payment may be blocked.
             free_cents = 0 if paid is None else infraction.find_free_of(name, paid, contests, now)
             contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
-            acknowledgement = await _store_and_report(outside, told, contest, before)
+            acknowledgement = await _store_and_report(outside, expecting, contest, before)
         await find_end(acknowledgement)
     return contest.report
 
 
 async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-    said: list[DefenceAnswer] = []
+    answers: list[DefenceAnswer] = []
     for defence in defences:
         async with outside.deciding, outside.network.giving_back:
             before = await _find(outside, defence.name)
@@ -70,16 +70,16 @@ async def receive_defences(outside: Outside, defences: Sequence[Defence]) -> lis
             contest, answer = infraction.receive_answer(before, defence, left_cents, next_id, outside.clock.now())
             if contest is not None:
                 await _put(outside, contest, before)
-            said.append(answer)
-    return said
+            answers.append(answer)
+    return answers
 
 
 async def _store_and_report(
-    outside: Outside, told: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
+    outside: Outside, expecting: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
 ) -> Awaitable[str | None]:
     """Store it; returns the awaitable of the report's acknowledgement."""
     named = f"{contest.name}/{contest.sequence}"
-    acknowledgement = told.enter_context(outside.network.expecting_acknowledgement(named))
+    acknowledgement = expecting.enter_context(outside.network.expecting_acknowledgement(named))
     await _put(outside, contest, before)
     return acknowledgement
 

@@ -118,13 +118,13 @@ async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | N
 
 
 def list_pending(contest: Contest, now: datetime) -> list[DuePending]:
-    told: list[DuePending] = []
+    pending: list[DuePending] = []
     if contest.is_open:
-        told.append((now, Pending(_named(contest.report, contest, 0))))
+        pending.append((now, Pending(_named(contest.report, contest, 0))))
     if contest.next_report is not None and contest.due_at is not None:
         report = _redate(contest.next_report, contest.due_at)
-        told.append((now if contest.is_due else contest.due_at, Pending(_named(report, contest, 1))))
-    return told
+        pending.append((now if contest.is_due else contest.due_at, Pending(_named(report, contest, 1))))
+    return pending
 
 
 def _named(report: InfractionReport, contest: Contest, ahead: int) -> InfractionReport:
@@ -152,8 +152,8 @@ def catch_up(contest: Contest, now: datetime) -> Contest:
 
 def acknowledge(contest: Contest, report_ids: Sequence[str], now: datetime) -> Contest:
     if f"{contest.name}/{contest.sequence + 1}" in report_ids:
-        told = structs.replace(catch_up(structs.replace(contest, is_due=True), now), is_open=False)
-        return plan(told, None, 0)
+        acknowledged = structs.replace(catch_up(structs.replace(contest, is_due=True), now), is_open=False)
+        return plan(acknowledged, None, 0)
     return structs.replace(contest, is_open=False) if f"{contest.name}/{contest.sequence}" in report_ids else contest
 
 
@@ -341,8 +341,8 @@ def receive_answer(
         return None, DefenceRefused(reason="the time to answer is over")
     at = max(now, contest.report.reported_at + timedelta(microseconds=1))
     answered = structs.replace(contest.report, state="answered", reported_at=at)
-    heard = structs.replace(contest, defence=defence.text)
-    return plan(_set_report(heard, answered), next_id, left_cents), DefenceTaken()
+    received = structs.replace(contest, defence=defence.text)
+    return plan(_set_report(received, answered), next_id, left_cents), DefenceTaken()
 
 
 async def save(executor: Executor, contest: Contest, before: Contest | None, now: datetime) -> None:

@@ -144,9 +144,9 @@ async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:
     now = context.clock.now()
     due = await infraction_store.find_due(context.pool, slots, now, count_max)
     sending = [each for each in due if each.institution_id is None and each.send_at is not None and each.send_at <= now]
-    said = await _send(context, sending)
+    answers = await _send(context, sending)
     reminders = [InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id) for each in due if each not in sending]
-    await _note(context, [*_join(sending, said), *reminders])
+    await _note(context, [*_join(sending, answers), *reminders])
     return len(due)
 
 
@@ -154,10 +154,10 @@ async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[Def
     if not sending:
         return []
     try:
-        said = await context.rail.send(infraction_rules.DEFENCES, [_word(each) for each in sending])
-        if len(said) == len(sending):
-            return said
-        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), answers_count=len(said))
+        answers = await context.rail.send(infraction_rules.DEFENCES, [_word(each) for each in sending])
+        if len(answers) == len(sending):
+            return answers
+        _log.error("a rail answers not as many as it was sent", sent_count=len(sending), answers_count=len(answers))
     except Exception as error:  # noqa: BLE001  a defect of a rail must not stop reminders, nor the slots for good
         _log.exception("cannot send answers to contests", reason=type(error).__name__)
     return [DefenceUnknown() for _ in sending]
@@ -179,10 +179,10 @@ def _word(infraction: Infraction) -> Defence:
     return Defence(name=infraction.name, text=infraction.defence or "")
 
 
-def _join(sent: Sequence[Infraction], said: Sequence[DefenceAnswer]) -> list[InfractionAnswer]:
+def _join(sent: Sequence[Infraction], answers: Sequence[DefenceAnswer]) -> list[InfractionAnswer]:
     return [
         InfractionAnswer(holder_id=each.holder_id, infraction_id=each.id, answer=answer, sent=each.defence)
-        for each, answer in zip(sent, said, strict=True)
+        for each, answer in zip(sent, answers, strict=True)
     ]
 
 

@@ -128,17 +128,17 @@ class _LockedRows(Struct, kw_only=True):
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _LockedRows:
     connection = work.connection
-    await work.lock_charges_of([told.transfer.end_to_end_id for told in batch])
-    await work.lock_transfers({(told.transfer.id, told.holder_id) for told in batch})
+    await work.lock_charges_of([reported.transfer.end_to_end_id for reported in batch])
+    await work.lock_transfers({(reported.transfer.id, reported.holder_id) for reported in batch})
     infractions: dict[tuple[int | None, str], Infraction] = {}
     blocks: dict[tuple[int | None, str], Block] = {}
-    for account_id in {told.transfer.institution_id for told in batch}:
-        references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
+    for account_id in {reported.transfer.institution_id for reported in batch}:
+        references = [reported.report.name for reported in batch if reported.transfer.institution_id == account_id]
         named = await infraction_store.lock_named(connection, references, account_id)
         infractions |= {(account_id, infraction.name): infraction for infraction in named}
         found = await movement_store.find_blocks(connection, references, account_id)
         blocks |= {(account_id, reference): block for reference, block in found.items()}
-    return_ids = [part.return_id for told in batch for part in told.report.taken]
+    return_ids = [part.return_id for reported in batch for part in reported.report.taken]
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
     made = [(refund.id, refund.holder_id) for refund in refunds.values()]
     linked = await refund_store.find_links(connection, made)
@@ -157,27 +157,27 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
     await work.claim(HeldBlocks).read()
     locked = await _lock_rows(work, batch)
     outcomes: list[Misfit | errors.PixConnectError | None] = []
-    for told in batch:
-        transfer = work.transfers[told.transfer.id, told.holder_id]
-        known = locked.infractions.get(told.name)
-        misfit = infraction_rules.find_infraction_misfit(told.report, known, transfer)
-        block = locked.blocks.get(told.name)
+    for reported in batch:
+        transfer = work.transfers[reported.transfer.id, reported.holder_id]
+        known = locked.infractions.get(reported.name)
+        misfit = infraction_rules.find_infraction_misfit(reported.report, known, transfer)
+        block = locked.blocks.get(reported.name)
         # Its own block is made with it: another one of the name belongs to something else.
-        if misfit is None and block is not None and told.name not in locked.infractions:
+        if misfit is None and block is not None and reported.name not in locked.infractions:
             explanation = f"the block {block.reference} is {block.kind}, and of no contest"
             misfit = Misfit(reason="contradiction", explanation=explanation)
-        misfit = misfit or _find_wrong_part(told, transfer, locked.refunds)
+        misfit = misfit or _find_wrong_part(reported, transfer, locked.refunds)
         if misfit is not None:
             outcomes.append(misfit)
-        elif _new_cents(told, locked.refunds) > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents:
+        elif _new_cents(reported, locked.refunds) > transfer.amount_cents - transfer.returned_cents - transfer.returning_cents:
             outcomes.append(errors.ServiceUnavailable("a refund of the same Pix is under way"))
         else:
-            _follow(work, told, known, locked)
+            _follow(work, reported, known, locked)
             outcomes.append(None)
     await work.write()
     for refund in locked.made:
         await return_store.insert(work.connection, refund, refund.return_id)
-    await reserve_released(batch, [(told.transfer.institution_id, told.holder_id) for told in batch])
+    await reserve_released(batch, [(reported.transfer.institution_id, reported.holder_id) for reported in batch])
     return outcomes
 
 
@@ -190,75 +190,75 @@ def announce(work: UnitOfWork, infraction: Infraction, name: EventName | None = 
     work.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
 
-def _new_cents(told: ReportedInfraction, known: Mapping[str, Refund]) -> int:
-    return sum(part.amount_cents for part in told.report.taken if part.return_id not in known)
+def _new_cents(reported: ReportedInfraction, known: Mapping[str, Refund]) -> int:
+    return sum(part.amount_cents for part in reported.report.taken if part.return_id not in known)
 
 
-def _find_wrong_part(told: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
+def _find_wrong_part(reported: ReportedInfraction, transfer: Transfer, known: Mapping[str, Refund]) -> Misfit | None:
     """Find why a return is implausible: it is something else here already, or exceeds the rest of the Pix."""
-    for part in told.report.taken:
+    for part in reported.report.taken:
         refund = known.get(part.return_id)
         known_as = refund and (refund.transfer_id, refund.amount_cents, refund.made_by)
         if refund is not None and known_as != (transfer.id, part.amount_cents, "institution"):
             explanation = f"{part.return_id} is the refund {refund.id} here, of {refund.amount_cents} cents"
             return Misfit(reason="contradiction", explanation=explanation)
     left_cents = transfer.amount_cents - transfer.returned_cents
-    if _new_cents(told, known) > left_cents:
-        explanation = f"it takes {_new_cents(told, known)} cents, and {left_cents} are left of the Pix"
+    if _new_cents(reported, known) > left_cents:
+        explanation = f"it takes {_new_cents(reported, known)} cents, and {left_cents} are left of the Pix"
         return Misfit(reason="contradiction", explanation=explanation)
     return None
 
 
-def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None, locked: _LockedRows) -> None:
-    report = told.report
-    infraction = known or _open(work, told, locked)
+def _follow(work: UnitOfWork, reported: ReportedInfraction, known: Infraction | None, locked: _LockedRows) -> None:
+    report = reported.report
+    infraction = known or _open(work, reported, locked)
     is_new = known is None
-    taken_cents = _take_all(work, told, infraction, locked)
+    taken_cents = _take_all(work, reported, infraction, locked)
     followed = infraction_rules.follow(infraction, report, taken_cents, work.now)
     if not is_new:
-        _report_block(work, told, followed, locked)
+        _report_block(work, reported, followed, locked)
     work.move(INFRACTIONS, infraction, followed)
-    locked.infractions[told.name] = followed
+    locked.infractions[reported.name] = followed
     if followed.state != infraction.state or (taken_cents and followed.state == "taken"):
         announce(work, followed)
 
 
-def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> Infraction:
-    transfer, report = told.transfer, told.report
+def _open(work: UnitOfWork, reported: ReportedInfraction, locked: _LockedRows) -> Infraction:
+    transfer, report = reported.transfer, reported.report
     charge = None if transfer.charge_id is None else work.charges.get((transfer.charge_id, transfer.holder_id))
     external_id = charge and charge.external_id
     infraction = infraction_rules.begin_infraction(report, transfer, work.take_id(), external_id, work.now)
-    terms, of = infraction_rules.block_of(report), (told.holder_id, transfer.institution_id)
+    terms, of = infraction_rules.block_of(report), (reported.holder_id, transfer.institution_id)
     block = block_rules.open_block(terms, work.take_id(), *of, report.report_id, report.reported_at, work.now)
-    locked.blocks[told.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
+    locked.blocks[reported.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
     work.put(INFRACTIONS, infraction)
     announce(work, infraction)
     return infraction
 
 
-def _report_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
+def _report_block(work: UnitOfWork, reported: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
     """Change the block as reported, unless a later report exists."""
-    report = told.report
-    block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]
+    report = reported.report
+    block = work.claim(HeldBlocks).open.find(reported.holder_id, report.name) or locked.blocks[reported.name]
     ends = followed.state == "released" and block.state == "open"
     if (not ends and report.reported_at <= block.reported_at) or block.state == "ended":
         return
     terms = infraction_rules.block_of(report)
     changed = block_rules.change_block(block, terms, report.report_id, max(report.reported_at, block.reported_at), work.now)
-    locked.blocks[told.name] = work.claim(HeldBlocks).hold(block, changed)
+    locked.blocks[reported.name] = work.claim(HeldBlocks).hold(block, changed)
 
 
-def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
+def _take_all(work: UnitOfWork, reported: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
     """Record the institution's new returns; return how much of them is new to the infraction."""
     taken_cents = 0
-    for part, refund_id in zip(told.report.taken, told.refund_ids, strict=True):
+    for part, refund_id in zip(reported.report.taken, reported.refund_ids, strict=True):
         refund = locked.refunds.get(part.return_id)
         if refund is None:
-            refund = locked.refunds[part.return_id] = _take(work, told, part, refund_id, locked)
+            refund = locked.refunds[part.return_id] = _take(work, reported, part, refund_id, locked)
         elif (refund.id, refund.holder_id) in locked.linked:
             continue
         else:
-            _hold_again(work, told, refund, locked)
+            _hold_again(work, reported, refund, locked)
         locked.linked.add((refund.id, refund.holder_id))
         work.put(
             INFRACTION_RETURNS, InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id)
@@ -267,7 +267,7 @@ def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction
     return taken_cents
 
 
-def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
+def _hold_again(work: UnitOfWork, reported: ReportedInfraction, refund: Refund, locked: _LockedRows) -> None:
     """Make another contest of the Pix hold the money of a return that was this one's."""
     block_id = locked.taken_of.get((refund.id, refund.holder_id))
     # If nothing was covered, the oldest uncovered one was lowered.
@@ -280,17 +280,17 @@ def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, lock
         and locked.is_undecided(block)
     )
     block = next(lowered, None)
-    if block is not None and block.reference != told.report.name:
+    if block is not None and block.reference != reported.report.name:
         held_cents = min(block.wanted_cents, block.held_cents + refund.amount_cents)
         # Covered again by money that the contest's own block releases, by its report.
         work.claim(HeldBlocks).hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
 
 
-def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
-    key = told.transfer.id, told.holder_id
+def _take(work: UnitOfWork, reported: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
+    key = reported.transfer.id, reported.holder_id
     original = work.transfers[key]
     returned = InstitutionReturn(
-        report_id=told.report.report_id,
+        report_id=reported.report.report_id,
         return_id=part.return_id,
         asked_as=part.return_id,
         original_end_to_end_id=original.end_to_end_id,
@@ -300,9 +300,9 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     opened = refund_rules.open_institution_return(
         returned, original, refund_id=refund_id, return_id=part.return_id, now=work.now
     )
-    opened = structs.replace(opened, reason=refund_rules.REFUND_REASONS[told.report.reason])
+    opened = structs.replace(opened, reason=refund_rules.REFUND_REASONS[reported.report.reason])
     work.announce_refund(opened)
-    post = partial(work.claim(HeldBlocks).take_returned, contest_name=told.report.name)
+    post = partial(work.claim(HeldBlocks).take_returned, contest_name=reported.report.name)
     refund = settle_at_once(work, opened, original, part.settled_at, post)
     locked.made.append(refund)
     return refund

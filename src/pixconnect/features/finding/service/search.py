@@ -130,8 +130,8 @@ def _explain_nothing(text: str, asked: dict[str, str]) -> str:
     if is_end_to_end_id(text):
         return f"nothing has the id {text}; `pixconnect institution ask` reads it at an institution"
     amounts = list_possible_amounts(text) or ["25,50", "25,50 28/11/2026"]
-    said = "nothing has the id, name or tax id" if asked or len(text.split()) == 1 else "not understood, nor an id:"
-    return f"{said} {text}; `--part` finds a part of an id; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
+    reason = "nothing has the id, name or tax id" if asked or len(text.split()) == 1 else "not understood, nor an id:"
+    return f"{reason} {text}; `--part` finds a part of an id; an amount is written as '{amounts[0]}' or '{amounts[1]}'"
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:

@@ -121,8 +121,8 @@ class Calls:
 
     def describe(self, content: message.Content, *secrets: str) -> str:
         """Return the institution's answer for the operator: a short text without secrets."""
-        said = f"the institution answered {content.status} {content.name}".rstrip()
-        text = f"{said}: {content.text}" if content.text else said
+        answer = f"the institution answered {content.status} {content.name}".rstrip()
+        text = f"{answer}: {content.text}" if content.text else answer
         known = (self._credential.client_secret, self._authorization.removeprefix("Bearer "), *secrets)
         for secret in known:
             # Shorter ones would blank out half of every text, and protect nothing.

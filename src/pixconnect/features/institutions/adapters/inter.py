@@ -74,10 +74,10 @@ def write_send(pix: OutgoingPix) -> dict[str, object] | None:
         receiver = dict(tipo="DADOS_BANCARIOS", nome=payee.name, cpfCnpj=payee.tax_id, agencia=payee.branch)
         receiver |= dict(contaCorrente=payee.account_number, tipoConta=kind)
         receiver |= dict(instituicaoFinanceira={"ispb": payee.ispb})
-    said = (pix.payer_message or "")[: _MESSAGE_MAX - _MARK_LENGTH - 1]
+    message = (pix.payer_message or "")[: _MESSAGE_MAX - _MARK_LENGTH - 1]
     # A number with exactly these digits: it is never a float here.
     amount = msgspec.Raw(format_reais(pix.amount_cents).encode())
-    return dict(valor=amount, descricao=f"{said} {mark(pix.name)}".lstrip(), destinatario=receiver)
+    return dict(valor=amount, descricao=f"{message} {mark(pix.name)}".lstrip(), destinatario=receiver)
 
 
 def take_code(members: Mapping[str, object]) -> str:
@@ -86,30 +86,30 @@ def take_code(members: Mapping[str, object]) -> str:
 
 def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> SentPix:
     """Read a sent Pix from the query by its code; ``Malformed`` if any of it is unreliable."""
-    told = wire.take_members(members, "transacaoPix")
-    if take_code(told) != code:
+    pix = wire.take_members(members, "transacaoPix")
+    if take_code(pix) != code:
         raise wire.Malformed("codigoSolicitacao is that of another Pix")
-    word = wire.take_text(told, "status", 60)
+    word = wire.take_text(pix, "status", 60)
     status: SentStatus = _ENDED.get(word, "under_way")
-    has_name = status == "settled" or told.get("endToEnd") not in (None, "")
+    has_name = status == "settled" or pix.get("endToEnd") not in (None, "")
     return SentPix(
         name=name,
         code=code,
         # Without it, its line of the statement would belong to another Pix: a paid one must have it.
-        end_to_end_id=wire.take_end_to_end_id(told, "endToEnd") if has_name else None,
-        amount_cents=wire.take_number_of_reais(told, "valor"),
+        end_to_end_id=wire.take_end_to_end_id(pix, "endToEnd") if has_name else None,
+        amount_cents=wire.take_number_of_reais(pix, "valor"),
         status=status,
-        settled_at=wire.take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
-        payee=wire.find_whole_key(told, "chave"),
+        settled_at=wire.take_local_day(pix, "dataHoraMovimento")[1] if status == "settled" else None,
+        payee=wire.find_whole_key(pix, "chave"),
         paid=find_listed_payee(
-            find_first(told, "recebedor"),
+            find_first(pix, "recebedor"),
             name="nome",
             tax_id="cpfCnpj",
             ispb="codIspb",
             branch="codAgencia",
             account_number="nroConta",
         ),
-        reason=_find_reason(word, told) if status == "refused" else None,
+        reason=_find_reason(word, pix) if status == "refused" else None,
         waits_for="approval" if word == "AGUARDANDO_APROVACAO" else None,
     )
 
@@ -124,10 +124,10 @@ def find_marked(row: object, name: str) -> str | None:
     return take_code(details) if text is not None and text.split()[-1:] == [mark(name)] else None
 
 
-def _find_reason(word: str, told: Mapping[str, object]) -> str:
-    rows = [as_members(row) or {} for row in as_list(told.get("erros")) or ()]
-    said = (wire.find_free_text(row, name, 100) for row in rows for name in ("codigoErro", "descricaoErro"))
-    return " ".join([word, *filter(None, said)])[:_REASON_MAX]
+def _find_reason(word: str, pix: Mapping[str, object]) -> str:
+    rows = [as_members(row) or {} for row in as_list(pix.get("erros")) or ()]
+    texts = (wire.find_free_text(row, name, 100) for row in rows for name in ("codigoErro", "descricaoErro"))
+    return " ".join([word, *filter(None, texts)])[:_REASON_MAX]
 
 
 _BALANCE: Final = "/banking/v2/saldo"

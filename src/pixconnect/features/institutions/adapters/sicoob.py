@@ -51,15 +51,15 @@ def write_confirmation(pix: OutgoingPix) -> dict[str, object]:
         >>> write_confirmation(pix)
         {'endToEndId': 'E1', 'meioIniciacao': 'CHAVE', 'valor': '1,99'}
     """
-    said = {"descricao": pix.payer_message[:_MESSAGE_MAX]} if pix.payer_message else {}
+    message = {"descricao": pix.payer_message[:_MESSAGE_MAX]} if pix.payer_message else {}
     amount = format_reais(pix.amount_cents).replace(".", ",")
-    return dict(endToEndId=pix.code, meioIniciacao="CHAVE", valor=amount, **said)
+    return dict(endToEndId=pix.code, meioIniciacao="CHAVE", valor=amount, **message)
 
 
 def decode_minted(members: Mapping[str, object], key: str) -> NamedPix:
     """Read the answer to the first step; ``Malformed`` if any of it is unreliable, or is about another key."""
-    told = wire.find_text(members, "chave", _KEY_MAX)
-    if told is not None and _plain(told) != _plain(key):
+    stated = wire.find_text(members, "chave", _KEY_MAX)
+    if stated is not None and _plain(stated) != _plain(key):
         raise wire.Malformed("chave is another key than the one that we asked for")
     owner = as_members(members.get("proprietario")) or {}
     tax_id = "".join(each for each in wire.find_text(owner, "identificador", 40) or "" if each.isalnum() or each == "*")
@@ -248,9 +248,9 @@ def _read_item(members: Mapping[str, object]) -> port.InstitutionItem:
     _, instant = wire.take_local_day(members, "data", "dataLote")
     text = " ".join(filter(None, (wire.find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
     name = wire.find_network_name(members, "transactionId")
-    said = "\x00".join((direction, str(cents), text, str(members.get("data"))))
+    contents = "\x00".join((direction, str(cents), text, str(members.get("data"))))
     return port.InstitutionItem(
-        item_id=f"{posted_on.isoformat()}-{hashlib.blake2b(said.encode(), digest_size=12).hexdigest()}",
+        item_id=f"{posted_on.isoformat()}-{hashlib.blake2b(contents.encode(), digest_size=12).hexdigest()}",
         day=posted_on,
         # At midnight it is a day alone, whose time may come later.
         settled_at=None if instant is None or instant == begin_of_day(instant) else instant,
@@ -265,8 +265,8 @@ def _read_item(members: Mapping[str, object]) -> port.InstitutionItem:
 def _find_kind(text: str, name: str | None) -> port.ItemKind:
     if name is not None:
         return "refund" if name.startswith("D") else "pix"
-    told = text.upper()
+    words = text.upper()
     for word, kind in _WORDS:
-        if word in told:
+        if word in words:
             return kind
     return "other"

@@ -191,11 +191,11 @@ class StandardInstitution(ConnectedInstitution):
 
     async def check(self, keys: Sequence[str]) -> Sequence[port.PermissionTried]:
         granted = await self._calls.tokens.read_granted()
-        nobodys = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
+        unknown_charge = self._path("cob.consultar", txid=self._entropy.token(_TXID_LENGTH))
         now = self._clock.real_now()
         interval = {"inicio": format_second(now - timedelta(minutes=1)), "fim": format_second(now)}
         tried = [
-            await self._try("cob.read", "charge", nobodys),
+            await self._try("cob.read", "charge", unknown_charge),
             # Writes nothing: only opening a charge would show whether that is permitted.
             _look_up_scope("cob.write", granted),
             await self._try("pix.read", "list", self._path("pix.listar"), interval),
@@ -206,8 +206,10 @@ class StandardInstitution(ConnectedInstitution):
         if self._known.sending_scopes:
             could = await self._calls.tokens.try_scopes(self._known.sending_scopes)
             sending = sorted(could or ())
-            told = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
-            tried.append(port.PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=told))
+            explanation = f"a credential for receiving that may send: {', '.join(sending)}" if sending else ""
+            tried.append(
+                port.PermissionTried(name="send", is_given=None if could is None else bool(sending), explanation=explanation)
+            )
         return tried
 
     # Institutions' additions.
@@ -284,8 +286,8 @@ class StandardInstitution(ConnectedInstitution):
     async def _try_key(self, key: str) -> port.PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
         # A key's webhook may be absent; an existing one proves that the key is ours.
-        told = tried.explanation or "whether it is a key of this account is known at its first use"
-        return structs.replace(tried, explanation=told)
+        explanation = tried.explanation or "whether it is a key of this account is known at its first use"
+        return structs.replace(tried, explanation=explanation)
 
 
 def _look_up_scope(name: str, granted: Collection[str] | None) -> port.PermissionTried:

@@ -104,9 +104,9 @@ def _find_part(value: Mapping[str, object], name: str) -> Mapping[str, object] |
 
 
 def _take_kind(part: Mapping[str, object], name: str, kinds: Sequence[_Kind]) -> _Kind:
-    told = part.get("modalidade")
+    stated = part.get("modalidade")
     # A text in the standard's own examples.
-    number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) == 1 else told
+    number = int(stated) if isinstance(stated, str) and stated.isascii() and stated.isdigit() and len(stated) == 1 else stated
     if type(number) is not int or not 1 <= number <= len(kinds):
         raise wire.Malformed(f"{name} has a modality that we do not know")
     return kinds[number - 1]
@@ -129,12 +129,12 @@ def find_parts(members: Mapping[str, object]) -> contents.DayAmount | None:
 
     The Pix counts all the same: its parts are only shown.
     """
-    told = as_members(members.get("componentesValor"))
-    if told is None or any(name in told for name in ("saque", "troco")):
+    components = as_members(members.get("componentesValor"))
+    if components is None or any(name in components for name in ("saque", "troco")):
         return None
     try:
-        original_cents = wire.take_reais(as_members(told.get("original")) or {}, "valor")
-        parts = {ours: _take_cents(told[name]) for name, ours in _PARTS.items() if told.get(name) is not None}
+        original_cents = wire.take_reais(as_members(components.get("original")) or {}, "valor")
+        parts = {ours: _take_cents(components[name]) for name, ours in _PARTS.items() if components.get(name) is not None}
     except wire.Malformed:
         return None
     return contents.DayAmount(original_cents=original_cents, **parts)
@@ -285,13 +285,13 @@ def decode_refund(members: Mapping[str, object], words: AnswerWords) -> ListedRe
 
 def read_payer(members: Mapping[str, object]) -> Party:
     """Read the payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
-    told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
-    if told is None:
+    payer = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
+    if payer is None:
         return UNKNOWN_PARTY
-    account = as_members(told.get("contaBanco")) or {}
-    ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(told, "codigoBanco", 8)
+    account = as_members(payer.get("contaBanco")) or {}
+    ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(payer, "codigoBanco", 8)
     return describe_party(
-        name=wire.find_free_text(told, "nome", _NAME_MAX),
-        tax_id=wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18),
+        name=wire.find_free_text(payer, "nome", _NAME_MAX),
+        tax_id=wire.find_free_text(payer, "cpf", 18) or wire.find_free_text(payer, "cnpj", 18),
         ispb=wire.check_ispb(ispb),
     )

@@ -210,8 +210,8 @@ class AccountTokens(Tokens):
         if scopes is not None and content.status in refused_by:
             raise NoToken("no token of these scopes", lacks_scopes=True)
         if not content.is_success:
-            said = f" {content.name}" if content.name else ""
-            reason = f"no token: the institution answered {content.status}{said}"
+            name = f" {content.name}" if content.name else ""
+            reason = f"no token: the institution answered {content.status}{name}"
             self.outcome = "failed" if content.status >= 500 else "throttled" if content.status == 429 else "no_token"
             raise self._pause(reason, content.wait_s, is_refusal=content.status in (400, 401, 403))
         token = self._read(content.members, asked_at_s, needed)
@@ -222,12 +222,12 @@ class AccountTokens(Tokens):
         return NoToken(reason, timedelta(seconds=self._paces.pause("token", asked_s)), is_refusal=is_refusal)
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
-        value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))
+        value, expires_in, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))
         if not isinstance(value, str) or not _VALUE.fullmatch(value):
             raise self._pause("no token: the answer has none that could be sent", None)
         if members.get("client_id", self._credential.client_id) != self._credential.client_id:
             raise self._pause("no token: the institution gave one of another client", None)
-        life_s = told if type(told) is int and told > 0 else self._life_s
+        life_s = expires_in if type(expires_in) is int and expires_in > 0 else self._life_s
         granted = frozenset(scope.split()) if isinstance(scope, str) else None
         missing = set(needed) - granted if granted is not None else set[str]()
         if missing:

@@ -234,8 +234,8 @@ def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -
     if broken_count <= MALFORMED_MAX:
         return items
     reason = f"{broken_count} items of one answer, the first of them because {broken[0].reason}"
-    told = MalformedItem(reason=reason, end_to_end_id=None, content=broken[0].content)
-    return [*(item for item in items if not isinstance(item, MalformedItem)), told]
+    summary = MalformedItem(reason=reason, end_to_end_id=None, content=broken[0].content)
+    return [*(item for item in items if not isinstance(item, MalformedItem)), summary]
 
 
 def as_malformed(item: object, reason: str) -> MalformedItem:
@@ -257,15 +257,15 @@ def _check_amount(name: str, cents: int, *, is_balance: bool) -> int:
 
 def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
     try:
-        told = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise Malformed(f"{name} is neither a day nor an instant") from None
-    if told.year not in _YEARS:
+    if parsed.year not in _YEARS:
         raise Malformed(f"{name} is no day of this century")
     if len(text) == len("2026-01-31"):
-        return told.date(), None
+        return parsed.date(), None
     # Some write no offset: their times are Sao Paulo's.
-    instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
+    instant = parsed.replace(tzinfo=SAO_PAULO) if parsed.tzinfo is None else parsed
     return to_day(instant), instant.astimezone(UTC)
 
 
@@ -275,7 +275,7 @@ def find_listed_payee(members: Mapping[str, object], **names: str) -> Party | No
     Args:
         names: Their name of each of our members; of several with commas, the first that exists.
     """
-    told = dict[str, str]()
+    found = dict[str, str]()
     for member, called in names.items():
         length_max = _NAME_MAX if member == "name" else _NUMBER_MAX
         texts = (find_free_text(members, name, length_max) for name in called.split(","))
@@ -284,8 +284,8 @@ def find_listed_payee(members: Mapping[str, object], **names: str) -> Party | No
         if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
             # An unmasked tax id loses its punctuation.
             is_marked = member == "tax_id" and "*" not in text
-            told[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
-    return describe_party(**told) if told else None
+            found[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
+    return describe_party(**found) if found else None
 
 
 def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:

@@ -50,9 +50,11 @@ def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCha
 
 
 def _read_lifetime(members: Mapping[str, object], created_at: datetime) -> int:
-    told = members.get("expiresIn")
+    stated = members.get("expiresIn")
     # A text in the schema, a number in its examples.
-    seconds = int(told) if isinstance(told, str) and told.isascii() and told.isdecimal() and len(told) <= 10 else told
+    seconds = (
+        int(stated) if isinstance(stated, str) and stated.isascii() and stated.isdecimal() and len(stated) <= 10 else stated
+    )
     if type(seconds) is not int:
         ends_at = wire.find_instant(members, "expiresDate")
         if ends_at is None:

@@ -42,13 +42,13 @@ def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = F
     """Write the body; ``None`` if it has no form for such an account."""
     payee = pix.payee
     common: dict[str, object] = dict(value=pix.amount_cents, correlationID=pix.name, autoApprove=approves)
-    said = {"comment": pix.payer_message} if pix.payer_message else {}
+    comment = {"comment": pix.payer_message} if pix.payer_message else {}
     if pix.br_code is not None:
         # The additional amount limits the payment, even if the code has changed by then.
-        return dict(type="QR_CODE", qrCode=pix.br_code, **common, **said)
+        return dict(type="QR_CODE", qrCode=pix.br_code, **common, **comment)
     if pix.is_by_key:
         kind = "RANDOM" if payee.key_type == "EVP" else payee.key_type
-        return dict(type="PIX_KEY", destinationAlias=payee.key, destinationAliasType=kind, **common, **said)
+        return dict(type="PIX_KEY", destinationAlias=payee.key, destinationAliasType=kind, **common, **comment)
     account_type = _ACCOUNT_TYPES.get(payee.account_type)
     if account_type is None:
         return None
@@ -70,11 +70,11 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         name: Ours, which it must have.
         is_question: Whether it answers a query; the answer to a sending call reports no more than that it was taken.
     """
-    told = wire.take_members(members, "payment")
-    if wire.take_text(told, "correlationID", _NAME_MAX) != name:
+    payment = wire.take_members(members, "payment")
+    if wire.take_text(payment, "correlationID", _NAME_MAX) != name:
         raise wire.Malformed("correlationID is that of another payment")
     moved = as_members(members.get("transaction")) or {}
-    word = wire.take_text(told, "status", 60)
+    word = wire.take_text(payment, "status", 60)
     status: SentStatus = _ENDED.get(word, "under_way") if is_question else "under_way"
     return SentPix(
         name=name,
@@ -84,10 +84,10 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         end_to_end_id=wire.take_end_to_end_id(moved, "endToEndId")
         if status == "settled"
         else wire.find_network_name(moved, "endToEndId"),
-        amount_cents=wire.take_cents(told, "value"),
+        amount_cents=wire.take_cents(payment, "value"),
         status=status,
         settled_at=wire.find_instant(moved, "time") if status == "settled" else None,
-        payee=_find_payee(told, moved, as_members(members.get("destination")) or {}),
+        payee=_find_payee(payment, moved, as_members(members.get("destination")) or {}),
         # The other side of the movement has more details of an account than the payment.
         paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID") if is_question else None,
         reason=_write_reason(word, members, moved) if status == "refused" else None,
@@ -100,14 +100,14 @@ def is_created(members: Mapping[str, object]) -> bool:
     return (as_members(members.get("payment")) or {}).get("status") == "CREATED"
 
 
-def _find_payee(told: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]) -> str | None:
+def _find_payee(payment: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]) -> str | None:
     """Find its payee in the form of ``name_payee``, if reported in full."""
     side = as_members(moved.get("creditParty")) or {}
-    alias = _find_alias(told)
-    if told.get("type") != "MANUAL" and told.get("account") is None:
+    alias = _find_alias(payment)
+    if payment.get("type") != "MANUAL" and payment.get("account") is None:
         return alias or wire.find_whole_key(destination, "pixKey")
-    account = as_members(told.get("account")) or as_members(side.get("account")) or {}
-    psp = told.get("psp") if told.get("psp") is not None else side.get("psp")
+    account = as_members(payment.get("account")) or as_members(side.get("account")) or {}
+    psp = payment.get("psp") if payment.get("psp") is not None else side.get("psp")
     ispb = (as_members(psp) or {}).get("id") if not isinstance(psp, str) else psp
     numbers = (wire.find_free_text(account, "branch", 20), wire.find_free_text(account, "account", 40))
     # The shorter code of banks may identify the institution instead.
@@ -116,12 +116,15 @@ def _find_payee(told: Mapping[str, object], moved: Mapping[str, object], destina
     return "/".join([ispb, *("".join(each for each in number or "" if each.isalnum()) for number in numbers)])
 
 
-def _find_alias(told: Mapping[str, object]) -> str | None:
-    kind, alias = (wire.find_text(told, "destinationAliasType", 20), wire.find_text(told, "destinationAlias", KEY_LENGTH_MAX))
+def _find_alias(payment: Mapping[str, object]) -> str | None:
+    kind, alias = (
+        wire.find_text(payment, "destinationAliasType", 20),
+        wire.find_text(payment, "destinationAlias", KEY_LENGTH_MAX),
+    )
     if kind == "PHONE" and not (alias or "").startswith("+"):
         # Without its plus, a number with or without Brazil's code is ambiguous.
         return None
-    return wire.find_whole_key(told, "destinationAlias", _KEY_TYPES.get(kind or ""))
+    return wire.find_whole_key(payment, "destinationAlias", _KEY_TYPES.get(kind or ""))
 
 
 def _find_reject_code(members: Mapping[str, object], moved: Mapping[str, object]) -> str | None:
@@ -135,16 +138,16 @@ def _find_reject_code(members: Mapping[str, object], moved: Mapping[str, object]
 
 def _write_reason(word: str, members: Mapping[str, object], moved: Mapping[str, object]) -> str:
     error = as_members(members.get("error")) or {}
-    said = [wire.find_free_text(error, name, 200) for name in ("code", "description")]
-    said.append(wire.find_free_text(moved, "providerRejectedReason", 200))
-    return " ".join([word, *filter(None, said)])[:_REASON_MAX]
+    texts = [wire.find_free_text(error, name, 200) for name in ("code", "description")]
+    texts.append(wire.find_free_text(moved, "providerRejectedReason", 200))
+    return " ".join([word, *filter(None, texts)])[:_REASON_MAX]
 
 
 def find_messages(members: Mapping[str, object]) -> str:
     """Find the texts of an error in its other form: a list of messages."""
     rows = [as_members(row) or {} for row in as_list(members.get("errors")) or ()]
-    said = (wire.find_free_text(row, "message", 100) for row in rows)
-    return ", ".join(filter(None, said))[:_REASON_MAX]
+    texts = (wire.find_free_text(row, "message", 100) for row in rows)
+    return ", ".join(filter(None, texts))[:_REASON_MAX]
 
 
 def find_sent_name(row: object) -> str | None:
@@ -229,11 +232,11 @@ class WooviSender:
         content = await self._calls.read("sent", f"{SENDS}/{name}")
         if content.status in _ABSENT and content.members:
             return await (self._judge_absent(name, since) if code is None else self._judge_gone(name, since))
-        told = read_required(self._calls, content, lambda: decode_cents_sent(content.members, name))
+        sent = read_required(self._calls, content, lambda: decode_cents_sent(content.members, name))
         if since is None or not is_created(content.members) or self._clock.real_now() < since + _WAITS_AFTER:
-            return told
+            return sent
         # Our call approves at once, unless the account has too little; then a second call does, which may be lost.
-        return structs.replace(told, waits_for="approval" if self._has_two_steps else "funds")
+        return structs.replace(sent, waits_for="approval" if self._has_two_steps else "funds")
 
     async def _judge_absent(self, name: str, since: datetime | None) -> None:
         """Judge an absent payment.
@@ -287,10 +290,10 @@ class WooviSender:
 def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | port.UnknownOutcome:
     """Read the answer about our own payment; the query reports its state."""
     try:
-        told = decode_cents_sent(answer.members, pix.name, is_question=False)
+        sent = decode_cents_sent(answer.members, pix.name, is_question=False)
     except wire.Malformed as error:
         return port.UnknownOutcome(reason=error.reason)
     asked = name_payee(pix.payee, is_by_key=pix.is_by_key)
-    if told.amount_cents != pix.amount_cents or not is_same_payee(told.payee, asked):
+    if sent.amount_cents != pix.amount_cents or not is_same_payee(sent.payee, asked):
         return port.UnknownOutcome(reason="the institution answered another payment than we asked for")
-    return told
+    return sent

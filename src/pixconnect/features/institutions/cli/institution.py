@@ -159,13 +159,15 @@ def add(
         house: The holder of the account's unassigned money; it needs the owner's CPF or CNPJ, and no money.
         opening_balance: Its balance, in cents, if the institution's API has none.
     """
-    said = _read_file(file)
+    description = _read_file(file)
     opener = make_opener()
 
     async def do(operator: Operator, writes: Writer) -> None:
         from pixconnect.features.institutions.opener import read_text_file  # noqa: PLC0415  help needs none of it
 
-        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance, read_text_file)
+        account = await account_usecases.add_account(
+            operator, opener, name, description, house, opening_balance, read_text_file
+        )
         await post_opening(writes, account)
 
     operating.run_writing(do)

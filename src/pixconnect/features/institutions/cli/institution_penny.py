@@ -50,8 +50,8 @@ def send_penny(name: str, key: str, *, key_type: KeyType | None, is_agreed: bool
     sent = run_with_settings(do)
     transfer, back = sent.transfer, next(iter(sent.came_back), None)
     came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
-    told = output.pick(transfer, "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents")
-    output.show(told | came_back, as_json=as_json)
+    shown = output.pick(transfer, "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents")
+    output.show(shown | came_back, as_json=as_json)
     if transfer.status == "ERROR":
         raise CommandError(
             f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
@@ -78,11 +78,11 @@ def _ask(account: InstitutionAccount, fee: int | None, key: str, *, is_agreed: b
 
 
 async def _follow(context: Context, sent: PennySent, timeout_s: float) -> PennySent:
-    until_s, told = time.monotonic() + timeout_s, ""
+    until_s, printed = time.monotonic() + timeout_s, ""
     while True:
         status = sent.transfer.status
-        if status != told:
-            told = status
+        if status != printed:
+            printed = status
             terminal.notice(f"Transfer {sent.transfer.id}: {status}.")
             if status == "CONFIRMED":
                 terminal.notice("Now have its receiver send R$ 0,01 back, or return it.")

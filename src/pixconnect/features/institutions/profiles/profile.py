@@ -190,20 +190,20 @@ class InstitutionProfile(Part, frozen=True, kw_only=True):
 
 @cache
 def read_profile(name: str) -> InstitutionProfile:
-    said = _read_file(f"{name}.toml")
-    like: object = said.pop("like", None)
+    own = _read_file(f"{name}.toml")
+    like: object = own.pop("like", None)
     common = {} if like is None else _read_file(f"common/{like}.toml")
-    return msgspec.convert(_lay_over(common, said), InstitutionProfile)
+    return msgspec.convert(_lay_over(common, own), InstitutionProfile)
 
 
 def _read_file(name: str) -> dict[str, object]:
     return tomllib.loads((_FOLDER / name).read_text(encoding="utf-8"))
 
 
-def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[str, object]:
+def _lay_over(common: Mapping[str, object], own: Mapping[str, object]) -> dict[str, object]:
     """Override the common values by a file's; ``false`` removes a value."""
     laid = dict(common)
-    for name, value in said.items():
+    for name, value in own.items():
         below = common.get(name)
         if isinstance(value, dict) and isinstance(below, dict):
             laid[name] = _lay_over(cast("dict[str, object]", below), cast("dict[str, object]", value))

@@ -253,8 +253,8 @@ def is_loopback(host: str) -> bool:
 def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime) -> list[EndingCertificate]:
     """Find certificates that expire soon, soonest first."""
     ending = [
-        EndingCertificate(institution=name, used=used, said=said)
+        EndingCertificate(institution=name, used=used, said=text)
         for name, used in listed
-        if (said := describe_end(used.ends_at, now)) is not None
+        if (text := describe_end(used.ends_at, now)) is not None
     ]
     return sorted(ending, key=lambda one: one.used.ends_at)

@@ -103,7 +103,7 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         InvalidTaxId: ``tax_id`` is neither CPF nor CNPJ.
     """
     try:
-        said = msgspec.convert(tomllib.loads(text), _AccountFile)
+        file = msgspec.convert(tomllib.loads(text), _AccountFile)
     except tomllib.TOMLDecodeError as error:
         raise errors.BadRequest(f"file: is no TOML: {error}") from None
     except RecursionError:
@@ -111,32 +111,32 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
     except msgspec.ValidationError as error:
         known = f"; known are {', '.join(_AccountFile.__struct_fields__)}" if "unknown field" in str(error) else ""
         raise errors.BadRequest(f"file: {error}{known}") from None
-    tax_id = unmask_tax_id(said.tax_id)
+    tax_id = unmask_tax_id(file.tax_id)
     check_tax_id(tax_id, "tax_id")
-    profile = _judge_profile(said)
-    if not 1 <= said.poll_s <= 3600:
+    profile = _judge_profile(file)
+    if not 1 <= file.poll_s <= 3600:
         raise errors.BadRequest("poll_s: must be from 1 to 3600 seconds")
-    _check_options(said.options)
-    authorities = _read_named("ca_file", said.ca_file, read_file)
-    if not said.account.isascii() or not (said.account == "" or said.account.isalnum()) or len(said.account) > 40:
+    _check_options(file.options)
+    authorities = _read_named("ca_file", file.ca_file, read_file)
+    if not file.account.isascii() or not (file.account == "" or file.account.isalnum()) or len(file.account) > 40:
         raise errors.BadRequest("account: must have up to 40 letters and digits")
-    keys = dict.fromkeys(holder.parse_pix_key(key).key for key in said.keys)
+    keys = dict.fromkeys(holder.parse_pix_key(key).key for key in file.keys)
     if len(keys) > _KEYS_MAX:
         raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
     description = AccountDescription(
-        kind=said.kind,
+        kind=file.kind,
         profile=profile,
-        environment=said.environment,
+        environment=file.environment,
         tax_id=tax_id,
-        base_url=said.base_url.rstrip("/"),
-        token_url=said.token_url,
+        base_url=file.base_url.rstrip("/"),
+        token_url=file.token_url,
         authorities=authorities,
-        account=said.account,
+        account=file.account,
         keys=[*keys],
-        poll_s=said.poll_s,
-        options=said.options,
-        receiving=_take_credential(said, said.receive, read_file),
-        sending=None if said.send is None else _take_credential(said, said.send, read_file),
+        poll_s=file.poll_s,
+        options=file.options,
+        receiving=_take_credential(file, file.receive, read_file),
+        sending=None if file.send is None else _take_credential(file, file.send, read_file),
     )
     if (fault := find_address_fault(description, read_profile(profile).account)) is not None:
         raise errors.BadRequest(fault)
@@ -150,14 +150,14 @@ def _read_named(field: str, path: str, read_file: ReadFile) -> str:
         raise errors.BadRequest(f"{field}: {error.message}") from None
 
 
-def _judge_profile(said: _AccountFile) -> str:
-    if said.kind != "standard":
-        if said.profile not in ("", said.kind):
-            raise errors.BadRequest(f"profile: of the kind {said.kind} it is {said.kind}; leave it out")
-        return said.kind
-    if said.profile not in NAMES:
+def _judge_profile(file: _AccountFile) -> str:
+    if file.kind != "standard":
+        if file.profile not in ("", file.kind):
+            raise errors.BadRequest(f"profile: of the kind {file.kind} it is {file.kind}; leave it out")
+        return file.kind
+    if file.profile not in NAMES:
         raise errors.BadRequest(f"profile: the kind standard needs one of {', '.join(NAMES)}")
-    return said.profile
+    return file.profile
 
 
 def _check_options(options: Mapping[str, Option]) -> None:
@@ -175,15 +175,15 @@ def _check_options(options: Mapping[str, Option]) -> None:
             raise errors.BadRequest(f"options.{name}: must be one of {', '.join(wanted)}")
 
 
-def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
+def _take_credential(file: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
     """Read a credential, which inherits missing members from the account; its files are read unless they stay outside."""
-    table = "send." if own is said.send else "receive." if own != _CredentialFiles() else ""
+    table = "send." if own is file.send else "receive." if own != _CredentialFiles() else ""
 
     def pick(name: str) -> str:
-        return cast("str", getattr(own, name) or getattr(said, name))
+        return cast("str", getattr(own, name) or getattr(file, name))
 
     credential = Credential(**{name: pick(name) for name in _CredentialFiles.__struct_fields__})
-    if said.secrets == "sealed":
+    if file.secrets == "sealed":
         return read_credential_files(credential, read_file)
     for name in ("client_secret_file", "certificate_file", "private_key_file"):
         path = pick(name)

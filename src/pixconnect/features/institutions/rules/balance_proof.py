@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import RecordedItem
-from pixconnect.features.institutions.rules.special_line import find_told_change, is_own_investment, sum_told_changes
+from pixconnect.features.institutions.rules.special_line import find_stated_change, is_own_investment, sum_stated_changes
 from pixconnect.features.institutions.statement_files.statement_file import StatedBalance
 
 _CHOICES_MAX: Final = 20_000  # maximum of sums tried for one span of balances; beyond it, none of its lines is decided
@@ -74,10 +74,10 @@ class Balances(Struct, frozen=True, kw_only=True):
 
     def find_change(self, line: InstitutionItem) -> int | None:
         """Return what a line changes of these balances, if known: the only value to compare with them."""
-        return find_told_change(line, has_investments=self.has_investments)
+        return find_stated_change(line, has_investments=self.has_investments)
 
     def sum_changes(self, lines: Iterable[InstitutionItem]) -> int | None:
-        return sum_told_changes(lines, has_investments=self.has_investments)
+        return sum_stated_changes(lines, has_investments=self.has_investments)
 
 
 class Doubt(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def find_differing(
     of_days = defaultdict[date, list[InstitutionItem]](list)
     for line in lines:
         of_days[line.day] += [] if is_called_balance(line) else [line]
-    moved = {day: sum_told_changes(of_days[day], has_investments=has_investments) for day in days}
+    moved = {day: sum_stated_changes(of_days[day], has_investments=has_investments) for day in days}
     return frozenset(day for day, cents in moved.items() if cents != nets.get(day, 0))
 
 
@@ -133,35 +133,35 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
 
 def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[date]]]:
     """List the balances to decide by, with the certain days: first with the file's replacing older ones, then beside them."""
-    told, before = dict[date, int](), balances.first_on - timedelta(days=1)
+    stated, before = dict[date, int](), balances.first_on - timedelta(days=1)
     if balances.opening_cents is not None and not (before in balances.ends and balances.first_on in balances.newer):
-        told[before] = balances.opening_cents
+        stated[before] = balances.opening_cents
     closing = balances.closing
     if closing is not None and closing.on in balances.ends and closing.on in balances.newer:
         closing = None
     is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
     # Without a balance before the file's days its own would decide lines of earlier days.
-    begins = before in told or before in balances.ends or before in balances.closed
-    if closing is None or not is_dated or not begins or not chains(balances, told, closing):
+    begins = before in stated or before in balances.ends or before in balances.closed
+    if closing is None or not is_dated or not begins or not chains(balances, stated, closing):
         # On closed days the older balances stand.
-        told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
-        told = {day: cents for day, cents in told.items() if day not in balances.closed}
-        return [({**balances.ends, **told}, balances.closed | balances.agreed | told.keys())]
-    told[closing.on] = closing.cents
+        stated |= {closing.on: closing.cents} if closing is not None and is_dated else {}
+        stated = {day: cents for day, cents in stated.items() if day not in balances.closed}
+        return [({**balances.ends, **stated}, balances.closed | balances.agreed | stated.keys())]
+    stated[closing.on] = closing.cents
     replaced = {day for day in balances.ends if balances.first_on <= day < closing.on} - balances.newer
     around = {day: cents for day, cents in balances.ends.items() if day not in replaced}
     return [
-        ({**around, **told}, balances.closed | balances.agreed | told.keys()),
-        ({**balances.ends, **told}, frozenset(balances.closed - told.keys())),
+        ({**around, **stated}, balances.closed | balances.agreed | stated.keys()),
+        ({**balances.ends, **stated}, frozenset(balances.closed - stated.keys())),
     ]
 
 
-def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance) -> bool:
+def chains(balances: Balances, stated: Mapping[date, int], closing: StatedBalance) -> bool:
     """Whether the file's balances agree with the closed days beside it."""
     before = balances.first_on - timedelta(days=1)
     # A replaced proof leaves closed days without a balance of their own.
     here_cents = carry(balances.ends, balances.nets, before)
-    if before in balances.closed and told.get(before, here_cents) != here_cents:
+    if before in balances.closed and stated.get(before, here_cents) != here_cents:
         return False
     after = min((day for day in balances.ends if day > closing.on and day in balances.closed), default=None)
     if after is None:
@@ -250,19 +250,19 @@ def find_marked(
     called = {number for number, line in enumerate(lines) if not line.names and _WORDS.search(line.text)}
     able = {number for number in able | called if not is_own_investment(lines[number])}
     others = able.intersection(until) - of_closed.union(texts)
-    further, is_told = set[int](), find_opening(balances) is not None
+    further, is_stated = set[int](), find_opening(balances) is not None
     # A running balance may be the account's own, even if the balances include investments.
     for with_own, place in product({balances.has_investments, False}, (1, -1)):
-        changes = [find_told_change(line, has_investments=with_own) or 0 for line in lines]
+        changes = [find_stated_change(line, has_investments=with_own) or 0 for line in lines]
         if opening is not None:
             marked |= _find_running(lines, counted[::place], able, opening, changes)
         if closing is None:
             continue
         beyond = (opening or 0) + sum(changes[n] for n in until if n not in marked) - closing.cents
         # After days without a file the balance before this one's is unknown, and so is whether all lines agree with it.
-        if beyond or not is_told:
+        if beyond or not is_stated:
             further |= _find_running(lines, until[::place], others, closing.cents, [-cents for cents in changes])
-        if beyond and is_told:
+        if beyond and is_stated:
             alone = [number for number in others if changes[number] == beyond]
             further |= {*alone} if len(alone) == 1 else set()
             further |= {number for number in others if lines[number].signed_cents == balances.ends.get(lines[number].day)}
@@ -339,13 +339,13 @@ def list_outdated(lines: Sequence[InstitutionItem], balances: Balances) -> list[
     before, cents, closing = balances.first_on - timedelta(days=1), find_opening(balances), balances.closing
     if closing is None or cents is None or closing.on in balances.newer or not chains(balances, {before: cents}, closing):
         return []
-    told = [(day, day, end) for day, end in balances.ends.items()]
-    told += [(day - timedelta(days=1), day, begin) for day, begin in balances.begins.items() if day not in balances.elsewhere]
-    inner = [(end, told_cents) for end, by, told_cents in told if before < end < closing.on and by not in balances.newer]
+    stated = [(day, day, end) for day, end in balances.ends.items()]
+    stated += [(day - timedelta(days=1), day, begin) for day, begin in balances.begins.items() if day not in balances.elsewhere]
+    inner = [(end, stated_cents) for end, by, stated_cents in stated if before < end < closing.on and by not in balances.newer]
     of_days = groupby(sorted(lines, key=_BY_DAY), _BY_DAY)
     changes = {day: balances.sum_changes(of_day) for day, of_day in of_days}
     until = {end: [moved for day, moved in changes.items() if day <= end] for end, _ in inner}
-    return [end for end, told in inner if None not in until[end] and told != cents + sum(filter(None, until[end]))]
+    return [end for end, stated in inner if None not in until[end] and stated != cents + sum(filter(None, until[end]))]
 
 
 def find_opening(balances: Balances) -> int | None:

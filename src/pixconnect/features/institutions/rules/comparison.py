@@ -94,14 +94,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """A difference found by one comparison; two comparisons have confirmed ``report``."""
 
 
-def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int | None) -> Verdict:
+def judge(found: DifferenceRange, seen: DifferenceRange | None, reported_cents: int | None) -> Verdict:
     """Decide the effect of a comparison after the ones before it.
 
     Args:
         seen: By the one before, which was not reported.
-        told_cents: The last reported difference, unless it has ended by itself.
+        reported_cents: The last reported difference, unless it has ended by itself.
     """
-    if told_cents is not None and found.has(told_cents):
+    if reported_cents is not None and found.has(reported_cents):
         return Verdict(act="nothing")
     if found.has(0):
         # A wide range neither confirms the earlier finding nor refutes it.

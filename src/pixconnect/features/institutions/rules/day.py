@@ -148,16 +148,16 @@ def list_span(first: date, last: date) -> list[date]:
 
 
 def judge_days(
-    told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
+    days: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
     """Judge the days of one account, in order, including days without a statement whose lines connect two balances."""
     # Of a day with neither a statement nor a balance only lines are known: the balances around it judge it.
-    known = [one for one in told if one.has_balance or one.read_at is not None]
+    known = [one for one in days if one.has_balance or one.read_at is not None]
     doubts = {day for day, of_day in cases.items() if of_day.doubts_count}
     nets = {day: of_day.net_cents for day, of_day in sums.items()}
     forward = _carry(sorted(known, key=lambda balances: balances.day), nets, doubts)
     proved = _find_proved(forward, doubts)
-    found: dict[date, tuple[DayBalances, DayState, int | None]] = {one.day: (one, "open", None) for one in told}
+    found: dict[date, tuple[DayBalances, DayState, int | None]] = {one.day: (one, "open", None) for one in days}
     for balances, link in zip(_carry_back(forward, nets), forward, strict=True):
         is_proved, of_day = proved[balances.day], cases.get(balances.day, DayCases())
         state = _find_state(balances, link.difference_cents, of_day, now, is_proved=is_proved)
@@ -189,9 +189,9 @@ def find_gaps(
         own: The sums of our unmatched lines. Equal balances prove only that all lines of their days cancel each other.
         swept: Days that the balances do not explain, because money that was invested before them may have moved.
     """
-    told = [one for one in days if one.has_balance and one.read_at is not None]
+    read = [one for one in days if one.has_balance and one.read_at is not None]
     gaps = list[BalanceGap]()
-    for place, (before, after) in enumerate(pairwise(told), 1):
+    for place, (before, after) in enumerate(pairwise(read), 1):
         # The end of a day that was read before it was over is not known: the gap begins with it.
         is_whole = before.was_read_whole
         start_cents, end_cents = before.closing_cents if is_whole else before.opening_cents, after.opening_cents
@@ -202,7 +202,7 @@ def find_gaps(
         shown_cents += sum(cents for day, cents in own.items() if first_on <= day <= last_on)
         is_asked, is_swept = (any(first_on <= day <= last_on for day in some) for some in (asked, swept))
         is_apart = is_swept or end_cents - start_cents != shown_cents
-        if is_apart and not is_asked and _is_sure(told[:place][::-1]) and _is_sure(told[place:]):
+        if is_apart and not is_asked and _is_sure(read[:place][::-1]) and _is_sure(read[place:]):
             gaps.append(BalanceGap(first_on, last_on, start_cents, end_cents, shown_cents))
     return gaps
 
@@ -236,25 +236,25 @@ class _Link(Struct, frozen=True, kw_only=True):
 
 def _carry(days: Sequence[DayBalances], nets: Mapping[date, int], doubts: Collection[date]) -> list[_Link]:
     links: list[_Link] = []
-    for told in days:
-        skipped = _skip(links[-1].carried, told, nets, doubts) if links else None
+    for balances in days:
+        skipped = _skip(links[-1].carried, balances, nets, doubts) if links else None
         carried = None if skipped is None else [links[-1].carried, *skipped][-1].closing_cents
         # A reported balance replaces a computed one, so that one day's error is not carried into the next.
         is_computed = bool(links) and links[-1].told.closing_cents is None
-        opening = told.opening_cents if carried is None or (is_computed and told.opening_cents is not None) else carried
-        closing, reckoned, differences = told.closing_cents, None, list[int]()
+        opening = balances.opening_cents if carried is None or (is_computed and balances.opening_cents is not None) else carried
+        closing, reckoned, differences = balances.closing_cents, None, list[int]()
         # Only if the items of the whole day were read: a balance alone proves nothing about them.
-        if opening is not None and told.read_at is not None:
-            reckoned = opening + nets.get(told.day, 0)
+        if opening is not None and balances.read_at is not None:
+            reckoned = opening + nets.get(balances.day, 0)
             differences = [] if closing is None else [closing - reckoned]
             closing = reckoned if closing is None else closing
-        if carried is not None and told.opening_cents is not None:
-            differences.append(told.opening_cents - carried)
+        if carried is not None and balances.opening_cents is not None:
+            differences.append(balances.opening_cents - carried)
         links.append(
             _Link(
-                told=told,
+                told=balances,
                 skipped=skipped,
-                carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
+                carried=structs.replace(balances, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
                 # The first non-zero one is the most useful.
                 difference_cents=next(filter(None, differences), 0) if differences else None,
@@ -275,13 +275,13 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
     # Backwards: a day without a reported end is proved by the next reported balance, if all days until then were read whole.
     for link in reversed(links):
         follower = after.told if after is not None and after.skipped is not None else None
-        told = link.told.closing_cents
-        if told is None and after is not None:
-            told = after.end_before_cents
+        closing_cents = link.told.closing_cents
+        if closing_cents is None and after is not None:
+            closing_cents = after.end_before_cents
         if link.reckoned_cents is None or link.told.day in doubtful:
             is_proved = False
-        elif told is not None:
-            is_proved = told == link.reckoned_cents
+        elif closing_cents is not None:
+            is_proved = closing_cents == link.reckoned_cents
         else:
             is_proved = follower is not None and proved[follower.day] and follower.was_read_whole
         proved[link.told.day] = is_proved
@@ -348,10 +348,10 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
         form: Of the lines.
     """
     own = [item for item in recorded if item.source == form]
-    counts, told = Counter(map(count_by, own)), {(*count_by(item), item.text) for item in own}
+    counts, texts = Counter(map(count_by, own)), {(*count_by(item), item.text) for item in own}
     free = defaultdict[LineCount, list[int]](list)
     # A line of the same form and text comes last: it is that line, and none of another form.
-    for place in sorted(range(len(lines)), key=lambda place: (*count_by(lines[place]), lines[place].text) in told):
+    for place in sorted(range(len(lines)), key=lambda place: (*count_by(lines[place]), lines[place].text) in texts):
         free[count_by(lines[place])].append(place)
     for key, count in counts.items():
         free[key] = free[key][: max(len(free[key]) - count, 0)]

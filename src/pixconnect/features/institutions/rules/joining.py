@@ -314,8 +314,8 @@ def _agree(item: InstitutionItem, line: BookLine) -> bool:
     return len(_whole_tax_ids((item, line))) < 2
 
 
-def _whole_tax_ids(told: Iterable[InstitutionItem | BookLine]) -> set[str]:
-    return {one.tax_id for one in told if one.tax_id is not None and one.tax_id.isalnum()}
+def _whole_tax_ids(lines: Iterable[InstitutionItem | BookLine]) -> set[str]:
+    return {one.tax_id for one in lines if one.tax_id is not None and one.tax_id.isalnum()}
 
 
 def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
@@ -326,8 +326,8 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
     for items, lines in _group(pairing, lambda one: one.day, only_pix=only_pix):
         items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
         lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
-        told = _whole_tax_ids(items), _whole_tax_ids(lines)
-        if len(items) <= len(lines) and (not all(told) or len(told[0] | told[1]) == 1):
+        tax_ids = _whole_tax_ids(items), _whole_tax_ids(lines)
+        if len(items) <= len(lines) and (not all(tax_ids) or len(tax_ids[0] | tax_ids[1]) == 1):
             for item, line in zip(items, lines, strict=False):
                 pairing.join(item, line, "alike")
 

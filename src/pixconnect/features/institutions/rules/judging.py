@@ -192,8 +192,8 @@ def _decide(
     decided = choose(numbers) if numbers else {}
     # What is called a balance closes no gap: a limit or an invested sum may equal the money of a missing line. After days
     # without a file, so may any balance.
-    is_told = balance_proof.find_opening(evidence) is not None
-    able = [number for number in numbers if is_told or judged[number][1] != "perhaps_balance"]
+    is_stated = balance_proof.find_opening(evidence) is not None
+    able = [number for number in numbers if is_stated or judged[number][1] != "perhaps_balance"]
     able = [number for number in able if not balance_proof.is_called_balance(judged[number][0])]
     return choose(able) if {number for number, counts in decided.items() if counts} - {*able} else decided
 

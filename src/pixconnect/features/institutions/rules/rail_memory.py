@@ -78,7 +78,7 @@ def name_payee(payee: Party, *, is_by_key: bool) -> str:
     return payee.key or "" if is_by_key else f"{payee.ispb}/{payee.branch}/{payee.account_number}"
 
 
-def is_same_payee(told: str | None, asked: str | None) -> bool:
+def is_same_payee(reported: str | None, asked: str | None) -> bool:
     """Whether the institution pays the requested payee, as far as reported; some pad account numbers with zeros.
 
     Example:
@@ -87,7 +87,7 @@ def is_same_payee(told: str | None, asked: str | None) -> bool:
         >>> is_same_payee("joana@pix.example", "other@pix.example")
         False
     """
-    return told is None or told == asked or _trim_account(told) == _trim_account(asked or "")
+    return reported is None or reported == asked or _trim_account(reported) == _trim_account(asked or "")
 
 
 def _trim_account(named: str) -> tuple[str, ...]:

@@ -99,8 +99,8 @@ class Redaction:
     """
 
     def __init__(self, account: InstitutionAccount, credential: Credential, taken: Sequence[TakenExchange] = ()) -> None:
-        told = {text for each in taken for text in _list_secrets(each)}
-        known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *told) if text}
+        secrets = {text for each in taken for text in _list_secrets(each)}
+        known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *secrets) if text}
         known |= {text: mask(text) for text in (account.tax_id, account.account) if text}
         # A reported name may occur elsewhere too, as in a line of the statement.
         known |= {text: mask(text) for each in taken for text in _list_names(_decode(each.content))}
@@ -239,12 +239,12 @@ class Rehearsal(Struct, frozen=True, kw_only=True):
 def judge_exchanges(profile: InstitutionProfile, exchanges: Sequence[RecordedExchange]) -> list[RehearsedStep]:
     """List the differences of answers from the profile: statuses, names of refusals, members; each once."""
     found = [(exchange, _find_operation(profile, exchange)) for exchange in exchanges]
-    told = [
+    complaints = [
         RehearsedStep(step=f"{exchange.method} {operation[0] if operation else exchange.path}", outcome="differs", text=text)
         for exchange, operation in found
         for text in _judge(profile, exchange, operation)
     ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(complaints))
 
 
 def is_of_path(template: str, path: str) -> bool:

@@ -280,7 +280,7 @@ def is_contrary_investment(item: InstitutionItem) -> bool:
     return _APPLIED.match(item.text) is not None or _COST.search(item.text) is not None
 
 
-def find_told_change(item: InstitutionItem, *, has_investments: bool) -> int | None:
+def find_stated_change(item: InstitutionItem, *, has_investments: bool) -> int | None:
     """Return what a line changes of the reported balances; ``None`` if that is unknown before it is posted.
 
     Args:
@@ -291,10 +291,10 @@ def find_told_change(item: InstitutionItem, *, has_investments: bool) -> int | N
     return None if item.direction == "IN" or is_contrary_investment(item) else 0
 
 
-def sum_told_changes(items: Iterable[InstitutionItem], *, has_investments: bool) -> int | None:
+def sum_stated_changes(items: Iterable[InstitutionItem], *, has_investments: bool) -> int | None:
     moved = 0
     for item in items:
-        cents = find_told_change(item, has_investments=has_investments)
+        cents = find_stated_change(item, has_investments=has_investments)
         if cents is None:
             return None
         moved += cents

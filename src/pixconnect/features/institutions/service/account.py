@@ -55,7 +55,7 @@ async def add_account(
     context: Operator,
     open_institution: open_accounts.OpenInstitution,
     name: str,
-    said: AccountDescription,
+    description: AccountDescription,
     house_id: int,
     opening_cents: int | None = None,
     read_file: ReadFile = open_accounts.read_no_file,
@@ -84,24 +84,24 @@ async def add_account(
         opening_cents=0,
         revision=1,
         created_at=now,
-        **{field: getattr(said, field) for field in (*_LASTING, *_CHANGING)},
+        **{field: getattr(description, field) for field in (*_LASTING, *_CHANGING)},
     )
     async with context.pool.acquire() as connection:
         if await account_store.find_named(connection, name) is not None:
             raise errors.BadRequest(f"name: there is an account {name}")
-        await _check_house(connection, said.tax_id, house_id)
-    opened_at, cents = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
+        await _check_house(connection, description.tax_id, house_id)
+    opened_at, cents = await _read_opening(context, open_institution(account, description.receiving), opening_cents)
     async with write_alone(context.pool) as connection:
         await _name_alone(connection)
-        taken = await account_store.take_environment(connection, said.environment)
-        if taken != said.environment:
+        taken = await account_store.take_environment(connection, description.environment)
+        if taken != description.environment:
             raise errors.BadRequest(
                 f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
             )
         number = await account_store.next_id(connection)
         account = structs.replace(account, id=number, opened_at=opened_at, opening_cents=cents)
-        await open_accounts.refuse_same_account(connection, context.secret_box, account, said.receiving, read_file)
-        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, said, account.id)
+        await open_accounts.refuse_same_account(connection, context.secret_box, account, description.receiving, read_file)
+        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, description, account.id)
         if not await account_store.insert(connection, account, sealed):
             raise errors.BadRequest(f"name: there is an account {name}")
         await put_on_account(connection, account, house_id)
@@ -170,7 +170,7 @@ async def pause_all(context: Operator) -> tuple[Sequence[str], Sequence[str]]:
 
 
 async def rotate_account(
-    context: Operator, name: str, said: AccountDescription, read_file: ReadFile = open_accounts.read_no_file
+    context: Operator, name: str, description: AccountDescription, read_file: ReadFile = open_accounts.read_no_file
 ) -> InstitutionAccount:
     """Replace an account's credentials, keys and options from a file; never its owner or institution.
 
@@ -183,11 +183,11 @@ async def rotate_account(
         if before.state == "closed":
             raise errors.BadRequest(f"name: the account {name} is closed for good")
         for field in _LASTING:
-            if getattr(before, field) != getattr(said, field):
+            if getattr(before, field) != getattr(description, field):
                 raise errors.BadRequest(f"{field}: is {getattr(before, field)!r} and stays so; add another account instead")
-        changed = {field: getattr(said, field) for field in _CHANGING}
+        changed = {field: getattr(description, field) for field in _CHANGING}
         after = structs.replace(before, revision=before.revision + 1, **changed)
-        await open_accounts.refuse_same_account(connection, context.secret_box, after, said.receiving, read_file)
+        await open_accounts.refuse_same_account(connection, context.secret_box, after, description.receiving, read_file)
         await proposal_store.forget(connection, "rotate", institution_id=before.id)
         kept = {field: getattr(before, field) for field in _ADDRESSES}
         asked = {field: changed[field] for field in _ADDRESSES}
@@ -195,7 +195,7 @@ async def rotate_account(
             proposal = audit.make_proposal(context, "rotate", asked, institution_id=before.id)
             await audit.propose(context, connection, "institution rotate", name_account(name), proposal)
             after = structs.replace(after, **kept)
-        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, said, before.id)
+        sealed = open_accounts.seal_credentials(context.secret_box, context.sending_box, description, before.id)
         await account_store.rotate(connection, after, sealed)
         await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
     return after
@@ -289,8 +289,10 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
     async def read_balance() -> int:
         cents = await institution.read_balance() if stated_cents is None else stated_cents
         if not 0 <= cents <= AMOUNT_MAX_CENTS:
-            told = "" if stated_cents is not None else f"; the institution reports {show_reais(cents)}, so nothing was added"
-            raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents{told}")
+            explanation = (
+                "" if stated_cents is not None else f"; the institution reports {show_reais(cents)}, so nothing was added"
+            )
+            raise errors.BadRequest(f"opening_balance: must be from 0 to {AMOUNT_MAX_CENTS} cents{explanation}")
         return cents
 
     try:

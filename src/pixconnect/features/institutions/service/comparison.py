@@ -79,7 +79,7 @@ class BalanceComparisons:
     def __init__(self) -> None:
         self._kept: dict[int, _Kept] = {}
 
-    async def compare(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    async def compare(self, context: Context, opened: OpenAccount, fence: Fence, called: Collection[Pace]) -> None:
         """Do the next step of an account's comparison, if one is due; due again after ``InstitutionUnavailable``."""
         now_s = context.clock.monotonic_s()
         # A first comparison proves nothing about facts begun a moment ago, as for an account that was just added.
@@ -142,7 +142,7 @@ async def _conclude(
         for pace in ("wide", "deep"):
             if pace not in lasts or now - lasts[pace].began_at >= READ_FURTHER_EVERY:
                 await sweep(context, opened.institution, pace)
-        await follow_sent_returns(context, opened, is_told=True)
+        await follow_sent_returns(context, opened, is_called=True)
     return verdict.seen
 
 

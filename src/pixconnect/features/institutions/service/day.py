@@ -183,27 +183,27 @@ async def _compare_first(
     connection: Connection, account: InstitutionAccount, since: date, now: datetime
 ) -> tuple[date, int] | None:
     began_on = to_day(account.opened_at)
-    told = await day_store.find_first_told(connection, account.id, began_on)
-    if told is None or not max(since, began_on) <= told.day < to_day(now):
+    first = await day_store.find_first_stated(connection, account.id, began_on)
+    if first is None or not max(since, began_on) <= first.day < to_day(now):
         return None
-    told_cents, ends_on = told.opening_cents, told.day - _ONE_DAY
+    stated_cents, ends_on = first.opening_cents, first.day - _ONE_DAY
     # The books' first day is judged from the books' own balance.
-    if told_cents is None and told.day > began_on:
-        told_cents, ends_on = told.closing_cents, told.day
+    if stated_cents is None and first.day > began_on:
+        stated_cents, ends_on = first.closing_cents, first.day
     begin = await _read_balances(connection, account, DayBalances(day=began_on))
     cases = await item_store.count_cases(connection, account.id, began_on, ends_on)
     lines = await line_store.list_unmatched(connection, account.id, (began_on, ends_on))
     is_doubtful = any(of_day.doubts_count for of_day in cases.values()) or len(lines) == line_store.ALONE_MAX
-    if told_cents is None or begin.opening_cents is None or is_doubtful:
+    if stated_cents is None or begin.opening_cents is None or is_doubtful:
         return None
-    days = await day_store.list_days(connection, account.id, began_on, told.day)
-    sums = await _sum_days(connection, account, began_on, told.day)
+    days = await day_store.list_days(connection, account.id, began_on, first.day)
+    sums = await _sum_days(connection, account, began_on, first.day)
     # The other lines are cases of their days.
     whole = {day.day for day in days if day.was_read_whole}
     moved = [line.signed_cents for line in lines if line.day not in whole]
     moved += [of_day.net_cents for day, of_day in sums.items() if day <= ends_on]
     first_on = next(one.day for one in day_rules.judge_days(days, sums, {}, now) if one.opening_cents is not None)
-    return first_on, told_cents - begin.opening_cents - sum(moved)
+    return first_on, stated_cents - begin.opening_cents - sum(moved)
 
 
 async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
@@ -311,8 +311,8 @@ async def _judge_span(
     for day in recorded:
         counts = cases.get(day.day, DayCases())
         cases[day.day] = structs.replace(counts, disagreements_count=day.disagreements_count)
-    told = [await _read_balances(connection, account, day) for day in recorded]
-    judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
+    balances = [await _read_balances(connection, account, day) for day in recorded]
+    judged = {one.day: one for one in day_rules.judge_days(balances, sums, cases, now)}
     for day in recorded:
         one = judged[day.day]
         # Its proof may be older than the days read here.

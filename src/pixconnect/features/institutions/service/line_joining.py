@@ -96,7 +96,7 @@ async def _join_named(
     for start in range(0, len(alone), AT_ONCE):
         items = alone[start : start + AT_ONCE]
         named = {item.item_id: item.names if item.parts is None else item.parts.names for item in items}
-        names = sorted({name for told in named.values() for name in told})
+        names = sorted({name for mentioned in named.values() for name in mentioned})
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
         debited, reversed_, alike = await item_store.find_joined(connection, account.id, [line.key for line in lines])

@@ -69,9 +69,9 @@ async def judge_file(
     differing = find_differing(file.items, others, evidence.nets, has_investments=file.has_investments)
     evidence = structs.replace(evidence, elsewhere=frozenset(others), lacking=differing)
     # A line reported by another format, under its own texts and ids, is the same line.
-    told = [item for item in evidence.known if item.waits not in SET_ASIDE]
-    told += [item for item in evidence.known if item.waits == "no_money" and item.source != file.format]
-    matches = compare(lines, told, file.format).matches
+    counted = [item for item in evidence.known if item.waits not in SET_ASIDE]
+    counted += [item for item in evidence.known if item.waits == "no_money" and item.source != file.format]
+    matches = compare(lines, counted, file.format).matches
     lines = [match or line for line, match in zip(lines, matches, strict=True)]
     judgement = judging.judge_lines(lines, evidence)
     other_forms_count = sum(match is not None for match in matches)

@@ -108,9 +108,9 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
     # If the length of the loss is unknown, assume a day.
     first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
     last_on = to_day(lost_at)
-    told = await day_store.list_days(connection, account.id, first_on, last_on)
+    days = await day_store.list_days(connection, account.id, first_on, last_on)
     # A record from before the detection of the loss may lack later payments.
-    recorded = {day.day for day in told if day.read_at is not None and day.read_at >= lost_at}
+    recorded = {day.day for day in days if day.read_at is not None and day.read_at >= lost_at}
     missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
     if missing:
         raise errors.BadRequest(

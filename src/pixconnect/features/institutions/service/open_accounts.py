@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 
 def seal_credentials(
-    box: SecretBox, sending_box: SecretBox | None, said: AccountDescription, account_id: int
+    box: SecretBox, sending_box: SecretBox | None, description: AccountDescription, account_id: int
 ) -> SealedCredentials:
     """Seal the receiving credential for all processes, and the sending one under a key that API processes lack.
 
@@ -64,13 +64,13 @@ def seal_credentials(
         BadRequest: There is a sending credential, and no key to seal it with.
     """
     sending: bytes | None = None
-    if said.sending is not None:
+    if description.sending is not None:
         if sending_box is None:
             raise errors.BadRequest(
                 "send: there is no key to seal it with: set PIXCONNECT_SENDING_SECRET_KEY for workers and operators"
             )
-        sending = sending_box.seal(_encode(said.sending), account_seal(account_id, "sending"))
-    return SealedCredentials(receiving=box.seal(_encode(said.receiving), account_seal(account_id)), sending=sending)
+        sending = sending_box.seal(_encode(description.sending), account_seal(account_id, "sending"))
+    return SealedCredentials(receiving=box.seal(_encode(description.receiving), account_seal(account_id)), sending=sending)
 
 
 async def read_sending_credential(connection: Connection | Pool, box: SecretBox, account_id: int) -> Credential | None:

@@ -183,10 +183,10 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
                 f"statement: its balance is {recorded.closing_cents} cents, and that of the books {here_cents}: "
                 "record the missing facts, or adjust it by its case"
             )
-        said = dict[str, str | int](
+        contents = dict[str, str | int](
             last_on=last_on.isoformat(), closing_cents=recorded.closing_cents, balance_here_cents=here_cents
         )
-        proposal = make_proposal(context, "close", said, institution_id=account.id)
+        proposal = make_proposal(context, "close", contents, institution_id=account.id)
         return await propose(context, connection, "institution close", name_account(name), proposal)
 
 
@@ -240,9 +240,9 @@ async def _refuse_open_ends(
     await item_store.lock_recording(connection, account.id)
     if invested_cents := await day_store.read_position(connection, account.id):
         raise errors.BadRequest(f"{where}{invested_cents} cents of the account are invested: redeem them first")
-    if told_on := await day_store.find_told_beyond(connection, account.id, *final):
+    if later_on := await day_store.find_stated_beyond(connection, account.id, *final):
         raise errors.BadRequest(
-            f"{where}the file ends on {final[0]} with {final[1]} cents, and another file or balance of {told_on} is recorded: "
+            f"{where}the file ends on {final[0]} with {final[1]} cents, and another file or balance of {later_on} is recorded: "
             "propose it by the last file"
         )
     if waiting := await _find_waiting(context, connection, account):

@@ -170,8 +170,8 @@ async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetim
 
 async def _compare(context: Context, report: InstitutionReturn, known: Refund) -> None:
     """Compare a repetition with the recorded one; its network name may be reported later."""
-    told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
-    misfit = find_change(told)
+    compared: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
+    misfit = find_change(compared)
     if misfit is not None:
         await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     elif report.return_id is not None and report.return_id != known.shown_id and known.network_id is None:
@@ -264,8 +264,8 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     naming_keys = await return_store.read_keys(work.connection, sorted(account_ids))
     first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
     made = await return_store.find_of_transfers(work.connection, wanted)
-    told = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
-    named = await refund_store.find_named(work.connection, told, "OUT")
+    return_ids = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
+    named = await refund_store.find_named(work.connection, return_ids, "OUT")
     outcomes: list[RecordedReturn] = []
     recorded: list[tuple[Refund, str]] = []
     proved: list[tuple[ReversedMovement, Refund]] = []

@@ -54,11 +54,11 @@ _MOVED: Final = Misfit(
 """The database lost the transfer, and its caller has repeated it since the return was recorded."""
 
 
-async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> None:
+async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_called: bool = False) -> None:
     """Read the returns of an account's sent Pix, if that is due.
 
     Args:
-        is_told: The institution has called about a return, or the balance differs.
+        is_called: The institution has called about a return, or the balance differs.
 
     Raises:
         InstitutionUnavailable: Facts recorded until then stay.
@@ -67,7 +67,7 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     if returns is None:
         return
     lasts, now = await day_store.list_last_of(context.pool, account.id), context.clock.real_now()
-    is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
+    is_new = is_called or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
     # A receive-only account is not permitted to list sent Pix.
     if "near" not in lasts or not is_new or not await day_store.has_sent(context.pool, account.id, to_day(now - SPAN)):
         return

@@ -118,13 +118,13 @@ async def record_file(
     file = statement_account.parse_file(content)
     async with write_alone(context.pool) as connection:
         chosen = await statement_account.choose(connection, account, file, is_own=is_own)
-        said = dict[str, object](format=file.format)
+        facts = dict[str, object](format=file.format)
         if not chosen.is_confirmed:
             await statement_account.confirm(context, connection, account, chosen)
-            said["confirmed"] = str(chosen.first.account)
+            facts["confirmed"] = str(chosen.first.account)
         recorded = await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
-        said |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
-        await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
+        facts |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
+        await audit.record(context, connection, "institution statement", f"institution {name}", after=facts)
     return recorded
 
 
@@ -288,20 +288,20 @@ async def _note_second(
 async def _find_difference(connection: Connection, day: RecordedDay) -> int:
     """Return by how much a second form's last earlier closing balance was above the first form's."""
     before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
-    told = [
+    differences = [
         one.second_closing_cents - one.closing_cents
         for one in before
         if one.second_closing_cents is not None and one.closing_cents is not None
     ]
-    return told[-1] if told else 0
+    return differences[-1] if differences else 0
 
 
 async def find_others(
     connection: Connection | Pool, institution_id: int, source: files.ItemSource, days: Collection[date]
 ) -> dict[date, RecordedDay]:
     """Find those of some days that another format has reported: a file whole, for otherwise it yields to one that has."""
-    told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
-    return {one.day: one for one in told if one.source != source and (one.source == "api" or one.was_read_whole)}
+    days_read = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
+    return {one.day: one for one in days_read if one.source != source and (one.source == "api" or one.was_read_whole)}
 
 
 class SettledStatement(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,12 @@ from pixconnect.features.institutions.rules.account import InstitutionAccount
 from pixconnect.features.institutions.rules.day import ItemGroup
 from pixconnect.features.institutions.rules.institution import InstitutionItem
 from pixconnect.features.institutions.rules.joining import DAYS_APART_MAX
-from pixconnect.features.institutions.rules.special_line import find_told_change, is_about_block, is_own_investment, join_blocks
+from pixconnect.features.institutions.rules.special_line import (
+    find_stated_change,
+    is_about_block,
+    is_own_investment,
+    join_blocks,
+)
 from pixconnect.features.institutions.rules.unmatched import SET_ASIDE
 from pixconnect.features.institutions.statement_files import FORMATS, statement_file
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, find_difference, merge
@@ -183,7 +188,7 @@ async def sum_days(
         )
         for item in own
     ]
-    return groups, frozenset(item.day for item in own if find_told_change(item, has_investments=True) is None)
+    return groups, frozenset(item.day for item in own if find_stated_change(item, has_investments=True) is None)
 
 
 async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:

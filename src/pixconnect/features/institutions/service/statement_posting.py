@@ -257,7 +257,7 @@ def _find_unread(
     # After the opening balance, the account's first day may have lines too.
     if since == to_day(account.opened_at) and days and days[0].day > since:
         before_on, level_cents = since, account.opening_cents + own.get(since, 0)
-    told_on, unread, proved = before_on, dict[date, date](), set[date]()
+    stated_on, unread, proved = before_on, dict[date, date](), set[date]()
     for day in days:
         opening, closing, net = day.opening_cents, day.closing_cents, nets.get(day.day)
         if day.read_at is None:  # a statement of other days had lines of it
@@ -271,13 +271,13 @@ def _find_unread(
         ends_cents = None if starts_cents is None or net is None else starts_cents + net
         follows, adds_up = level_cents in (None, starts_cents), closing is None or ends_cents in (None, closing)
         found = [before_on + _ONE_DAY, day.day - _ONE_DAY] if count_business_days(before_on, day.day - _ONE_DAY) else []
-        found += [told_on] if not follows else []
+        found += [stated_on] if not follows else []
         found += [day.day] if not (day.was_read_whole and adds_up) else []
         unread |= dict.fromkeys(found, day.day)
         if opening is not None and level_cents == opening and adds_up:
             proved.add(day.day)
         before_on, level_cents = day.day, ends_cents if closing is None else closing
-        told_on = told_on if closing is None else day.day
+        stated_on = stated_on if closing is None else day.day
     return unread, proved
 
 

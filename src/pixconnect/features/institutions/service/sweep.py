@@ -59,7 +59,7 @@ class ListedPayer(Struct, frozen=True, kw_only=True):
         return self.transfer_id, self.holder_id
 
 
-async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, Party]]) -> None:
+async def complete_payers(context: Context, reported: Mapping[str, tuple[Transfer, Party]]) -> None:
     """Record new facts of lists about payers; a payer completed before stays.
 
     Args:
@@ -67,7 +67,7 @@ async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, P
     """
     more = [
         ListedPayer(holder_id=transfer.holder_id, transfer_id=transfer.id, party=party)
-        for transfer, party in told.values()
+        for transfer, party in reported.values()
         if complete_party(transfer.counterparty, party) != transfer.counterparty
     ]
     if not more:
@@ -124,7 +124,7 @@ async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     await receive_movement(context, report)
 
 
-async def sweep_due(context: Context, institution: Institution, told: Collection[Pace] = ()) -> None:
+async def sweep_due(context: Context, institution: Institution, called: Collection[Pace] = ()) -> None:
     """Run the due sweeps of an account, and those it has called for."""
     account = _account(context)
     lasts = await day_store.list_last_of(context.pool, account.id)
@@ -132,7 +132,7 @@ async def sweep_due(context: Context, institution: Institution, told: Collection
     if "near" not in lasts:
         await post_opening(context, account)
     for pace in PACES:
-        if pace in told or _is_due(context, account, pace, lasts.get(pace)):
+        if pace in called or _is_due(context, account, pace, lasts.get(pace)):
             await sweep(context, institution, pace)
 
 
@@ -202,8 +202,8 @@ async def expire_account_charges(context: Context, institution: Institution) -> 
     near = await day_store.find(context.pool, account.id, "near")
     if near is None:
         return 0
-    heard_until = near.began_at - institution.traits.list_lag
-    return await expire_charges_of_account(context, account.id, heard_until, EXPIRED_MAX)
+    complete_until = near.began_at - institution.traits.list_lag
+    return await expire_charges_of_account(context, account.id, complete_until, EXPIRED_MAX)
 
 
 async def _leave_unknown(
@@ -234,15 +234,15 @@ async def record_page(context: Context, page: Sequence[ReceivedPix | MalformedIt
 
 async def _record_received(context: Context, account: InstitutionAccount, listed: Mapping[str, ReceivedPix]) -> bool:
     recorded = await transfer_store.find_named(context.pool, list(listed), "IN")
-    told: dict[str, tuple[Transfer, Party]] = {}
+    reported: dict[str, tuple[Transfer, Party]] = {}
     for name, transfer in recorded.items():
         report = as_report(listed[name])
         misfit = _find_misfit(account, listed[name], transfer, report.debit_party)
         if misfit is not None:
             await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
         else:
-            told[name] = transfer, report.debit_party
-    await complete_payers(context, told)
+            reported[name] = transfer, report.debit_party
+    await complete_payers(context, reported)
     new = [
         as_report(pix)
         for name, pix in listed.items()
@@ -285,14 +285,14 @@ def _find_misfit(account: InstitutionAccount, pix: ReceivedPix, transfer: Transf
     """Find how a list contradicts a payment's earlier report; returns may be added, and its payer may become known."""
     if (elsewhere := find_other_account(transfer.institution_id, account.id)) is not None:
         return elsewhere
-    told: dict[str, tuple[object, object]] = dict(
+    compared: dict[str, tuple[object, object]] = dict(
         amount_cents=(transfer.amount_cents, pix.amount_cents),
         # Missing members contradict nothing.
         key=(transfer.own_key, pix.key or transfer.own_key),
         txid=(transfer.txid, pix.txid or transfer.txid),
         instant=(transfer.network_settled_at, pix.settled_at),
     )
-    return find_change(told | compare_parties(transfer.counterparty, payer))
+    return find_change(compared | compare_parties(transfer.counterparty, payer))
 
 
 def _account(context: Context) -> InstitutionAccount:

@@ -123,8 +123,8 @@ async def set_webhooks(
             for key, url in kept.items():
                 one = sweep_rules.KeptWebhook(institution_id=account.id, key=key, url=url, kept_at=context.clock.real_now())
                 await account_store.KEPT.put(connection, one)
-            said = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
-            await audit.record(context, connection, "institution webhook set", f"institution {name}", after=said)
+            facts = dict(keys=account.keys, kept=kept, new_secret=has_new_secret)
+            await audit.record(context, connection, "institution webhook set", f"institution {name}", after=facts)
         # Called after the commit: if killed at any call, we know both the registered secret and the replaced address.
         failures = await _register(institution, before, address)
         after = await _read(context, account, institution)
@@ -138,8 +138,8 @@ async def restore_webhooks(context: Operator, open_institution: OpenInstitution,
     async with _open(context, open_institution, name) as (account, institution):
         before = await _read(context, account, institution)
         async with write_alone(context.pool) as connection:
-            said = dict(restored={each.key: each.url for each in before.kept})
-            await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=said)
+            facts = dict(restored={each.key: each.url for each in before.kept})
+            await audit.record(context, connection, "institution webhook restore", f"institution {name}", after=facts)
         failures = await _put_back(institution, before)
         # The present registration counts, not the answer to each call.
         after = await _read(context, account, institution)
@@ -175,7 +175,7 @@ def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
     profile = read_profile(there.account.profile_name)
     if profile.account.pays_from_webhook_keys:
         costs += f"; {profile.title} sends nothing from a key without one"
-    told: dict[sweep_rules.Whose | None, str] = {
+    explanations: dict[sweep_rules.Whose | None, str] = {
         "ours": "",
         "outdated": "it is an outdated address from us, which is refused: institution webhook set",
         "another_installation": "another installation has it: is this account open there too?",
@@ -184,7 +184,7 @@ def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
     }
     names = ["webhook" if each.key is None else f"webhook {each.key}" for each in there.found]
     return [
-        PermissionTried(name=name, is_given=each.whose == "ours", explanation=told[each.whose])
+        PermissionTried(name=name, is_given=each.whose == "ours", explanation=explanations[each.whose])
         for name, each in zip(names, there.found, strict=True)
     ]
 

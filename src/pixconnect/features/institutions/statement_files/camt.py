@@ -47,15 +47,15 @@ class _Part(Struct, kw_only=True):
 
     def find(self, *paths: str) -> str | None:
         """Find the first text at the first non-empty path."""
-        return next((text for path in paths for told, text in self.texts if told == path), None)
+        return next((text for path in paths for path_here, text in self.texts if path_here == path), None)
 
     def find_all(self, end: str) -> list[str]:
-        return [text for told, text in self.texts if told.endswith(end)]
+        return [text for path, text in self.texts if path.endswith(end)]
 
-    def need(self, *paths: str, said: str = "") -> str:
+    def need(self, *paths: str, name: str = "") -> str:
         text = self.find(*paths)
         if text is None:
-            raise files.InvalidStatement(f"{said or paths[0]}: is missing", self.line)
+            raise files.InvalidStatement(f"{name or paths[0]}: is missing", self.line)
         return text
 
 
@@ -177,14 +177,14 @@ class _Reader:
         (account,) = accounts
         files.check_currency(account.find("Ccy"), "Ccy", account.line)
         balances = self._read_balances()
-        told = (self._find_day(spans, "Fr"), self._find_day(spans, "To"))
-        if told == (None, None) and "closing" in balances:
-            told = (None, balances["closing"].on)
-        elif told[1] is not None and told[0] != told[1] and _ends_at_midnight(spans[0]):
+        stated = (self._find_day(spans, "Fr"), self._find_day(spans, "To"))
+        if stated == (None, None) and "closing" in balances:
+            stated = (None, balances["closing"].on)
+        elif stated[1] is not None and stated[0] != stated[1] and _ends_at_midnight(spans[0]):
             # The end of the day before, unless something is of this day: programs also write a day without a time so.
             days = {balance.on for balance in balances.values()} | {item.day for item in items}
-            told = told if told[1] in days else (told[0], told[1] - timedelta(days=1))
-        first_on, last_on = files.find_days(told, items)
+            stated = stated if stated[1] in days else (stated[0], stated[1] - timedelta(days=1))
+        first_on, last_on = files.find_days(stated, items)
         opening = balances.get("opening")
         return files.StatementFile(
             format="camt.053",
@@ -218,8 +218,8 @@ class _Reader:
             name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
             if name is None:
                 continue
-            told = part.find("Dt/DtTm", "Dt/Dt")
-            on = None if told is None else self._read_or_note(part, told, "Dt")
+            stated = part.find("Dt/DtTm", "Dt/Dt")
+            on = None if stated is None else self._read_or_note(part, stated, "Dt")
             if on is None or part.find("Amt") is None:
                 self._notes.append(f"line {part.line}: Bal: no {name} balance is read, for its Dt or Amt is missing")
                 continue
@@ -231,10 +231,10 @@ class _Reader:
 
 def _read_days(items: tuple[InstitutionItem, ...]) -> tuple[InstitutionItem, ...]:
     """Date lines that are all at midnight, in whatever zone, by the bank's own day: it writes days without a time."""
-    told = [(item, item.settled_at) for item in items]
-    if any(at is None or at.time() != time() for _, at in told):
+    dated = [(item, item.settled_at) for item in items]
+    if any(at is None or at.time() != time() for _, at in dated):
         return items
-    return tuple(structs.replace(item, day=at.date(), settled_at=None) for item, at in told if at is not None)
+    return tuple(structs.replace(item, day=at.date(), settled_at=None) for item, at in dated if at is not None)
 
 
 def _read_account(part: _Part) -> StatementAccount:
@@ -242,14 +242,14 @@ def _read_account(part: _Part) -> StatementAccount:
         return files.clean_text(part.find(*paths) or "")
 
     servicer = "Svcr/FinInstnId"
-    told = StatementAccount(
+    account = StatementAccount(
         bank=find(f"{servicer}/ClrSysMmbId/MmbId", f"{servicer}/BICFI", f"{servicer}/BIC"),
         branch=find("Id/Othr/Issr", "Svcr/BrnchId/Id"),
         number=find("Id/Othr/Id"),
         type=read_type(find("Tp/Cd", "Tp/Prtry")),
     )
     iban = find("Id/IBAN")
-    whole = merge([told, *filter(None, [read_iban(iban)]), StatementAccount(number=iban)])
+    whole = merge([account, *filter(None, [read_iban(iban)]), StatementAccount(number=iban)])
     return whole if whole.number else StatementAccount(number=part.need("Id/Othr/Id"))
 
 
@@ -272,7 +272,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     reference = entry.find("AcctSvcrRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
     is_named = reference is not None and reference.upper() not in _NO_REFERENCES
     item_id = files.check_item_id(reference, "AcctSvcrRef", entry.line) if reference and is_named else ""
-    booked_at = entry.find("BookgDt/DtTm", "BookgDt/Dt") or entry.need("ValDt/DtTm", "ValDt/Dt", said="BookgDt")
+    booked_at = entry.find("BookgDt/DtTm", "BookgDt/Dt") or entry.need("ValDt/DtTm", "ValDt/Dt", name="BookgDt")
     day, settled_at = _parse_date(booked_at, "BookgDt", entry.line)
     is_in = cents >= 0
     # The counterparty is the payer of incoming money, and the payee of outgoing.
@@ -303,10 +303,10 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
 
 def _find_parts(entry: _Part) -> ItemParts | None:
     """For an entry of several transactions, find their number as counted or listed, and their network names."""
-    told = [
+    counts = [
         int(text) for text in entry.find_all("NtryDtls/Btch/NbOfTxs") if text.isascii() and text.isdigit() and len(text) < 8
     ]
-    count = max(sum(told), entry.transactions_count)
+    count = max(sum(counts), entry.transactions_count)
     if count < 2:
         return None
     names = files.find_names(text for path, text in entry.texts if path.startswith(f"{_TRANSACTION}/Refs/"))
@@ -346,11 +346,11 @@ def _read_cents(part: _Part) -> int:
 
 def _ends_at_midnight(span: _Part) -> bool:
     try:
-        told = datetime.fromisoformat(span.find("ToDtTm") or "")
+        end = datetime.fromisoformat(span.find("ToDtTm") or "")
     except ValueError:
         return False
-    here = told if told.tzinfo is None else told.astimezone(SAO_PAULO)
-    return time() in (told.time(), here.time())
+    here = end if end.tzinfo is None else end.astimezone(SAO_PAULO)
+    return time() in (end.time(), here.time())
 
 
 def _parse_instant(text: str) -> datetime | date | None:
@@ -363,11 +363,11 @@ def _parse_instant(text: str) -> datetime | date | None:
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
     """Parse a date, or an instant; without a zone, and at midnight here, only its day is known."""
     try:
-        told = datetime.fromisoformat(text if "T" in text and text[10:19] != "T24:00:00" else text[:10])
+        parsed = datetime.fromisoformat(text if "T" in text and text[10:19] != "T24:00:00" else text[:10])
     except ValueError:
-        told = None
-    if told is None or told.year not in files.YEARS:
+        parsed = None
+    if parsed is None or parsed.year not in files.YEARS:
         raise files.InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
-    if told.tzinfo is None or (told.time() == time() and told.date() == to_day(told)):
-        return told.date(), None
-    return to_day(told), told
+    if parsed.tzinfo is None or (parsed.time() == time() and parsed.date() == to_day(parsed)):
+        return parsed.date(), None
+    return to_day(parsed), parsed

@@ -57,12 +57,12 @@ class _Record(Struct, frozen=True):
         if not text.strip("0"):
             return None
         try:
-            told = date(int(text[4:]), int(text[2:4]), int(text[:2]))
+            day = date(int(text[4:]), int(text[2:4]), int(text[:2]))
         except ValueError:
-            told = None
-        if told is None or told.year not in files.YEARS:
+            day = None
+        if day is None or day.year not in files.YEARS:
             raise self.fail(f"{field} (columns {first} to {first + 7}): {text!r} is no day as DDMMYYYY")
-        return told
+        return day
 
     @property
     def account(self) -> StatementAccount:
@@ -97,19 +97,19 @@ class _Statement(Struct):
     def conclude(self, header: _Record) -> files.StatementFile:
         items, made_at, notes = self.items.items, _find_instant(header), self.notes
         opening, closing = self.lots[0].opening, self.lots[-1].closing
-        first_told, last_told = None, closing and closing.on
+        first_stated, last_stated = None, closing and closing.on
         if opening is not None:
             after = opening.on + timedelta(days=1)
             # Some date it on the day before the first, some on the first day.
             begins_there = (closing is not None and closing.on == opening.on) or any(item.day == opening.on for item in items)
-            first_told = opening.on if begins_there else after
+            first_stated = opening.on if begins_there else after
             if opening == closing and not items:
                 # Its day may have lines: the file proves its end alone, which is the beginning of the next day.
                 notes = [*notes, f"the file has no line, and both balances are of {opening.on}: it tells only that day's end"]
                 opening = None if isinstance(made_at, datetime) and to_day(made_at) < after else opening
                 made_at = datetime.combine(after, time(0), SAO_PAULO)
-                first_told, last_told, closing = after, after, None
-        first_on, last_on = files.find_days((first_told, last_told), items)
+                first_stated, last_stated, closing = after, after, None
+        first_on, last_on = files.find_days((first_stated, last_stated), items)
         return files.StatementFile(
             format="cnab240",
             account=self.lots[0].header.account,
@@ -147,9 +147,11 @@ class _Reader:
                     raise record.fail(f"a record of type {kind!r} (column 8) does not belong into a statement")
         if self._lot is not None or not self._statements:
             raise last.fail("the file is cut off: a lot has no trailer" if self._lot else "the file has no lot")
-        told = last.read_number(24, 29, "the count of records")
-        if told not in (0, len(records), len(records) - 2):
-            raise last.fail(f"the trailer counts {told} records, and the file has {len(records)}: lines are missing or doubled")
+        stated_count = last.read_number(24, 29, "the count of records")
+        if stated_count not in (0, len(records), len(records) - 2):
+            raise last.fail(
+                f"the trailer counts {stated_count} records, and the file has {len(records)}: lines are missing or doubled"
+            )
         return files.join_statements([one.conclude(records[0]) for one in self._statements.values()])
 
     def _begin_lot(self, record: _Record) -> None:
@@ -208,12 +210,14 @@ class _Reader:
         if count not in (0, len(lot.lines), len(lot.lines) + 2):
             rule = f"the trailer counts {count} records, and the lot has {len(lot.lines) + 2}"
             raise record.fail(f"{rule}: lines are missing or doubled")
-        told = record.read_number(177, 194, "the debits"), record.read_number(195, 212, "the credits")
+        stated = record.read_number(177, 194, "the debits"), record.read_number(195, 212, "the credits")
         summed = -sum(min(cents, 0) for _, cents in lot.lines), sum(max(cents, 0) for _, cents in lot.lines)
-        if told not in ((0, 0), summed):
-            rule = f"debits of {told[0]} and credits of {told[1]} cents, and the lot's lines have {summed[0]} and {summed[1]}"
+        if stated not in ((0, 0), summed):
+            rule = (
+                f"debits of {stated[0]} and credits of {stated[1]} cents, and the lot's lines have {summed[0]} and {summed[1]}"
+            )
             raise record.fail(f"the trailer adds up {rule}")
-        if (count, *told) == (0, 0, 0) and lot.lines:
+        if (count, *stated) == (0, 0, 0) and lot.lines:
             rule = "the trailer counts and adds up nothing: only the balances check the lot"
             self._of.notes.append(f"line {record.line}: {rule}")
         for line, _ in (one for one in lot.lines if one[1]):

@@ -71,8 +71,8 @@ def read_efi_file(content: bytes) -> files.StatementFile:
     last, header, trailer = rows[-1][0], rows[0][1].split(";"), rows[-1][1].split(";")
     if header[0] != "CA" or len(header) != len(_HEADER_COLUMNS):
         raise files.InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
-    told = dict(zip(_HEADER_COLUMNS, header, strict=True))
-    day = _parse_day(told["day"], "CA", rows[0][0])
+    members = dict(zip(_HEADER_COLUMNS, header, strict=True))
+    day = _parse_day(members["day"], "CA", rows[0][0])
     items, balances, count, notes = files.ItemList(), dict[str, files.StatedBalance](), 0, list[str]()
     # Columns of one line at a time: a day of a busy account has a hundred thousand.
     for number, row in ((number, line.split(";")) for number, line in rows[1:-1]):
@@ -87,9 +87,9 @@ def read_efi_file(content: bytes) -> files.StatementFile:
     return files.StatementFile(
         format="efi",
         account=StatementAccount(
-            bank=files.clean_text(told["bank"]),
-            branch=files.clean_text(told["branch"]),
-            number=files.clean_text(told["account"]),
+            bank=files.clean_text(members["bank"]),
+            branch=files.clean_text(members["branch"]),
+            number=files.clean_text(members["account"]),
         ),
         first_on=day,
         last_on=day,
@@ -129,18 +129,18 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         row = [*row[:at], ";".join(row[at : at + more + 1]), *row[at + more + 1 :]]
     if len(row) != len(columns) + 1:
         raise files.InvalidStatement(f"{row[0]}: must have {len(columns) + 1} columns", number)
-    told = dict(zip(columns, (text.strip() for text in row[1:]), strict=True))
-    at = _parse_instant(told["at"], number)
-    amount_cents = files.parse_cents(told["amount"], "amount", number)
+    members = dict(zip(columns, (text.strip() for text in row[1:]), strict=True))
+    at = _parse_instant(members["at"], number)
+    amount_cents = files.parse_cents(members["amount"], "amount", number)
     if amount_cents < 0:
         raise files.InvalidStatement("amount: must not be below 0", number)
     if amount_cents == 0:
         return None
     # A protocol is of one movement of money; the name distinguishes movements that an older file gives one protocol.
-    name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
-    if not told["protocol"]:
+    name = members.get("return_id") or members.get("end_to_end_id") or members["wire_id"]
+    if not members["protocol"]:
         raise files.InvalidStatement("protocol: is missing", number)
-    item_id = ":".join((row[0], told["protocol"], name))
+    item_id = ":".join((row[0], members["protocol"], name))
     return InstitutionItem(
         item_id=files.check_item_id(item_id, "protocol", number),
         day=to_day(at),
@@ -148,12 +148,12 @@ def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem
         direction=record.direction,
         amount_cents=amount_cents,
         kind=record.kind,
-        end_to_end_id=_check_name(told.get("end_to_end_id"), "end_to_end_id", number),
-        return_id=_check_name(told.get("return_id"), "return_id", number),
-        txid=files.clean_text(told.get("txid", "")) or None,
-        tax_id=files.clean_text(told.get("tax_id", "")) or None,
-        counterparty=files.clean_text(told.get("name", "")) or None,
-        text=files.clean_text(_decode_text(told.get("text", ""), number, notes)),
+        end_to_end_id=_check_name(members.get("end_to_end_id"), "end_to_end_id", number),
+        return_id=_check_name(members.get("return_id"), "return_id", number),
+        txid=files.clean_text(members.get("txid", "")) or None,
+        tax_id=files.clean_text(members.get("tax_id", "")) or None,
+        counterparty=files.clean_text(members.get("name", "")) or None,
+        text=files.clean_text(_decode_text(members.get("text", ""), number, notes)),
     )
 
 
@@ -182,9 +182,9 @@ def _parse_day(text: str, field: str, number: int) -> date:
 
 def _parse_instant(text: str, number: int) -> datetime:
     try:
-        told = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        told = None
-    if told is None or told.tzinfo is None:
+        instant = None
+    if instant is None or instant.tzinfo is None:
         raise files.InvalidStatement(f"{text[:40]!r} is no instant in UTC", number)
-    return told
+    return instant

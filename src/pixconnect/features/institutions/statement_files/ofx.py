@@ -252,10 +252,10 @@ class _Reader:
 
     def _read_day(self, element: _Aggregate, name: str) -> date | None:
         text = element.texts.get(name)
-        told = None if text is None else parse_date(text, name, element.line)
-        if text is not None and told is None:
+        parsed = None if text is None else parse_date(text, name, element.line)
+        if text is not None and parsed is None:
             self._notes.append(f"line {element.line}: {name}: {text[:40]!r} is no date, and is passed over")
-        return None if told is None else told[0]
+        return None if parsed is None else parsed[0]
 
     def _read_balance(self, name: str, amount: str) -> files.StatedBalance | None:
         read: set[files.StatedBalance] = set()

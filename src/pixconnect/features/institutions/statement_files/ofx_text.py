@@ -79,12 +79,12 @@ def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]
 def parse_instant(text: str) -> datetime | date | None:
     """Read when a file was made; only its day if the text has no time."""
     try:
-        told = parse_date(text, "", 0)
+        parsed = parse_date(text, "", 0)
         # Without a zone it is the bank's own time.
-        told = parse_date(f"{text}[-3]", "", 0) if told is not None and told[1] is None else told
+        parsed = parse_date(f"{text}[-3]", "", 0) if parsed is not None and parsed[1] is None else parsed
     except InvalidStatement:
         return None
-    return None if told is None else check_instant(told[1] or datetime.combine(told[0], time()))
+    return None if parsed is None else check_instant(parsed[1] or datetime.combine(parsed[0], time()))
 
 
 def _read_day(day: date, rest: str) -> tuple[date, datetime | None]:
@@ -98,8 +98,8 @@ def _read_day(day: date, rest: str) -> tuple[date, datetime | None]:
         # Without a zone it is the bank's own day, despite the standard.
         if zone is None or at == time():
             return day, None
-        told = datetime.combine(day, at, timezone(zone))
-        return to_day(told), told
+        instant = datetime.combine(day, at, timezone(zone))
+        return to_day(instant), instant
     except (ValueError, OverflowError):
         return day, None
 

@@ -55,14 +55,14 @@ def merge(accounts: Sequence[StatementAccount]) -> StatementAccount:
     return StatementAccount(**parts)
 
 
-def find_difference(told: StatementAccount, wanted: StatementAccount, name: str) -> str | None:
+def find_difference(stated: StatementAccount, wanted: StatementAccount, name: str) -> str | None:
     """Find why a file's account is not the wanted one of this name; ``None`` if they agree in all parts that both have."""
     for part, title in _FIELDS.items():
-        theirs, ours = getattr(told, part), getattr(wanted, part)
-        if not theirs or not ours or _is_same(part, told, wanted):
+        theirs, ours = getattr(stated, part), getattr(wanted, part)
+        if not theirs or not ours or _is_same(part, stated, wanted):
             continue
         lacks = ""
-        if part == "number" and _plain(ours)[:-1].lstrip("0") in _numbers(told, wanted):
+        if part == "number" and _plain(ours)[:-1].lstrip("0") in _numbers(stated, wanted):
             lacks = f" (the file lacks the check digit {_plain(ours)[-1]})"
         setting = f"{_SETTINGS[part]} under [options]" if part in _SETTINGS else "account"
         return (
@@ -72,18 +72,18 @@ def find_difference(told: StatementAccount, wanted: StatementAccount, name: str)
     return None
 
 
-def _is_same(part: str, told: StatementAccount, wanted: StatementAccount) -> bool:
+def _is_same(part: str, stated: StatementAccount, wanted: StatementAccount) -> bool:
     match part:
         case "bank":
-            theirs, ours = _bank_codes(told.bank), _bank_codes(wanted.bank)
+            theirs, ours = _bank_codes(stated.bank), _bank_codes(wanted.bank)
             # Codes of two kinds cannot be compared.
             return all(theirs[kind] == ours[kind] for kind in theirs.keys() & ours.keys())
         case "branch":
-            return not _branches(told.branch).isdisjoint(_branches(wanted.branch))
+            return not _branches(stated.branch).isdisjoint(_branches(wanted.branch))
         case "number":
-            return not _numbers(told, wanted).isdisjoint(_numbers(wanted, told))
+            return not _numbers(stated, wanted).isdisjoint(_numbers(wanted, stated))
         case _:
-            return _plain(getattr(told, part)).lstrip("0") == _plain(getattr(wanted, part)).lstrip("0")
+            return _plain(getattr(stated, part)).lstrip("0") == _plain(getattr(wanted, part)).lstrip("0")
 
 
 def _bank_codes(text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.features.institutions.rules.institution import InstitutionItem, ItemKind, ItemSource
-from pixconnect.features.institutions.rules.special_line import sum_told_changes
+from pixconnect.features.institutions.rules.special_line import sum_stated_changes
 from pixconnect.features.institutions.statement_files.statement_account import StatementAccount, find_difference
 from pixconnect.kernel.rules import identifiers
 from pixconnect.kernel.rules import tax_id as tax_ids
@@ -110,7 +110,7 @@ def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
     if file.closing is None or opening_cents is None:
         return False
     items = [item for item in file.items if item.day <= file.closing.on]
-    moved = sum_told_changes(items, has_investments=file.has_investments)
+    moved = sum_stated_changes(items, has_investments=file.has_investments)
     return moved is not None and opening_cents + moved == file.closing.cents
 
 
@@ -254,11 +254,11 @@ def check_item_id(text: str, field: str, line: int) -> str:
 YEARS: Final = range(1990, 2100)  # programs write 0001, 1900 or 9999 if they have no date
 
 
-def check_instant(told: datetime | None) -> datetime | date | None:
+def check_instant(stated: datetime | None) -> datetime | date | None:
     """Read when a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
-    if told is None or told.year not in YEARS:
+    if stated is None or stated.year not in YEARS:
         return None
-    return told.date() if told.time() == time() else told.replace(tzinfo=told.tzinfo or SAO_PAULO)
+    return stated.date() if stated.time() == time() else stated.replace(tzinfo=stated.tzinfo or SAO_PAULO)
 
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -359,12 +359,12 @@ def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
     return (f"{rule}: read a file that is made when the day is over",)
 
 
-def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:
+def find_days(stated: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:
     """Find the days that a file covers: its own statement of them, else those of its items."""
     days = [item.day for item in items]
-    if not days and None in told:
+    if not days and None in stated:
         raise InvalidStatement("the file has neither lines of money nor a span of days")
-    first_on, last_on = told[0] or min(days), told[1] or max(days)
+    first_on, last_on = stated[0] or min(days), stated[1] or max(days)
     if last_on < first_on:
         raise InvalidStatement(f"the file ends on {last_on}, before it begins on {first_on}")
     return first_on, last_on

@@ -70,7 +70,7 @@ list_days: Final = FindAll[RecordedDay, int, date, date](
     DAY, "where institution_id = $1 and day between $2 and $3 order by day"
 )
 
-find_first_told: Final = FindOne[RecordedDay, int, date](
+find_first_stated: Final = FindOne[RecordedDay, int, date](
     DAY,
     """
     where institution_id = $1 and read_at is not null and (day = $2 or coalesce(opening_cents, closing_cents) is not null)
@@ -244,7 +244,7 @@ find_unsettled: Final = Value[date | None, int, date, date, Sequence[str]]("""
 """)
 """Find the day of the oldest item to match or post: since a day, or one that waits for nothing."""
 
-find_told_beyond: Final = Value[date | None, int, date, int, datetime]("""
+find_stated_beyond: Final = Value[date | None, int, date, int, datetime]("""
     select max(day) from (
         -- Many banks write the days that were asked for, up to the end of the month.
         select least(last_on, (recorded_at at time zone 'America/Sao_Paulo')::date) as day from institution_file

@@ -198,8 +198,8 @@ async def check_settings(clock: Clock, *, lacks_proxies: bool, certificates: Map
         # This page is public: the value would show how to lock all callers out.
         problems.append("a setting is probably wrong: the service said at its start which, as `doctor` does")
     for used_for, ends_at in certificates.items():
-        if (said := describe_end(ends_at, clock.real_now())) is not None:
-            problems.append(f"the certificate for {used_for} {said}")
+        if (end := describe_end(ends_at, clock.real_now())) is not None:
+            problems.append(f"the certificate for {used_for} {end}")
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))
 

@@ -104,8 +104,8 @@ async def translate_event(context: Context, profile: InstitutionProfile, deliver
     if theirs is None:
         return delivery
     describe = {"charge": _show_charge_event, "transfer": _show_transfer_event, "refund": _show_refund_event}[delivery.resource]
-    said = {"event": theirs, **await describe(context, profile, delivery)}
-    return structs.replace(delivery, body=msgspec.json.encode(said).decode())
+    body = {"event": theirs, **await describe(context, profile, delivery)}
+    return structs.replace(delivery, body=msgspec.json.encode(body).decode())
 
 
 async def _show_charge_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
@@ -136,13 +136,13 @@ async def _show_transfer_event(context: Context, profile: InstitutionProfile, de
         return {"charge": shown.get("charge"), "pix": shown, "pixQrCode": None}
     order = await cents_records.find_orders().find(context.pool, transfer)
     status = profile.sent.choose_word(transfer.status, transfer.outcome_code)
-    said: dict[str, object] = {
+    body: dict[str, object] = {
         "payment": cents_records.show_order(order or _as_order(transfer), status),
         "transaction": cents_records.show_movement(transfer),
     }
     if transfer.status in ("ERROR", "CANCELLED"):
-        said["error"] = cents_records.show_failure(transfer, order, profile.sent)
-    return said
+        body["error"] = cents_records.show_failure(transfer, order, profile.sent)
+    return body
 
 
 async def _show_refund_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:

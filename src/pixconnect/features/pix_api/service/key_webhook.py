@@ -243,18 +243,18 @@ async def make_notice(context: Context, delivery: DueDelivery, epoch: int, along
         if delivery.id not in held:
             return None
         # A body has a Pix once; its other due changes wait for the next body.
-        told = {delivery.resource_id: delivery.id}
+        delivery_ids = {delivery.resource_id: delivery.id}
         for delivery_id, transfer_id in held.items():
-            told.setdefault(transfer_id, delivery_id)
-        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, list(told))
+            delivery_ids.setdefault(transfer_id, delivery_id)
+        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, list(delivery_ids))
         received = [transfer for transfer in transfers.values() if transfer.direction == "IN"]
         shown: dict[int, object] = {**await standard_pix.show_all(connection, received)}
         shown |= {each.id: show_sent_notice(each) for each in transfers.values() if each.direction == "OUT"}
-        record: object = {"pix": [shown[transfer_id] for transfer_id in told]}
+        record: object = {"pix": [shown[transfer_id] for transfer_id in delivery_ids]}
         endpoint = (await endpoint_store.find_many(connection, [delivery.endpoint_id])).get(delivery.endpoint_id)
         if endpoint is not None and endpoint.profile is not None:
             record = reshape(record, read_profile(endpoint.profile).webhook.omits)
         body = _encoder.encode(record).decode()
-        covers = tuple(delivery_id for delivery_id in told.values() if delivery_id != delivery.id)
+        covers = tuple(delivery_id for delivery_id in delivery_ids.values() if delivery_id != delivery.id)
         await delivery_history_store.keep_notice(connection, delivery.holder_id, delivery.id, covers, body)
     return structs.replace(delivery, body=body, covers=covers)

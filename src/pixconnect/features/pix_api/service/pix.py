@@ -276,8 +276,8 @@ _REFUSED: Final[Mapping[type[errors.PixConnectError], tuple[str, str]]] = {
 async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
     original = await find_received(context, caller, end_to_end_id)
     refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
-    (told,) = await add_reasons(context.pool, [refund])
-    return show_devolucao(refund_id, told)
+    (explained,) = await add_reasons(context.pool, [refund])
+    return show_devolucao(refund_id, explained)
 
 
 async def request_refund(

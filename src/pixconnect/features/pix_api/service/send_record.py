@@ -48,13 +48,13 @@ def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
     """Show the end of a payment in one of three forms: ``payload``, ``bare`` or ``status``."""
     status = words.choose_word(transfer.status, transfer.outcome_code)
     is_failed = transfer.status in ("ERROR", "CANCELLED")
-    told = {
+    record = {
         "id": transfer.shown_id,
         "status" if form == "status" else "estado": words.told.get(status) or words.told["other"],
         "valor": format_reais(transfer.amount_cents),
         **({"detalheRejeicao": transfer.outcome_reason or transfer.outcome_code} if is_failed else {}),
     }
-    return {"payload": told} if form == "payload" else told
+    return {"payload": record} if form == "payload" else record
 
 
 def show_payee(transfer: Transfer) -> Shown:

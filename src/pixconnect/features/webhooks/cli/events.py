@@ -118,8 +118,8 @@ def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Js
         event = find_recent_event(session.client, event_id)
         sent = _redeliver(session.client, event, endpoint_id)
     if endpoint_id is None:
-        told = listeners.resend(session.credentials, event)
-        sent += [{"to": f"listen {name}", "answer": answer} for name, answer in told]
+        resent = listeners.resend(session.credentials, event)
+        sent += [{"to": f"listen {name}", "answer": answer} for name, answer in resent]
     if not sent:
         # An endpoint that was off, or had not subscribed, has no delivery of it.
         at, to = event["create_timestamp"], f"endpoint {endpoint_id}" if endpoint_id else "any endpoint"

@@ -144,8 +144,8 @@ async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_a
     else:
         # At the end the cursor advances although nothing was found: otherwise it would expire where little happens.
         after = looked_at[-1][1] if has_more else end
-    told = [(event, looked_at[number][1]) for number, event in found]
-    return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
+    events = [(event, looked_at[number][1]) for number, event in found]
+    return FeedPage(events=await _add_details(context.pool, caller.holder_id, events), next=after, has_more=has_more)
 
 
 async def _read_events(pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]) -> list[tuple[int, Event]]:
@@ -170,16 +170,16 @@ async def _read_events(pool: Pool, holder_id: int, query: FeedQuery, event_ids: 
     return found
 
 
-async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:
+async def _add_details(pool: Pool, holder_id: int, events: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:
     ids: dict[Resource, set[int]] = {kind: set() for kind in get_args(Resource)}
-    for event, _ in told:
+    for event, _ in events:
         ids[event.resource].add(event.resource_id)
     charges = await charge_store.find_by_ids(pool, holder_id, ids["charge"]) if ids["charge"] else {}
     paying = await transfer_store.find_all_paying(pool, holder_id, ids["charge"]) if ids["charge"] else {}
     transfers = await transfer_store.find_by_ids(pool, holder_id, ids["transfer"]) if ids["transfer"] else {}
     refunds = await refund_store.find_by_ids(pool, holder_id, ids["refund"]) if ids["refund"] else {}
     made: list[FeedEvent] = []
-    for event, cursor in told:
+    for event, cursor in events:
         number = event.resource_id
         match event.resource:
             case "charge":

@@ -89,9 +89,9 @@ class AttemptLog(GatheredLog[_Noted]):
 def _show(conclusion: Conclusion, url: str) -> None:
     delivery, attempt = conclusion.delivery, conclusion.attempt
     is_notice = delivery.resource == endpoint.KEY_WEBHOOK_RESOURCE
-    told = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
+    subject = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
     # Only the host: the rest of an address may be a secret.
-    words = [f"webhook {told}", f"-> {urlsplit(url).netloc}"]
+    words = [f"webhook {subject}", f"-> {urlsplit(url).netloc}"]
     words.append(str(attempt.status_code or conclusion.detail or attempt.error))
     words.append(f"{attempt.duration_us / 1000:.0f} ms")
     match conclusion.status:

@@ -123,7 +123,7 @@ async def test_a_revoked_right_is_no_defect_and_is_told_to_operators_alone(api: 
     assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")
     assert answer.body["error"]["message"] == "the database refuses the service a right that it needs; nothing was done"
     (line,) = [line for line in logged if line["log_level"] == "critical"]
-    assert (line["event"], line["said"]) == (
+    assert (line["event"], line["error"]) == (
         "the database refuses the service a right: run `pixconnect migrate`",
         "permission denied for table balance",
     )

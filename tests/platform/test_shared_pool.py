@@ -232,7 +232,7 @@ async def test_a_certificate_that_no_longer_matches_is_told_once(database: Addre
                         await asyncio.sleep(0.01)
             [said] = [line for line in logs if line["log_level"] == "critical"]
             assert "PIXCONNECT_DATABASE_URL" in said["event"]
-            assert "another.example" in said["said"] or HOST in said["said"]
+            assert "another.example" in said["error"] or HOST in said["error"]
             name.prove_by(authority.server_context(HOST))
             async with asyncio.timeout(60):
                 while pool.is_away:  # noqa: ASYNC110  nothing tells

@@ -348,7 +348,7 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
         error = errors.ServiceUnavailable(explain_undone(error))
     elif isinstance(error, DATABASE_REFUSES):
         # The original message names the table, for the operator who can restore the right.
-        _log.critical("the database refuses the service a right: run `pixconnect migrate`", said=str(error))
+        _log.critical("the database refuses the service a right: run `pixconnect migrate`", error=str(error))
         error = errors.ServiceUnavailable(explain_undone(error))
     elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):
         _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)

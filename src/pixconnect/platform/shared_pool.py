@@ -117,7 +117,7 @@ class SharedPool(_AnyPool):
             _log.critical(
                 "the database's certificate is not the one that was expected: look at sslrootcert, and at the name of the "
                 "server, in PIXCONNECT_DATABASE_URL",
-                said=str(error),
+                error=str(error),
             )
         self._login_refused = error if isinstance(error, LOGIN_REFUSED) else None
         # Dated by the beginning of the try, and one task retries for all: of a thousand concurrent failures the first starts

@@ -405,7 +405,7 @@ async def test_a_refund_sent_twice_is_made_once(console: InProcess, caller: Call
     answers = [await holder.post(f"{page}/refund", form) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert (await holder.post(f"{page}/refund", {"amount": "5,00", "number": "1"})).status == 422
-    own = {"accept-language": "pt-BR", "referer": f"http://{HOST}{page}?said=refunded"}
+    own = {"accept-language": "pt-BR", "referer": f"http://{HOST}{page}?notice=refunded"}
     refused = await holder.post(f"{page}/refund", {"amount": "7,00", "number": "2"}, **own)
     assert refused.status == 422
     told = refused.content.decode()

@@ -20,7 +20,7 @@ pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.
 WIDTHS = (1280, 390)
 LOOKS: dict[str, tuple[Scheme, ...]] = {"en-US": ("light", "dark"), "pt-BR": ("light",)}
 """Colours are the same in all languages."""
-PUBLIC = ("/sign-in", "/sign-in?as=operator", "/sign-in?said=signed_out", "/enter?token=0")
+PUBLIC = ("/sign-in", "/sign-in?as=operator", "/sign-in?notice=signed_out", "/enter?token=0")
 PAGES = (
     "/", "/charges", "/charges?amount=%3C1", "/transfers?status=CONFIRMED", "/refunds", "/infractions",
     "/blocks?kind=judicial", "/events", "/deliveries", "/endpoints", "/figures?days=7", "/ledger", "/sandbox",

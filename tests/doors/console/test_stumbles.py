@@ -219,7 +219,7 @@ async def test_a_delivery_that_was_given_up_says_what_to_do(service: Service, ca
         assert f'<a href="/deliveries?endpoint={made.id}&amp;status=failed">Given up: 1</a>' in page
         # A replay sends it by another delivery: nobody needs to act on the first.
         answer = await own.post(f"/endpoints/{made.id}/replay", {"since": "2020-01-01T00:00:00"})
-        assert answer.headers["location"] == f"/endpoints/{made.id}?said=replayed"
+        assert answer.headers["location"] == f"/endpoints/{made.id}?notice=replayed"
         page = (await own.get(f"/charges/{charge.id}")).content.decode()
         assert "given up after the last attempt" not in page
         refused = await own.post(f"/endpoints/{made.id}/replay", {"since": "2099-01-01T00:00:00"}, **PORTUGUESE)
@@ -249,12 +249,12 @@ async def test_a_delivery_behind_an_earlier_one_is_said_to_wait(service: Service
         assert re.search(r"next try in [^,]+, 2 waiting", page)
         service.clock.advance(seconds=1)
         sent = await own.post(f"/endpoints/{made.id}/send")
-        assert sent.headers["location"] == f"/endpoints/{made.id}?said=sending"
+        assert sent.headers["location"] == f"/endpoints/{made.id}?notice=sending"
         due = await service.fetch("select id from delivery where due_at < now() + interval '1 minute' order by event_id")
         assert due == [first, second]
         for row, said in ((first, "resent"), (second, "resent_later")):
             sent = await own.post(f"/deliveries/{row['id']}/resend")
-            assert sent.headers["location"] == f"/deliveries/{row['id']}?said={said}"
+            assert sent.headers["location"] == f"/deliveries/{row['id']}?notice={said}"
 
 
 async def test_three_receivers_that_fail_are_one_alarm_with_each_address_and_reason(service: Service, caller: Caller) -> None:

@@ -346,7 +346,7 @@ def _check_origin(request: Request, parts: ConsoleParts) -> None:
 
 def _lead_to_door(request: Request) -> Response:
     if request.method not in _SAFE_METHODS:
-        return RedirectResponse("/sign-in?said=session_over", 303)
+        return RedirectResponse("/sign-in?notice=session_over", 303)
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return RedirectResponse("/sign-in" if wanted == "/" else f"/sign-in?{urlencode({'next': wanted})}", 303)
 

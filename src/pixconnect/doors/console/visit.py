@@ -187,7 +187,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     @property
     def is_filtered(self) -> bool:
         """Whether a list shows less than all of it."""
-        return any(self.query(name) for name in self.request.query_params if name not in {_HOLDER, "after", "said"})
+        return any(self.query(name) for name in self.request.query_params if name not in {_HOLDER, "after", "notice"})
 
     def refuse_holders(self, reason: str) -> None:
         """Refuse a page about all holders, which is for operators only."""

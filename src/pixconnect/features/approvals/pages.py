@@ -22,7 +22,7 @@ async def show_approvals(visit: Visit) -> Response:
 async def decide_waiting(visit: Visit, *, is_approved: bool) -> Response:
     operator = visit.begin_act(_OPERATORS)
     await approval_usecases.decide_transfer(operator, visit.path_id(), is_approved=is_approved)
-    return visit.go("/audit/approvals", said="approved" if is_approved else "not_approved")
+    return visit.go("/audit/approvals", notice="approved" if is_approved else "not_approved")
 
 
 async def count_waiting(visit: Visit) -> int:

@@ -55,13 +55,13 @@ async def show_case(visit: Visit) -> Response:
 async def note_case(visit: Visit) -> Response:
     operator = visit.begin_act(_OPERATORS)
     await case_usecases.note_case(operator, visit.path_id(), read_field(visit.sent, "note"))
-    return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
+    return visit.go(f"/audit/cases/{visit.path_id()}", notice="saved")
 
 
 async def close_case(visit: Visit) -> Response:
     operator = visit.begin_act(_OPERATORS)
     await case_usecases.close_cases(operator, [visit.path_id()], read_field(visit.sent, "reason"))
-    return visit.go(f"/audit/cases/{visit.path_id()}", said="saved")
+    return visit.go(f"/audit/cases/{visit.path_id()}", notice="saved")
 
 
 async def propose_adjustment(visit: Visit) -> Response:
@@ -75,7 +75,7 @@ async def propose_adjustment(visit: Visit) -> Response:
         undone_id=_read_id(visit, "undo"),
     )
     await adjustment_usecases.propose_adjustment(operator, wished)
-    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+    return visit.go(f"/audit/cases/{wished.case_id}", notice="proposed")
 
 
 async def propose_answer(visit: Visit) -> Response:
@@ -95,7 +95,7 @@ async def propose_answer(visit: Visit) -> Response:
         with_alike="with_alike" in visit.sent,
     )
     await answer_usecases.propose_answer(operator, wished)
-    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+    return visit.go(f"/audit/cases/{wished.case_id}", notice="proposed")
 
 
 async def propose_ending(visit: Visit) -> Response:
@@ -113,7 +113,7 @@ async def propose_ending(visit: Visit) -> Response:
         item_id=read_field(visit.sent, "item") or None,
     )
     await ending_usecases.propose_ending(operator, wished)
-    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+    return visit.go(f"/audit/cases/{wished.case_id}", notice="proposed")
 
 
 def _read_cents(visit: Visit, field: str) -> int | None:

@@ -39,20 +39,20 @@ async def show_days(visit: Visit) -> Response:
 async def show_day(visit: Visit) -> Response:
     account, day = await _read(visit)
     separable = list(filter(is_separable, day.items[:LINES_MAX]))
-    return visit.page("day.html", account=account, told=day, shown=day.shown, lines_max=LINES_MAX, separable=separable)
+    return visit.page("day.html", account=account, lines=day, shown=day.shown, lines_max=LINES_MAX, separable=separable)
 
 
 async def propose_to_separate(visit: Visit) -> Response:
     """Propose only, as for an answer about lines."""
     operator, name = visit.begin_act(_OPERATORS), _read_name(visit)
     await propose_separation(operator, name, list(map(str, visit.sent.getlist("line"))))
-    return visit.go(f"/days/{name}/{visit.request.path_params['day']}", said="proposed")
+    return visit.go(f"/days/{name}/{visit.request.path_params['day']}", notice="proposed")
 
 
 async def forget_pattern(visit: Visit) -> Response:
     operator = visit.begin_act(_OPERATORS)
     await pattern_usecases.forget_pattern(operator, _read_name(visit), visit.path_id())
-    return visit.go("/days", said="saved")
+    return visit.go("/days", notice="saved")
 
 
 async def export_day(visit: Visit) -> Response:

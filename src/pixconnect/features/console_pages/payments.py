@@ -159,7 +159,7 @@ async def make_refund(visit: Visit) -> Response:
         end_to_end_id=payment.end_to_end_id, amount_cents=amount_cents, external_id=external_id, description=description
     )
     new = await visit.do_and_note(act, refund.start_refund(visit.context, caller, request))
-    return visit.go(f"/refunds/{new.id}", said="refunded")
+    return visit.go(f"/refunds/{new.id}", notice="refunded")
 
 
 def _draw(draw_qr: Callable[[str], bytes], charge: Charge, now: datetime) -> str:

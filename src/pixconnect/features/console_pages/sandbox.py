@@ -78,13 +78,13 @@ async def pay(visit: Visit) -> Response:
     path = f"/charges/{subject.id}"
     if read_field(form, "answer") != "pay":
         # A payer who declines notifies no system: the charge keeps waiting.
-        return visit.go(path, said="refused")
+        return visit.go(path, notice="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     terms = PaymentTerms(payer=OutsidePayer(name=read_field(form, "name") or None))
     deed = sandbox.pay_by_code(visit.context, caller, subject.br_code, None, terms)
     arrival = await visit.do_and_note(act, deed)
     # Another payer may have paid it since the phone was shown: then the bank refuses this payment, and no money moves.
-    return visit.go(path, said=_PAID[arrival.status])
+    return visit.go(path, notice=_PAID[arrival.status])
 
 
 async def deposit(visit: Visit) -> Response:
@@ -93,7 +93,7 @@ async def deposit(visit: Visit) -> Response:
     cents = wanted.read_one_amount("amount", read_field(form, "amount"))
     caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
     await visit.do_and_note(act, ledger.deposit(visit.context, caller.holder_id, cents))
-    return visit.go("/ledger", said="deposited")
+    return visit.go("/ledger", notice="deposited")
 
 
 async def give_back(visit: Visit) -> Response:
@@ -105,7 +105,7 @@ async def give_back(visit: Visit) -> Response:
     caller, act = visit.act("sandbox return", f"transfer {transfer.id}")
     deed = sandbox.give_back(visit.context, caller, transfer.end_to_end_id, None, "MD06")
     arrival = await visit.do_and_note(act, deed)
-    return visit.go(f"/transfers/{transfer.id}", said=_GIVEN_BACK[arrival.status])
+    return visit.go(f"/transfers/{transfer.id}", notice=_GIVEN_BACK[arrival.status])
 
 
 async def make_charge(visit: Visit) -> Response:
@@ -123,7 +123,7 @@ async def make_charge(visit: Visit) -> Response:
     request = ChargeRequest(amount_cents=cents, key=keys[0].key)
     made = await visit.do_and_note(act, charge.create_charge(visit.context, caller, request))
     if read_field(form, "next").startswith("/endpoints/"):
-        return visit.go(read_field(form, "next"), said="tested")
+        return visit.go(read_field(form, "next"), notice="tested")
     return visit.go(f"/sandbox/phone/{made.id}")
 
 
@@ -139,7 +139,7 @@ async def move_clock(visit: Visit) -> Response:
         await visit.do_and_note(act, clock.reset_clock(context, control))
     else:
         await visit.do_and_note(act, clock.advance_clock(context, control, timedelta(seconds=int(text))))
-    return visit.go("/sandbox", said="moved")
+    return visit.go("/sandbox", notice="moved")
 
 
 async def set_fault(visit: Visit) -> Response:
@@ -160,7 +160,7 @@ async def set_fault(visit: Visit) -> Response:
         rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
     act = visit.sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
     await visit.do_and_note(act, sandbox.replace_faults(context, rules))
-    return visit.go("/sandbox", said="faults")
+    return visit.go("/sandbox", notice="faults")
 
 
 def _check_sandbox(visit: Visit) -> None:

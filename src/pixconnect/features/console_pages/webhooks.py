@@ -81,7 +81,7 @@ async def redeliver_delivery(visit: Visit) -> Response:
     await redelivery.redeliver(visit.acting, caller, found.delivery.id, act)
     waiting = (await timeline.read_delivery_view(visit.context, visit.viewer, found.delivery.id)).waiting
     is_held_back = waiting is not None and waiting.what == "earlier_event"
-    return visit.go(f"/deliveries/{found.delivery.id}", said="resent_later" if is_held_back else "resent")
+    return visit.go(f"/deliveries/{found.delivery.id}", notice="resent_later" if is_held_back else "resent")
 
 
 async def list_endpoints(visit: Visit) -> Response:
@@ -139,7 +139,7 @@ async def change_endpoint(visit: Visit) -> Response:
     await endpoint.change_endpoint(visit.acting, caller, before.id, change, act)
     if initial_at:
         await redelivery.redeliver_events(visit.acting, caller, before.id, initial_at, visit.context.clock.now())
-    return visit.go(f"/endpoints/{before.id}", said="saved")
+    return visit.go(f"/endpoints/{before.id}", notice="saved")
 
 
 async def replay_events(visit: Visit) -> Response:
@@ -150,14 +150,14 @@ async def replay_events(visit: Visit) -> Response:
         raise errors.BadRequest("since: must be an instant of the past")
     caller, act = visit.act("endpoint replay", f"endpoint {before.id}", {"since": initial_at, "until": now})
     await redelivery.redeliver_events(visit.acting, caller, before.id, initial_at, now, act)
-    return visit.go(f"/endpoints/{before.id}", said="replayed")
+    return visit.go(f"/endpoints/{before.id}", notice="replayed")
 
 
 async def send_waiting(visit: Visit) -> Response:
     visit, before = await _begin_change(visit)
     caller, act = visit.act("endpoint send", f"endpoint {before.id}")
     await redelivery.send_waiting(visit.acting, caller, before.id, act)
-    return visit.go(f"/endpoints/{before.id}", said="sending")
+    return visit.go(f"/endpoints/{before.id}", notice="sending")
 
 
 async def rotate_secret(visit: Visit) -> Response:
@@ -173,7 +173,7 @@ async def remove_endpoint(visit: Visit) -> Response:
     visit, before = await _begin_change(visit)
     caller, act = visit.act("endpoint remove", f"endpoint {before.id}", {"url": before.url})
     await endpoint.delete_endpoint(visit.acting, caller, before.id, act)
-    return visit.go("/endpoints", said="saved")
+    return visit.go("/endpoints", notice="saved")
 
 
 async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:

@@ -33,7 +33,7 @@ async def defend_infraction(visit: Visit) -> Response:
     # The text is stored with the infraction, and erased with it: the audit is for ever.
     caller, act = visit.act("infraction defend", f"infraction {contested.id}", {"characters": len(text)})
     await defence.defend(visit.acting, caller, contested.id, text, act)
-    return visit.go(f"/infractions/{contested.id}", said="defended")
+    return visit.go(f"/infractions/{contested.id}", notice="defended")
 
 
 async def refuse_defence(visit: Visit, refusal: errors.PixConnectError, status: int) -> Response:

@@ -62,7 +62,7 @@ async def enter(visit: Visit) -> Response:
 async def sign_out(visit: Visit) -> Response:
     visit.form()
     await console_session.revoke_session(visit.operator, visit.who, visit.who.session_id)
-    answer = RedirectResponse("/sign-in?said=signed_out", 303)
+    answer = RedirectResponse("/sign-in?notice=signed_out", 303)
     answer.delete_cookie(visit.parts.cookie_name, secure=visit.parts.is_secure, httponly=True, samesite="strict")
     return answer
 
@@ -100,7 +100,7 @@ async def show_sessions(visit: Visit) -> Response:
 async def end_session(visit: Visit) -> Response:
     visit.form()
     await console_session.revoke_session(visit.operator, visit.who, visit.path_id())
-    return visit.go("/sessions", said="ended")
+    return visit.go("/sessions", notice="ended")
 
 
 async def show_help(visit: Visit) -> Response:

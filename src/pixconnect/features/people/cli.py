@@ -155,14 +155,14 @@ def _show(erasure: Erasure, *, as_json: bool) -> None:
     shown: Shown = {
         "erased": erasure.erased,
         "stays": [structs.asdict(stays) for stays in erasure.stays],
-        "told": [structs.asdict(endpoint) for endpoint in erasure.told],
+        "receivers": [structs.asdict(endpoint) for endpoint in erasure.receivers],
         "exported_at": sorted(erasure.exported_at),
     }
     if as_json:
         output.show(shown, as_json=True)
         return
     output.show({"erased": shown["erased"]}, as_json=False)
-    for title, items in (("What stays", shown["stays"]), ("Receivers that have it", shown["told"])):
+    for title, items in (("What stays", shown["stays"]), ("Receivers that have it", shown["receivers"])):
         terminal.print_line("")
         terminal.print_line(f"{title}:")
         output.show_list(title, items, as_json=False)

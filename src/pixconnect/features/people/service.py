@@ -69,7 +69,7 @@ class ErasedRow(Struct, frozen=True, kw_only=True):
 class Erasure(Struct, frozen=True, kw_only=True):
     erased: dict[str, int]  # rows with an emptied text, by kind
     stays: list[KeptPart]
-    told: list[PersonEndpoint]
+    receivers: list[PersonEndpoint]
     exported_at: list[datetime]  # earlier exports of this person's data
 
 
@@ -134,7 +134,7 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
     return Erasure(
         erased=erased,
         stays=await _list_stays(context, tax_id, ages),
-        told=receivers,
+        receivers=receivers,
         exported_at=[act.at for act in acts if act.verb == "person export"],
     )
 

@@ -352,7 +352,7 @@ def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str 
     allowed = "refunds_day_cents transfer_cents transfers_day_cents to=payees by=allowed_by"
     return dict(
         **output.pick(account, "name kind profile environment state paused_because lost_at"),
-        certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
+        certificates=[f"{one.used.part} {one.text}" for one in shown.ending] or None,
         house=account.house_id,
         holders=list(shown.holder_ids),
         keys=list(account.keys),

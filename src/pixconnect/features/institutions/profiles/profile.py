@@ -143,7 +143,7 @@ class SentTraits(Part, frozen=True, kw_only=True):
 
     statuses: Mapping[str, str] = {}  # by our status
     rejections: Mapping[str, str] = {}  # by the network's code; missing ones use the word of ``ERROR``
-    told: Mapping[str, str] = {}  # different words in callbacks; ``other`` is for all others
+    callback_statuses: Mapping[str, str] = {}  # different words in callbacks; ``other`` is for all others
     error_codes: Mapping[str, str] = {}  # its codes of why a send failed, by the network's; ``other`` is for all others
 
     def choose_word(self, status: str, code: str | None) -> str:

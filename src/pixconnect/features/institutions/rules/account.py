@@ -130,7 +130,7 @@ class AccountCertificate(Struct, frozen=True, kw_only=True):
 class EndingCertificate(Struct, frozen=True, kw_only=True):
     institution: str  # the account's name
     used: AccountCertificate
-    said: str  # how soon it expires
+    text: str  # how soon it expires
 
 
 def account_seal(account_id: int, part: Literal["receiving", "sending"] = "receiving") -> str:
@@ -253,7 +253,7 @@ def is_loopback(host: str) -> bool:
 def find_ending(listed: Sequence[tuple[str, AccountCertificate]], now: datetime) -> list[EndingCertificate]:
     """Find certificates that expire soon, soonest first."""
     ending = [
-        EndingCertificate(institution=name, used=used, said=text)
+        EndingCertificate(institution=name, used=used, text=text)
         for name, used in listed
         if (text := describe_end(used.ends_at, now)) is not None
     ]

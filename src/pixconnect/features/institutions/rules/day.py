@@ -216,7 +216,7 @@ def _is_sure(days: Sequence[JudgedDay]) -> bool:
 class _Link(Struct, frozen=True, kw_only=True):
     """A day in the chain of balances, carried forward from the first reported one."""
 
-    told: DayBalances
+    balances: DayBalances
     carried: DayBalances
     skipped: Sequence[DayBalances] | None
     """Days without a statement since the day before it in the chain, whose lines turn the one balance into the other.
@@ -229,9 +229,9 @@ class _Link(Struct, frozen=True, kw_only=True):
     @property
     def end_before_cents(self) -> int | None:
         """The end of the day before it in the chain, by its own reported beginning."""
-        if self.skipped is None or self.told.opening_cents is None:
+        if self.skipped is None or self.balances.opening_cents is None:
             return None
-        return self.skipped[0].opening_cents if self.skipped else self.told.opening_cents
+        return self.skipped[0].opening_cents if self.skipped else self.balances.opening_cents
 
 
 def _carry(days: Sequence[DayBalances], nets: Mapping[date, int], doubts: Collection[date]) -> list[_Link]:
@@ -240,7 +240,7 @@ def _carry(days: Sequence[DayBalances], nets: Mapping[date, int], doubts: Collec
         skipped = _skip(links[-1].carried, balances, nets, doubts) if links else None
         carried = None if skipped is None else [links[-1].carried, *skipped][-1].closing_cents
         # A reported balance replaces a computed one, so that one day's error is not carried into the next.
-        is_computed = bool(links) and links[-1].told.closing_cents is None
+        is_computed = bool(links) and links[-1].balances.closing_cents is None
         opening = balances.opening_cents if carried is None or (is_computed and balances.opening_cents is not None) else carried
         closing, reckoned, differences = balances.closing_cents, None, list[int]()
         # Only if the items of the whole day were read: a balance alone proves nothing about them.
@@ -252,7 +252,7 @@ def _carry(days: Sequence[DayBalances], nets: Mapping[date, int], doubts: Collec
             differences.append(balances.opening_cents - carried)
         links.append(
             _Link(
-                told=balances,
+                balances=balances,
                 skipped=skipped,
                 carried=structs.replace(balances, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
@@ -268,23 +268,23 @@ def _find_proved(links: Sequence[_Link], doubts: Collection[date]) -> dict[date,
     doubtful = {*doubts}
     # A doubt lasts until the next reported balance.
     for before, link in pairwise(links) if doubts else ():
-        if before.told.day in doubtful and before.told.closing_cents is link.told.opening_cents is None:
-            doubtful.add(link.told.day)
+        if before.balances.day in doubtful and before.balances.closing_cents is link.balances.opening_cents is None:
+            doubtful.add(link.balances.day)
     proved: dict[date, bool] = {}
     after: _Link | None = None
     # Backwards: a day without a reported end is proved by the next reported balance, if all days until then were read whole.
     for link in reversed(links):
-        follower = after.told if after is not None and after.skipped is not None else None
-        closing_cents = link.told.closing_cents
+        follower = after.balances if after is not None and after.skipped is not None else None
+        closing_cents = link.balances.closing_cents
         if closing_cents is None and after is not None:
             closing_cents = after.end_before_cents
-        if link.reckoned_cents is None or link.told.day in doubtful:
+        if link.reckoned_cents is None or link.balances.day in doubtful:
             is_proved = False
         elif closing_cents is not None:
             is_proved = closing_cents == link.reckoned_cents
         else:
             is_proved = follower is not None and proved[follower.day] and follower.was_read_whole
-        proved[link.told.day] = is_proved
+        proved[link.balances.day] = is_proved
         after = link
     return proved
 

@@ -210,7 +210,7 @@ async def _count_late_transfers(context: Context) -> int:
 async def _find_ending(context: Context) -> str | None:
     # The soonest; `institution list` has the others.
     ending = find_ending(await account_store.list_certificates(context.pool), context.clock.real_now())
-    return f"a certificate of an account at an institution {ending[0].said}" if ending else None
+    return f"a certificate of an account at an institution {ending[0].text}" if ending else None
 
 
 PROBLEMS: Final = (
@@ -276,7 +276,7 @@ async def _look_at(context: Context, account: InstitutionAccount) -> None:
 
 async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, observation: str, now: datetime) -> None:
     if await alarm_store.raise_alarm(context.pool, account.id, kind, observation, now):
-        _log.critical("an account was paused", institution=account.name, reason=kind, said=observation)
+        _log.critical("an account was paused", institution=account.name, reason=kind, observation=observation)
 
 
 CHORES: Final = (Chore(name="alarms", run=look_for_alarms, every_s=20.0),)

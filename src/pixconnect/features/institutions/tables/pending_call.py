@@ -37,7 +37,7 @@ class WaitingCharge(Struct, frozen=True, kw_only=True):
     txid: str
     wanted: str  # ``open``, or the kind of its change
     asked_count: int
-    said: str | None  # the institution's last answer, in its words or ours
+    reason: str | None  # the institution's last answer, in its words or ours
     since: datetime  # real time
 
 
@@ -255,8 +255,9 @@ take_named: Final = ReadAll[ChargeOpening, int, Sequence[str], datetime](
 list_begun: Final = ReadAll[WaitingCharge, datetime, int](
     WaitingCharge,
     """
-    select name as institution, holder_id, txid, wanted, asked_count, said, waiting.created_at as since from (
-        select institution_id, holder_id, txid, 'open' as wanted, calls_count as asked_count, refusal_reason as said, created_at
+    select name as institution, holder_id, txid, wanted, asked_count, reason, waiting.created_at as since from (
+        select institution_id, holder_id, txid, 'open' as wanted, calls_count as asked_count, refusal_reason as reason,
+            created_at
         from charge_opening where state = 'opening' and created_at < $1
         union all
         select institution_id, holder_id, txid, kind, calls_count, reason, created_at

@@ -37,7 +37,7 @@ def show_ended(transfer: Transfer, words: SentTraits) -> Shown:
             "instituicaoDestinatario": transfer.counterparty.ispb,
             "recebedor": show_payee(transfer),
             "erros": show_errors(transfer),
-            "status": words.told.get(status) or words.told["other"],
+            "status": words.callback_statuses.get(status) or words.callback_statuses["other"],
             "tipoMovimentacao": "PAGAMENTO",
             "valor": format_reais(transfer.amount_cents),
         }
@@ -50,7 +50,7 @@ def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
     is_failed = transfer.status in ("ERROR", "CANCELLED")
     record = {
         "id": transfer.shown_id,
-        "status" if form == "status" else "estado": words.told.get(status) or words.told["other"],
+        "status" if form == "status" else "estado": words.callback_statuses.get(status) or words.callback_statuses["other"],
         "valor": format_reais(transfer.amount_cents),
         **({"detalheRejeicao": transfer.outcome_reason or transfer.outcome_code} if is_failed else {}),
     }

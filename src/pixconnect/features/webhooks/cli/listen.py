@@ -48,7 +48,7 @@ class ForwardingAttempt(Struct, frozen=True, kw_only=True):
         return self.status is not None and 200 <= self.status < 300
 
     @property
-    def said(self) -> str:
+    def outcome(self) -> str:
         return f"{self.status}  {self.duration_ms} ms" if self.status else f"{self.error} after {self.duration_ms} ms"
 
 
@@ -227,7 +227,7 @@ class _Listener:
                 self._print_event(event, attempt, number)
                 return
             wait_s = _RETRIED_AFTER_S[min(number, len(_RETRIED_AFTER_S)) - 1]
-            terminal.complain(f"{event['name']} {event['id']}: {attempt.said}; again in {wait_s} s")
+            terminal.complain(f"{event['name']} {event['id']}: {attempt.outcome}; again in {wait_s} s")
             await asyncio.sleep(wait_s)
 
     def _print_event(self, event: FoundEvent, attempt: ForwardingAttempt | None, number: int = 1) -> None:
@@ -235,7 +235,7 @@ class _Listener:
             answer = attempt and {"status": attempt.status, "duration_ms": attempt.duration_ms, "attempts": number}
             terminal.stream(output.to_json({**event, "answer": answer}))
         else:
-            terminal.stream(_describe(event) + (f"  → {terminal.on_one_line(attempt.said)}" if attempt else ""))
+            terminal.stream(_describe(event) + (f"  → {terminal.on_one_line(attempt.outcome)}" if attempt else ""))
 
     async def _open_door(self, opened: AsyncExitStack) -> None:
         """Open the port for `events resend`."""
@@ -250,7 +250,7 @@ class _Listener:
                     event = asked["event"]
                     attempt = None if self._forwarder is None else await self._forwarder.post(event, 1)
                     self._print_event(event, attempt)
-                    writer.write(f"{attempt.said if attempt else 'printed'}\n".encode())
+                    writer.write(f"{attempt.outcome if attempt else 'printed'}\n".encode())
                     await writer.drain()
             except (OSError, ValueError, KeyError, AttributeError):
                 # The connection is from another program, or closed again.
